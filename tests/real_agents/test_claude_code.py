@@ -95,7 +95,9 @@ def test_what_is_always_allowed_is_not_asked_again(midturn: CommandLine, claude_
     with FakeMessages([call, call, "All done."]) as provider:
         claude = start(midturn, claude_program, provider)
         (question,) = wait_for(midturn)
-        midturn.ok("answer", question["id"], "always")
+        offered = question["asker"]["always"]
+        mode = next((number for number, kept in enumerate(offered, 1) if "acceptEdits" in kept), 1)
+        midturn.ok("answer", question["id"], "always" if len(offered) == 1 else f"always {mode}")
         assert ended(claude) == "All done.\n"
 
     assert question["asker"]["always"], "it offers something to keep"

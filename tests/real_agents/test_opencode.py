@@ -219,7 +219,7 @@ def test_what_is_always_allowed_is_not_asked_again_by_it(midturn: CommandLine) -
         midturn.ok("answer", question["id"], "always")
         until(lambda: opencode.provider.results, lambda results: len(results) == 2)
 
-    assert question["asker"]["always"] == "allow touch * until opencode ends"
+    assert question["asker"]["always"] == ["run touch * without asking, until opencode ends"]
     assert len(stored(midturn)) == 1, "the second call was not asked about"
     assert (midturn.root / "made").exists()
 

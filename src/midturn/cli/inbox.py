@@ -169,7 +169,7 @@ def _waits(asker: Asker) -> LiteralString:
         return "it waits"
     if asker.cancelled:
         return "it has cancelled its call"
-    return "it was told that this stays open" if asker.left else "its process is gone"
+    return "it was told that this stays open" if asker.left and asker.process else "its process is gone"
 
 
 def _grouped(questions: list[OpenQuestion]) -> list[OpenQuestion]:

@@ -123,7 +123,7 @@ def _read_later(asker: Asker) -> LiteralString:
     """Say when an agent reads an answer that none of its processes waits for, if it ever does."""
     if asker.defers:
         return "{} has ended with this call; it reads this when it is resumed."
-    if asker.left:
+    if asker.left and asker.process:
         return "{} has gone on; it reads this before its session ends, or if it makes the same call before any other."
     if asker.via == "mcp":
         return "The process of {} that asked is gone; its model reads this with `check_answer`."
