@@ -36,6 +36,7 @@ from midturn.core.turn.inputs import AnsweredElsewhere, Interrupted, TimeIsUp
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
+from midturn.runtime.cancelling import uncut
 from midturn.runtime.happenings import Happenings
 from midturn.runtime.model_response import ModelResponse
 from midturn.runtime.recorder import Observed, Recorder
@@ -193,7 +194,7 @@ class Driver:
         if effects and isinstance(effects[-1], EndTurn) and self._surroundings.nest and "_tools" in self.__dict__:
             await self._tools.stop_children(as_it_ended(effects[-1].status, effects[-1].error))
         if batch:
-            await self._recorder.append(batch)
+            await (self._recorder.append(batch) if self._services.host is None else uncut(self._recorder.append(batch)))
             for event in batch:
                 if isinstance(event, ToolCallResponse):
                     self._show_result(event)
