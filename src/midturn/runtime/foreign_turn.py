@@ -218,6 +218,7 @@ class ForeignTurn:
             StoreError: The disk refused.
         """
         if self._driver is None or self._task is None:
+            await self._end_recalled()
             return
         self._driver.report(LoopEnded())
         try:
@@ -227,6 +228,14 @@ class ForeignTurn:
             await asyncio.wait({self._task})
             raise
         self._task.result()
+
+    async def _end_recalled(self) -> None:
+        """End a turn that was left open though all its calls were ended from outside, by replies: nothing ran here."""
+        journal = self._services.journal
+        window = open_turn(journal.events)
+        if window and self._made and not self._finished:
+            turn = Turn.load(window.events, self._settings, self._services.ids)
+            await record_effects(turn.step(LoopEnded()), journal, self._services.clock, self._services.display)
 
     def show(self, happening: Happening) -> None:
         """Note which calls have their response (see `ports.Display`)."""
