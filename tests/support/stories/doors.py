@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
 
 from midturn.web import inbox
 from support.pages import ada, browsing
+from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
 from support.stories.assistants import Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedProgram
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
-from support.stories.scene import Pair, Scene
+from support.stories.scene import Asker, Pair, Scene
 from support.stories.terminals import AnsweredAtATerminal, AttachedAssistant
 
 CLOSES = "its prompt closes with the question: there is nothing left to answer at"
@@ -27,6 +28,17 @@ _DELIVERY = dict.fromkeys(("deliver: yes", "deliver: no", "deliver: edit"), NO_R
 _ATTACHED = {
     **dict.fromkeys(("answered late", "answered twice", "superseded by a changed text"), CLOSES),
     "asked twice": RUNS,
+}
+ONE_CALL = "this loop makes one call in the story; two at once are tests of its own"
+NO_REVIEW = "a review belongs to what the model asks by `ask_user`"
+NO_POLICY = "a loop that is not ours has no policy for calls and results: it asks a question"
+_NO_ARGUMENTS = {"permission: edit": "this function takes no arguments that could be changed"}
+_FOREIGN = {
+    **_DELIVERY,
+    **dict.fromkeys(("permission: yes", "permission: no", "permission: edit", *_DELIVERY), NO_POLICY),
+    "secret": SECRETS,
+    "two people": ONE_CALL,
+    "review": NO_REVIEW,
 }
 
 
@@ -192,3 +204,73 @@ ANSWERERS: Sequence[type[Door]] = (
     PrompterDoor,
     StoreDoor,
 )
+
+
+class AskerDoor(Door):
+    """A way to ask; a program answers in the store, and the loop is entered again."""
+
+    loop: ClassVar[Callable[[Scene, Path], Asker]]
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = type(self).loop(scene, directory)
+        return Pair(asker, StorePerson(asker.store))
+
+
+class FunctionDoor(AskerDoor):
+    """A function of a program that asks in the middle."""
+
+    name = "a function of our agent"
+    loop = FunctionLoop
+    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS, "two people": ONE_CALL, "review": NO_REVIEW, **_NO_ARGUMENTS}
+
+
+class ReturningDoor(AskerDoor):
+    """A tool that returns what it asks, and is run again."""
+
+    name = "a tool of our agent that returns its questions"
+    loop = Program
+    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS}
+
+
+class CommandDoor(AskerDoor):
+    """A command of a configuration."""
+
+    name = "a command of a configuration"
+    loop = Assistant
+    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS}
+
+
+class InquirerDoor(AskerDoor):
+    """A loop of one's own."""
+
+    name = "`Inquirer`"
+    loop = InquirerLoop
+    lacks: ClassVar[Mapping[str, str]] = _FOREIGN
+
+
+class PydanticDoor(AskerDoor):
+    """An adapter."""
+
+    name = "pydantic-ai"
+    loop = PydanticLoop
+    lacks: ClassVar[Mapping[str, str]] = _FOREIGN
+
+
+class LanggraphDoor(AskerDoor):
+    """An adapter."""
+
+    name = "LangGraph"
+    loop = LanggraphLoop
+    lacks: ClassVar[Mapping[str, str]] = _FOREIGN
+
+
+class OpenaiDoor(AskerDoor):
+    """An adapter."""
+
+    name = "OpenAI Agents SDK"
+    loop = OpenaiLoop
+    lacks: ClassVar[Mapping[str, str]] = _FOREIGN
+
+
+ASKERS: Sequence[type[Door]] = (FunctionDoor, ReturningDoor, CommandDoor, InquirerDoor, PydanticDoor, LanggraphDoor, OpenaiDoor)

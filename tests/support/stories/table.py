@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from support.stories.doors import ANSWERERS, Door
+from support.stories.doors import ANSWERERS, ASKERS, Door
 from support.stories.outcome import Outcome
 from support.stories.stories import STORIES, Story
 
-TABLES: Mapping[str, Sequence[type[Door]]] = {"Who answers": ANSWERERS}
+TABLES: Mapping[str, Sequence[type[Door]]] = {"Who answers": ANSWERERS, "Who asks": ASKERS}
 Key: TypeAlias = tuple[str, str]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
