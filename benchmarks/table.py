@@ -179,7 +179,7 @@ def commands(rounds: int) -> list[Row]:
         process(COMMAND, "init")
         from support.places import workspace_store  # the path comes first
 
-        store = mt.open_store(workspace_store(root, root))
+        store = mt.open_store(workspace_store(root, root), trusted=True)
 
         def answered() -> float:
             process(COMMAND, "query", "-m", "scripted:play.json", "--defer", "hello")

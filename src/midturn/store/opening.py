@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midturn.collector import loading
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import ConfigError
-from midturn.store.workspace import Workspace, check_outside
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from midturn.store.admission import MayAnswer
     from midturn.store.file_store import FileStore
     from midturn.store.store import ConversationStore
@@ -43,11 +43,19 @@ def open_store(
         raise ConfigError(
             "`sealed` is gone: conversations are not sealed any more. Leave it out; what lies in the store that you name runs."
         )
-    if not (trusted or (isinstance(path, str) and "://" in path)) and (workspace := Workspace.find(Path(path).parent)):
-        check_outside(Path(path), workspace.root, "open_store")
+    if not (trusted or (isinstance(path, str) and "://" in path)):
+        _load_check()(path)
     store = store_at(path)
     woken = store if on_wake is None else store.waking(on_wake)
     return woken if may_answer is None else woken.guarded(may_answer)
+
+
+@cache
+def _load_check() -> Callable[[str | os.PathLike[str]], None]:
+    with loading():  # who imports `open_store`, and opens none, needs no workspace
+        from midturn.store.workspace import check_place
+
+    return check_place
 
 
 def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> ConversationStore:

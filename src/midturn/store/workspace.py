@@ -129,6 +129,17 @@ def check_outside(folder: Path, root: Path, by: str) -> None:
         )
 
 
+def check_place(folder: str | os.PathLike[str]) -> None:
+    """Refuse a store that lies in a workspace, as `check_outside` does for the one where a command was given.
+
+    Raises:
+        ConfigError: It lies in one.
+    """
+    path = Path(folder)
+    if workspace := Workspace.find(path.parent):
+        check_outside(path, workspace.root, "open_store")
+
+
 def _is_in(real: str, folder: str) -> bool:
     return f"{real}/".startswith(f"{folder.rstrip('/')}/")
 
