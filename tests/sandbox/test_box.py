@@ -301,8 +301,8 @@ ATTEMPTS = {
     "answer": "mkdir {folder}/answers && echo forged > {folder}/answers/forged.json",
     "begin": "mkdir {store}/1700000000000001-forged",
     "choose": "echo 1 > {store}/current",
-    "delete": "rm -f {log} && test ! -e {log}",
-    "delete all": "rm -rf {store}; test ! -e {store}",
+    "delete": "rm -f {log}; false",  # what counts is whether it is still there
+    "delete all": "rm -rf {store}; false",
     "rename": "mv {folder} {store}/1700000000000009-gone",
     "take away": "mv {folder} ./taken",
     "hard link": "ln {log} stolen && cat stolen",
