@@ -102,7 +102,7 @@ def test_what_is_wrong_is_said_where_it_is_passed(build: Callable[[], Any], erro
         build()
 
 
-@pytest.mark.parametrize("wrong", [{"user": 42}, {"via": None}, {"reason": 5}, {"remember": "yes"}, {"cancel": 1}, {"approve": "y"}])
+@pytest.mark.parametrize("wrong", [{"user": 42}, {"via": None}, {"reason": 5}, {"remember": 1}, {"cancel": 1}, {"approve": "y"}])
 def test_an_answer_that_could_not_be_read_back_is_refused_before_it_is_recorded(tmp_path: Path, wrong: dict[str, Any]) -> None:
     store = mt.open_store(tmp_path)
     agent = mt.Agent(calling("careful"), tools=[careful], store=store)

@@ -43,7 +43,7 @@ SIGNATURES: list[tuple[Callable[..., Any], str, dict[str, Any]]] = [
             "tools": (),
             "instructions": "",
             "prompter": None,
-            "detached": "defer",
+            "detached": None,  # "defer", or what holds around it where it runs inside of a tool
             "routes": None,
             "limits": None,
             "store": None,
@@ -154,7 +154,7 @@ WITHOUT_A_SYNC_FORM = {
     "Tool.execute", "ToolContext.given", "TurnStream.stop",
     "TurnStream.watched", "InquirerCall.end", "InquirerCall.execute", "InquirerCall.fail",
     # Who holds a conversation writes it in a loop.
-    *(f"{store}.{name}" for store in ("ConversationStore", "MemoryStore") for name in ("claim", "create", "open", "taken_over", "woken")),
+    *(f"{store}.{name}" for store in ("ConversationStore", "MemoryStore") for name in ("claim", "create", "end_children", "open", "root", "taken_over", "woken")),
     "ProviderModel.aclose",  # it closes the connection of a loop
 }  # fmt: skip
 

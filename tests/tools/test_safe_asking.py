@@ -121,7 +121,7 @@ def test_an_agent_inside_a_tool_asks_in_its_own_call() -> None:
     @mt.tool
     async def outer() -> str:
         person = mt.ScriptedPrompter({"inner.name": "x"})
-        agent = mt.Agent(calling("inner"), tools=[inner], prompter=person)
+        agent = mt.Agent(calling("inner"), tools=[inner], prompter=person, store=mt.MemoryStore())
         result = await agent.run("Inside.")
         return f"{told_async(await agent.store.read(result.conversation))} {await mt.ask(CONFIRM)}"
 

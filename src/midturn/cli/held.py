@@ -53,6 +53,12 @@ class Held:
         """Everything recorded so far."""
         return self.journal.events
 
+    def discard(self) -> None:
+        """End the open turn as if the user had stopped it."""
+        from midturn.compose.command_line import discard_turn  # few commands end a turn
+
+        self._place.run(discard_turn(self._place.store, self.journal))
+
     def wait_for_answers(self) -> None:
         """Return when somebody has handed an answer over."""
         while not self._place.run(self.journal.answers.collect()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
@@ -20,7 +19,6 @@ from midturn.cli.shown import block, line
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.cli.watching import without_echo
-from midturn.compose.command_line import discard_turn
 from midturn.core.asker import asker_of
 from midturn.core.events import ChatRequest, Event
 from midturn.core.stream import open_turn
@@ -63,7 +61,7 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
     place = find_place(resume.store)
     if resume.ready:
         return _resume_ready(resume, place)
-    with Held.existing(place, place.conversation(resume.id)) as held:
+    with Held.existing(place, place.run(place.store.root(place.conversation(resume.id)))) as held:
         ended = was_ended_by_user(held.events)
         if ended and not resume.discard:
             note("midturn: the turn of conversation {} was ended by {}.", held.conversation, describe(ended.ended_by))
@@ -111,7 +109,7 @@ def _is_shaped(events: Sequence[Event]) -> bool:
 
 def discard(held: Held) -> None:
     """End an open turn as if the user had stopped it."""
-    asyncio.run(discard_turn(held.journal))
+    held.discard()
     note("midturn: the open turn of conversation {} was ended.", held.conversation)
 
 

@@ -83,10 +83,13 @@ def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatReques
     return _surroundings(parts, _toolbox(parts)).request([*events, asked])
 
 
-async def discard_turn(journal: Journal) -> None:
-    """End the open turn of a conversation; no tool and no model is needed for that."""
-    turn = Turn.load(open_window(journal), TurnSettings(tools={}), event_ids())
+async def discard_turn(store: ConversationStore, journal: Journal) -> None:
+    """End the open turn of a conversation, and those inside of its tools; no tool and no model is needed for that."""
+    window = open_window(journal)
+    children = open_children(window.events)
+    turn = Turn.load(window, TurnSettings(tools={}), event_ids())
     await record_effects(turn.step(Interrupted()), journal, SYSTEM, Silence())
+    await store.end_children(children, as_it_ended("ended_by_user", None))
 
 
 _WITHOUT_KEY = "To try midturn without any key: `midturn demo`."

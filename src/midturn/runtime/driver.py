@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec import Struct
@@ -95,7 +95,7 @@ class Driver:
 
     @cached_property
     def _tools(self) -> ToolRuns:
-        return _load_tool_runs()(self._services.tools, self._surroundings, self.report, self._children_of)
+        return _load_tool_runs()(self._services.tools, self._surroundings, self.report, partial(_begun_inside, self._turn))
 
     @cached_property
     def _prompts(self) -> OpenPrompts:
@@ -178,10 +178,6 @@ class Driver:
             await self._perform(self._turn.rest())
             raise
         host.moved("moving")
-
-    def _children_of(self, call: str) -> list[Child]:
-        record = self._turn.record.calls.get(call)
-        return [child.began for child in record.children.values()] if record else []
 
     def _listen(self) -> None:
         """Hear of what is handed over meanwhile: only a run that has to wait need look for it."""
@@ -308,3 +304,9 @@ async def expire(seconds: float, clock: Clock, waits_for_people: Callable[[], bo
         if not waits_for_people():
             worked += now - last
         last = now
+
+
+def _begun_inside(turn: Turn, call: str) -> list[Child]:
+    """Return the turns of other agents that are on record inside of a call. (A method would tie a driver to itself.)"""
+    record = turn.record.calls.get(call)
+    return [child.began for child in record.children.values()] if record else []

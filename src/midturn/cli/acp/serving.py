@@ -83,7 +83,7 @@ class ConfiguredTurns:
 
     async def end(self, journal: HeldConversation) -> None:
         """End the open turn of a conversation."""
-        await discard_turn(journal)
+        await discard_turn(self.store, journal)
 
     async def close(self) -> None:
         """Leave the MCP servers."""

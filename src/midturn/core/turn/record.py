@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -113,21 +113,27 @@ class AnswersSoFar:
 
     def ask(self, request: InquiryRequest) -> None:
         """Forget what is asked anew: an older answer says nothing of it."""
-        ids = [str(asked.get("id")) for asked in request.form.questions] if request.form else []
-        self._after |= {key: tuple(ids[place:]) for place, key in enumerate(ids, 1)}
-        for key in (request.question_id, *ids):
-            self.now.pop(key, None)
+        if request.form:
+            ids = [str(asked.get("id")) for asked in request.form.questions]
+            self._after |= {key: tuple(ids[place:]) for place, key in enumerate(ids, 1)}
+            self._forget(ids)
+        if request.question_id in self.now:
+            del self.now[request.question_id]
 
     def close(self, request: InquiryRequest, response: InquiryResponse) -> None:
         """Take in an answer. One that was revised discards those that came after it in its form."""
-        if isinstance(response, InquiryCancelled):
+        if type(response) is InquiryCancelled:
             if response.reason == "reply":
                 self.reply(response.event_id)
             return
-        for key in self._after.get(request.question_id, ()) if request.revises else ():
-            self.now.pop(key, None)
-        if isinstance(response, InquiryAnswered) and response.answer is not None and request.question_id:
+        if request.revises:
+            self._forget(self._after.get(request.question_id, ()))
+        if type(response) is InquiryAnswered and response.answer is not None and request.question_id:
             self.now[request.question_id] = response.answer
+
+    def _forget(self, ids: Iterable[str]) -> None:
+        for key in ids:
+            self.now.pop(key, None)
 
     def reply(self, event_id: str) -> None:
         """Keep what had been answered by now."""
