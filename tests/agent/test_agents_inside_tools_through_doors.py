@@ -53,17 +53,35 @@ def test_an_answer_on_the_page_goes_on_with_the_turn_around(tmp_path: Path) -> N
 
 def test_an_answer_at_the_command_line_makes_the_turn_around_ready(tmp_path: Path) -> None:
     command_line = CommandLine(tmp_path)
-    store = mt.open_store(command_line.root / "kept")
+    kept = str(tmp_path / "kept")
+    store = mt.open_store(kept)
     company = Company(store, "anna")
     waiting = company.agent.run_sync("Go.")
 
-    listed = command_line.run("inbox", "--store", "kept")
+    listed = command_line.run("inbox", "--store", kept)
     assert "Sure?" in listed.stdout
-    answered = command_line.run("answer", waiting.pending[0].id, "yes", "--store", "kept")
+    answered = command_line.run("answer", waiting.pending[0].id, "yes", "--store", kept)
 
     assert answered.status == 0, answered
     assert store.ready_sync() == [waiting.conversation]
     assert company.agent.resume_sync(waiting.conversation).text == "anna worked"
+
+
+def test_a_turn_that_is_discarded_takes_those_inside_with_it(tmp_path: Path) -> None:
+    """Whichever of them is named: they end as one."""
+    command_line = CommandLine(tmp_path)
+    kept = str(tmp_path / "kept")
+    store = mt.open_store(kept)
+    waiting = Company(store, "anna").agent.run_sync("Go.")
+    inside = waiting.pending[0].conversation
+
+    discarded = command_line.run("resume", inside, "--discard", "--store", kept)
+
+    assert discarded.status == 0, discarded
+    assert inside != waiting.conversation
+    for conversation in (waiting.conversation, inside):
+        assert store.read_sync(conversation).events[-1].to_json()["status"] == "ended_by_user"
+    assert store.pending_sync() == []
 
 
 def test_a_process_that_is_killed_inside_leaves_it_to_be_found_and_nothing_is_asked_again(tmp_path: Path) -> None:

@@ -154,7 +154,11 @@ WITHOUT_A_SYNC_FORM = {
     "Tool.execute", "ToolContext.given", "TurnStream.stop",
     "TurnStream.watched", "InquirerCall.end", "InquirerCall.execute", "InquirerCall.fail",
     # Who holds a conversation writes it in a loop.
-    *(f"{store}.{name}" for store in ("ConversationStore", "MemoryStore") for name in ("claim", "create", "end_children", "open", "root", "taken_over", "woken")),
+    *(
+        f"{store}.{name}"
+        for store in ("ConversationStore", "MemoryStore")
+        for name in ("claim", "create", "end_children", "open", "root", "taken_over", "woken")
+    ),
     "ProviderModel.aclose",  # it closes the connection of a loop
 }  # fmt: skip
 

@@ -263,7 +263,9 @@ def test_cancel_ends_the_turn(midturn: CommandLine) -> None:
 
     assert "was ended" in finished.stderr
     assert midturn.events()[-1]["status"] == "ended_by_user"
-    assert midturn.run("resume").status == 1
+    resumed = midturn.run("resume")
+    assert resumed.status == 130
+    assert "was ended by" in resumed.stderr
 
 
 def test_ctrl_c_at_the_terminal_ends_the_turn(midturn: CommandLine) -> None:

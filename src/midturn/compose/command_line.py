@@ -19,6 +19,8 @@ from midturn.config.settings import Settings
 from midturn.core.events import ChatRequest, Event
 from midturn.core.exchange import ModelRequest
 from midturn.core.json_value import JsonObject
+from midturn.core.stream.children import open_children
+from midturn.core.turn.ending import as_it_ended
 from midturn.core.turn.inputs import Interrupted
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
@@ -29,6 +31,7 @@ from midturn.runtime.recorder import record_effects
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
+from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
 
 
@@ -86,7 +89,7 @@ def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatReques
 async def discard_turn(store: ConversationStore, journal: Journal) -> None:
     """End the open turn of a conversation, and those inside of its tools; no tool and no model is needed for that."""
     window = open_window(journal)
-    children = open_children(window.events)
+    children = open_children(window)
     turn = Turn.load(window, TurnSettings(tools={}), event_ids())
     await record_effects(turn.step(Interrupted()), journal, SYSTEM, Silence())
     await store.end_children(children, as_it_ended("ended_by_user", None))

@@ -307,6 +307,6 @@ async def expire(seconds: float, clock: Clock, waits_for_people: Callable[[], bo
 
 
 def _begun_inside(turn: Turn, call: str) -> list[Child]:
-    """Return the turns of other agents that are on record inside of a call. (A method would tie a driver to itself.)"""
+    """Return the turns of other agents that are on record inside of a call; a method would tie a driver to itself."""
     record = turn.record.calls.get(call)
     return [child.began for child in record.children.values()] if record else []
