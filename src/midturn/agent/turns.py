@@ -35,6 +35,7 @@ from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.plain_text import check_text, check_text_or_none
 from midturn.core.stream import Window
+from midturn.core.stream.children import open_children
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import MidturnError, TurnOpen
 from midturn.journal import Journal
@@ -147,7 +148,7 @@ class Turns:
             async with self.stream_resume(conversation, **how) as events:
                 return await events.watched(on_event)
         _check_shape(how)
-        async with await self.store.open(await self.store.root(conversation)) as journal:
+        async with await self.store.open_root(conversation) as journal:
             return await self._unwatched(_Begun(journal), how, None)
 
     @asynccontextmanager
@@ -161,7 +162,7 @@ class Turns:
         """Continue the open turn of a conversation, and watch it (see `Agent.stream_resume`)."""
         _check_shape(how)
         async with (
-            await self.store.open(await self.store.root(conversation)) as journal,
+            await self.store.open_root(conversation) as journal,
             self._streamed(_Begun(journal), how, None) as events,
         ):
             yield events
@@ -218,6 +219,8 @@ class Turns:
                 f"{result.conversation}), and nothing goes on there with the turn around it. Give the agent no store, or the same one, so "
                 "that its questions are asked in the turn around it."
             )
+        if not open_children(begun.journal.events):
+            return result
         below = [question for question in await self.store.pending(result.conversation) if question.conversation != result.conversation]
         return replace(result, pending=(*result.pending, *below)) if below else result
 

@@ -29,13 +29,13 @@ class Held:
 
     @classmethod
     def existing(cls, place: Place, conversation: str) -> Self:
-        """Hold a conversation.
+        """Hold a conversation; of one whose turn runs inside a tool of another agent, the one at the top.
 
         Raises:
             StoreLocked: Another process holds it.
             StoreError: There is no such conversation, or it cannot be read or written.
         """
-        return cls(place, place.run(place.store.open(conversation)))
+        return cls(place, place.run(place.store.open_root(conversation)))
 
     def __enter__(self) -> Self:
         return self

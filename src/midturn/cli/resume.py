@@ -61,7 +61,7 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
     place = find_place(resume.store)
     if resume.ready:
         return _resume_ready(resume, place)
-    with Held.existing(place, place.run(place.store.root(place.conversation(resume.id)))) as held:
+    with Held.existing(place, place.conversation(resume.id)) as held:
         ended = was_ended_by_user(held.events)
         if ended and not resume.discard:
             note("midturn: the turn of conversation {} was ended by {}.", held.conversation, describe(ended.ended_by))

@@ -64,6 +64,12 @@ def _load_ring() -> Callable[[Folder, str], None]:
     return ring
 
 
+@cache
+def _real_path(path: Path) -> str:
+    """Resolve a path once in a process: the user's data directory is asked for by each store, and stays where it is."""
+    return os.path.realpath(path)
+
+
 class FileConversations:
     """The `StorePort` on disk. New conversations go into the first of its folders; nothing is made before there is one."""
 
@@ -427,7 +433,7 @@ class FileConversations:
 
     @cached_property
     def _is_for_people(self) -> bool:
-        own = os.path.realpath(user_data())
+        own = _real_path(user_data())
         return any(f"{real}/".startswith(f"{own}/") for real in self._real)
 
     def _find(self, id: str) -> LastTurn | None:

@@ -13,6 +13,8 @@ from midturn.clock import SYSTEM
 from midturn.core.json_value import Json
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.plain_text import check_text
+from midturn.core.stream.children import parent_of
+from midturn.core.stream.window import last_turn
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.admission import Admission, MayAnswer
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
@@ -134,14 +136,6 @@ class ConversationStore:
             await self.port.remove(family[-1])  # it says who holds it
         for each in family:
             await self.port.remove(each)
-
-    async def root(self, id: str) -> str:
-        """Return the conversation in which a turn goes on: its own, or where it runs inside a tool of another agent, the one at the top.
-
-        Args:
-            id: The id of the conversation.
-        """
-        return await root_of(self.port, id)
 
     async def end_children(self, children: Sequence[Child], ending: Ending) -> None:
         """End the turns inside of tools that are open on record, as the turn around them ends.
@@ -362,6 +356,24 @@ class ConversationStore:
             StoreError: There is none, or it cannot be read or written.
         """
         return await self._taken_over(await self.port.open(id))
+
+    async def open_root(self, id: str) -> HeldConversation:
+        """Hold the conversation in which a turn goes on: its own or, where it runs inside a tool of another agent, the one at the top.
+
+        Args:
+            id: The id of the conversation.
+
+        Raises:
+            StoreLocked: Somebody else holds it.
+            StoreError: There is none, or it cannot be read or written.
+        """
+        held = await self.open(id)
+        window = last_turn(held.events)
+        parent = parent_of(window.events) if window else None
+        if parent is None:
+            return held
+        await held.__aexit__(None, None, None)
+        return await self.open(parent.root)
 
     async def claim(self, limit: int = 1) -> Sequence[HeldConversation]:
         """Hold up to `limit` conversations that are due and free; nobody else gets them."""

@@ -21,16 +21,20 @@ def children_of(events: Iterable[Event]) -> list[Child]:
 def open_children(events: Sequence[Event]) -> list[Child]:
     """Return the turns inside of calls of the open turn that have no response yet. Which of them are over, only they know."""
     window = open_turn(events)
-    if window is None:
+    children = children_of(window.events) if window else []
+    if window is None or not children:
         return []
     done = {event.call for event in window.events if isinstance(event, ToolCallResponse)}
-    return [child for child in children_of(window.events) if child.call not in done]
+    return [child for child in children if child.call not in done]
 
 
 def awaited_children(events: Sequence[Event]) -> list[Child]:
     """Return those of them that the turn had not taken in when it was left."""
+    children = open_children(events)
+    if not children:  # most turns have none, and the turns before are not looked at for them
+        return []
     last_said = {event.of: event.state for event in events if isinstance(event, Child) and event.of}
-    return [child for child in open_children(events) if last_said.get(child.event_id) != "done"]
+    return [child for child in children if last_said.get(child.event_id) != "done"]
 
 
 def turn_of_child(events: Sequence[Event], child: str) -> Window | None:
