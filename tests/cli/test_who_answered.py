@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from midturn.cli.loading import own_name
+from midturn.cli.answer.command import own_name
 from support.cli import CommandLine, asks, calls
 
 EDIT = {"path": "plan.md", "edits": [{"old": "2. Ship.", "new": "2. Ship slowly."}]}

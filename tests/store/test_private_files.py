@@ -17,7 +17,7 @@ from midturn.store.handover import FileAnswers
 from midturn.store.opening import open_store
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
-from midturn.store.workspace import Workspace
+from midturn.store.workspace import Workspace, choose
 from support.stored import asking, hold, keep, path_of, release, reopen
 
 ANSWER = HandedOver(event_id="e4", at="2026-11-21T10:00:00Z", submission=Submission(value=True))
@@ -31,9 +31,11 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.mark.usefixtures("umask")
-def test_everything_is_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_everything_is_private_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     workspace = Workspace.make(tmp_path / "project")
-    store = FileStore(workspace.conversations, workspace.local_conversations(tmp_path / "data"))
+    workspace.found()
+    store = FileStore(workspace.conversations)
     journal = hold(store, asking()[0])
     with Folder.at(path_of(store, journal.conversation)) as folder:
         FileAnswers(folder).put(ANSWER)
@@ -42,9 +44,9 @@ def test_everything_is_private_whatever_the_umask(tmp_path: Path) -> None:
         file.write(b"torn")
     release(reopen(store, journal.conversation))
     drive(store.port.describe(journal.conversation, title="Another"))
-    workspace.set_current(journal.conversation)
+    choose(workspace.conversations, journal.conversation)
 
-    everything = [workspace.home, *workspace.home.rglob("*")]
+    everything = [folder for home in (workspace.home, tmp_path / "data" / "midturn") for folder in (home, *home.rglob("*"))]
     assert {path.name.split("-")[0] for path in everything} >= {"lock", "answers", "events.torn", "metadata.json", "current", ".gitignore"}
     for path in everything:
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path

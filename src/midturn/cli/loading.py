@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -105,19 +104,6 @@ def loaded_if_right() -> Loaded | None:
         return load_here()
     except ConfigError:
         return None
-
-
-def own_name() -> str:
-    """Return who answers at commands: the configured `user.name`, else the login of the operating system, whatever the environment says."""
-    settings = settings_if_right()
-    if settings and settings.user.name:
-        return settings.user.name
-    import pwd  # only who answers has to be named
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # in a container, an account may have no name
-        return str(os.getuid())
 
 
 def settings_if_right() -> Settings | None:

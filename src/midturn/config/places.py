@@ -11,6 +11,7 @@ from midturn.errors import ConfigError
 from midturn.files.user_directories import user_cache, user_config, user_state
 
 STORE_VARIABLE: Final = "MIDTURN_CFG_CONVERSATION__STORE"
+NAME_VARIABLE: Final = "MIDTURN_CFG_USER__NAME"
 
 
 def user_config_file() -> Path:
@@ -26,17 +27,7 @@ def configured_store(environment: Mapping[str, str]) -> Path | str | None:
     Raises:
         ConfigError: It is no absolute path and no address, or the file cannot be read.
     """
-    given: object = environment.get(STORE_VARIABLE, "")
-    named = STORE_VARIABLE
-    if not given:
-        file = user_config_file()
-        data = read_bytes(file, shown(file), follow=True)
-        if data is None or b"store" not in data:  # as nearly everywhere
-            return None
-        document = read_document(file, shown(file), follow=True)
-        given = document.values.get("conversation") if document else None
-        given = cast("dict[str, Any]", given).get("store", "") if isinstance(given, dict) else ""
-        named = f"{shown(file)}: `conversation.store`"
+    given, named = _own_value(environment, STORE_VARIABLE, ("conversation", "store"))
     if given == "":
         return None
     if isinstance(given, str) and "://" in given:
@@ -44,6 +35,31 @@ def configured_store(environment: Mapping[str, str]) -> Path | str | None:
     if isinstance(given, str) and given.startswith(("/", "~/")):
         return Path(given).expanduser()
     raise ConfigError(f"{named}: {given!r} is no place. Give an absolute path, one that begins with `~/`, or `postgresql://…`.")
+
+
+def configured_name(environment: Mapping[str, str]) -> str:
+    """Return what `user.name` says in the environment or in the user's own file: nobody else says who they are. An empty one is none.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    given, _ = _own_value(environment, NAME_VARIABLE, ("user", "name"))
+    return given if isinstance(given, str) else ""
+
+
+def _own_value(environment: Mapping[str, str], variable: str, key: tuple[str, str]) -> tuple[object, str]:
+    """Return a value that only the user's own file and environment give, and where it stands; an empty text where nothing does."""
+    if given := environment.get(variable, ""):
+        return given, variable
+    table, name = key
+    file = user_config_file()
+    named = f"{shown(file)}: `{table}.{name}`"
+    data = read_bytes(file, shown(file), follow=True)
+    if data is None or name.encode() not in data:  # as nearly everywhere: then nothing has to read TOML
+        return "", named
+    document = read_document(file, shown(file), follow=True)
+    values = document.values.get(table) if document else None
+    return (cast("dict[str, Any]", values).get(name, "") if isinstance(values, dict) else ""), named
 
 
 def state_directory() -> Path:

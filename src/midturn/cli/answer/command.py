@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import LiteralString
 
 import click
@@ -19,10 +21,12 @@ from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import place_of
 from midturn.cli.shown import Shown, line, presented
+from midturn.config.places import configured_name
 from midturn.core.asker import Asker
 from midturn.core.events import AnsweredBy
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion, holds_secret
+from midturn.errors import ConfigError
 from midturn.sandbox.doors import for_people_only
 from midturn.store.port import HeldBy
 
@@ -90,9 +94,20 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
 
 def _who() -> AnsweredBy:
     """Return who answers: the user of this command."""
-    from midturn.cli.loading import own_name  # a secret is answered by the turn itself
-
     return AnsweredBy("user", via=VIA, user=own_name())
+
+
+def own_name() -> str:
+    """Return who answers at commands: the configured `user.name`, else the login of the operating system, whatever the environment says."""
+    with suppress(ConfigError):  # what is wrong with the configuration keeps nobody from answering
+        if name := configured_name(environment()):
+            return name
+    import pwd  # only who answers has to be named
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in a container, an account may have no name
+        return str(os.getuid())
 
 
 def _say_recorded(question: OpenQuestion, value: Typed) -> None:
