@@ -9,10 +9,13 @@ from typing import ClassVar
 
 from midturn.web import inbox
 from support.pages import ada, browsing
+from support.stories.agents import Claude, Codex, Copilot, Gemini, McpClient, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
 from support.stories.assistants import Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedProgram
+from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
 from support.stories.scene import Asker, Pair, Scene
+from support.stories.stories import STORIES
 from support.stories.terminals import AnsweredAtATerminal, AttachedAssistant
 
 CLOSES = "its prompt closes with the question: there is nothing left to answer at"
@@ -23,6 +26,13 @@ NO_BACK = "an answer on a command line goes back to nothing: without a value, it
 IN_MEMORY = "Back on the page changes answers that are not sent yet, and on no record"
 AS_A_WHOLE = "a form on the page is sent as a whole: a reply before that is one to all of it"
 WITH_THE_PROGRAM = "who leaves here ends the program, and whoever comes back is another prompter"
+
+ONLY_PERMISSION = "this row asks for permissions alone: the questions of its model are tests of its own hook"
+HAS_QUESTIONS = "this row asks questions alone: its tool for permissions is tests of its own"
+NO_DELIVERY = "an agent of others delivers its results itself, and asks nobody here"
+RUNS_THERE = "its call waits for the answer, and asks nothing a second time in the story"
+LOSES_REASON = "a difference: of a list of questions the reason is on record, and its model does not read it, as it does of a single one"
+NO_REVIEW_THERE = "a form that an agent of others asks is over with its last answer: there is no review"
 
 _DELIVERY = dict.fromkeys(("deliver: yes", "deliver: no", "deliver: edit"), NO_RESULTS)
 _ATTACHED = {
@@ -55,6 +65,11 @@ class Door:
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set a story up in a directory of its own."""
         raise NotImplementedError
+
+    @classmethod
+    def heard(cls, outcome: Outcome) -> Outcome:
+        """Return the outcome of a story in the words of who asks here: our model's own, unless an agent of others has a rule for them."""
+        return outcome
 
 
 class StoreDoor(Door):
@@ -273,4 +288,94 @@ class OpenaiDoor(AskerDoor):
     lacks: ClassVar[Mapping[str, str]] = _FOREIGN
 
 
-ASKERS: Sequence[type[Door]] = (FunctionDoor, ReturningDoor, CommandDoor, InquirerDoor, PydanticDoor, LanggraphDoor, OpenaiDoor)
+class OtherAgentDoor(Door):
+    """An agent of others, which waits for its answer and hears it in words of its own."""
+
+    agent: ClassVar[type[OtherAgent]]
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = self.agent(scene, directory)
+        return Pair(asker, StorePerson(asker.store))
+
+    @classmethod
+    def heard(cls, outcome: Outcome) -> Outcome:
+        """Put the outcome in its words."""
+        return Outcome(outcome.record, (cls.agent.hears(outcome),), outcome.end)
+
+
+class HookDoor(OtherAgentDoor):
+    """A hook that asks for a permission."""
+
+    lacks: ClassVar[Mapping[str, str]] = {
+        story.name: NO_DELIVERY if story.scene.result == "ask" else ONLY_PERMISSION for story in STORIES if story.scene.run != "ask"
+    }
+
+
+class ClaudeHookDoor(HookDoor):
+    """A hook."""
+
+    name = "hook of Claude Code"
+    agent = Claude
+
+
+class CodexHookDoor(HookDoor):
+    """A hook."""
+
+    name = "hook of Codex"
+    agent = Codex
+
+
+class GeminiHookDoor(HookDoor):
+    """A hook."""
+
+    name = "hook of Gemini CLI"
+    agent = Gemini
+
+
+class QwenHookDoor(HookDoor):
+    """A hook."""
+
+    name = "hook of Qwen Code"
+    agent = Qwen
+
+
+class CopilotHookDoor(HookDoor):
+    """A hook."""
+
+    name = "hook of Copilot CLI"
+    agent = Copilot
+
+
+class McpDoor(OtherAgentDoor):
+    """A client of our server, which has no dialog of its own."""
+
+    name = "`midturn mcp`"
+    agent = McpClient
+    lacks: ClassVar[Mapping[str, str]] = {
+        **{story.name: HAS_QUESTIONS for story in STORIES if story.scene.run == "ask"},
+        **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
+        **{story.name: SECRETS for story in STORIES if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)},
+        **{story.name: ONE_CALL for story in STORIES if story.scene.second},
+        "asked twice": RUNS_THERE,
+        "superseded by a changed text": RUNS_THERE,
+        "review": NO_REVIEW_THERE,
+        "rejected with a reason": LOSES_REASON,
+    }
+
+
+ASKERS: Sequence[type[Door]] = (
+    FunctionDoor,
+    ReturningDoor,
+    CommandDoor,
+    InquirerDoor,
+    PydanticDoor,
+    LanggraphDoor,
+    OpenaiDoor,
+    ClaudeHookDoor,
+    CodexHookDoor,
+    GeminiHookDoor,
+    QwenHookDoor,
+    CopilotHookDoor,
+    McpDoor,
+)

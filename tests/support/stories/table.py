@@ -36,6 +36,11 @@ class Cell(Struct, frozen=True):
         """Why the door does not have the story; None where it has."""
         return self.door.lacks.get(self.story.name)
 
+    @property
+    def expected(self) -> Outcome:
+        """The outcome of the story, in the words of who asks."""
+        return self.door.heard(self.story.outcome)
+
     def play(self, directory: Path) -> Outcome:
         """Play it; return what has become of it."""
         with ExitStack() as closing:
@@ -96,8 +101,8 @@ def main() -> int:
             except Exception as error:  # noqa: BLE001  whatever it is, it is a difference
                 different[cell.key] = repr(error)
             else:
-                if found != cell.story.outcome:
-                    different[cell.key] = f"{found}\n  in place of {cell.story.outcome}"
+                if found != cell.expected:
+                    different[cell.key] = f"{found}\n  in place of {cell.expected}"
     print(written(different))  # noqa: T201
     for (door, story), difference in different.items():
         print(f"{door}, {story}:\n  {difference}")  # noqa: T201
