@@ -58,10 +58,10 @@ class Refused(Struct, frozen=True):
 
 
 class AnswersGiven(Struct, frozen=True):
-    """The answers, by question id; None where one was skipped. `reason` is what was said with the last of them."""
+    """The answers, by question id; None where one was skipped. `reasons` is what was said with them, in the order of the questions."""
 
     answers: Mapping[str, Json]
-    reason: str | None = None
+    reasons: Sequence[str] = ()
 
 
 class RepliedTo(Struct, frozen=True):
@@ -180,9 +180,10 @@ def content_of(turn: Sequence[Event]) -> str | None:
     return next((event.content for event in turn if isinstance(event, ToolCallResponse)), None)
 
 
-def reason_of(turn: Sequence[Event]) -> str | None:
-    """Return what a person said with the last answer."""
-    return next((event.reason for event in reversed(turn) if isinstance(event, InquiryAnswered)), None)
+def reasons_of(turn: Sequence[Event], answers: Mapping[str, Json]) -> Sequence[str]:
+    """Return what a person said with each answer that counts: what was taken back or is not asked any more has none."""
+    latest = {request.question_id: response for request, response in pairs(turn) if isinstance(response, InquiryAnswered)}
+    return tuple(response.reason for key, response in latest.items() if response.reason and answers.get(key) is not None)
 
 
 def answers_of(turn: Sequence[Event]) -> dict[str, Json]:

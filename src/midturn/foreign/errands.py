@@ -34,7 +34,7 @@ from midturn.foreign.errand import (
     errand_of,
     is_over,
     permission,
-    reason_of,
+    reasons_of,
     tell,
     waits,
 )
@@ -133,7 +133,8 @@ class Errands:
             return outcome
         first = asked(turn)
         if is_over(turn):
-            return AnswersGiven(answers_of(turn), reason_of(turn)) if answers_of(turn) else DecidedElsewhere()
+            answers = answers_of(turn)
+            return AnswersGiven(answers, reasons_of(turn, answers)) if answers else DecidedElsewhere()
         if first is None:
             return None
         form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
@@ -411,7 +412,7 @@ class Errands:
                 await call.ask_form(form)
                 _leave_open(call, form)
         except _Collected as collected:
-            return AnswersGiven(collected.answers, reason_of(await self.turn(errand)))
+            return AnswersGiven(collected.answers, reasons_of(await self.turn(errand), collected.answers))
         except StoreLocked:  # somebody answers just now
             return None
         except (Suspended, CallEnded):

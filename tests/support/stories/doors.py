@@ -31,7 +31,6 @@ ONLY_PERMISSION = "this row asks for permissions alone: the questions of its mod
 HAS_QUESTIONS = "this row asks questions alone: its tool for permissions is tests of its own"
 NO_DELIVERY = "an agent of others delivers its results itself, and asks nobody here"
 RUNS_THERE = "its call waits for the answer, and asks nothing a second time in the story"
-LOSES_REASON = "a difference: of a list of questions the reason is on record, and its model does not read it, as it does of a single one"
 NO_REVIEW_THERE = "a form that an agent of others asks is over with its last answer: there is no review"
 
 _DELIVERY = dict.fromkeys(("deliver: yes", "deliver: no", "deliver: edit"), NO_RESULTS)
@@ -360,7 +359,6 @@ class McpDoor(OtherAgentDoor):
         "asked twice": RUNS_THERE,
         "superseded by a changed text": RUNS_THERE,
         "review": NO_REVIEW_THERE,
-        "rejected with a reason": LOSES_REASON,
     }
 
 

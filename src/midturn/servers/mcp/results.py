@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from mcp import types
 from msgspec import Struct
 
 from midturn.core.json_value import Json
+from midturn.core.routing.messages import user_added
 from midturn.foreign import words
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.tools.ask_user_arguments import SINGLE_ID, AskedFor, SingleQuestion
@@ -35,8 +37,10 @@ class CallReply(Struct, frozen=True):
 def answered(asked: AskedFor, outcome: Decided) -> CallReply:
     """Say what became of a question."""
     match outcome:
-        case AnswersGiven(answers=answers, reason=reason):
-            return _single(asked, answers[SINGLE_ID], reason) if isinstance(asked, SingleQuestion) else _several(dict(answers))
+        case AnswersGiven(answers=answers, reasons=reasons):
+            if isinstance(asked, SingleQuestion):
+                return _single(asked, answers[SINGLE_ID], next(iter(reasons), None))
+            return _several(dict(answers), reasons)
         case RepliedTo(said):
             return CallReply(words.replied(said), {"status": "replied", "reply": said})
         case TurnStopped():
@@ -83,9 +87,10 @@ def _single(asked: SingleQuestion, answer: Json, reason: str | None) -> CallRepl
     return CallReply(f"{said}\n{_json(data)}", data)
 
 
-def _several(answers: dict[str, Json]) -> CallReply:
+def _several(answers: dict[str, Json], reasons: Sequence[str]) -> CallReply:
     listed = "\n".join(f"- {key}: {words.answer_in_words(value)}" for key, value in answers.items())
-    return CallReply(f"The user answered:\n{listed}\n{_json(answers)}", {"answers": answers})
+    text = "\n".join(["The user answered:", listed, _json(answers), *map(user_added, reasons)])
+    return CallReply(text, {"answers": answers, **({"reasons": [*reasons]} if reasons else {})})
 
 
 def _json(value: Json) -> str:
