@@ -22,6 +22,7 @@ from midturn.store.file_store import FileStore
 from midturn.store.processes import mark
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 from support.stories.outcome import OPEN, Outcome, outcome_of
+from support.stories.people import StorePerson
 from support.stories.scene import Scene, as_asked_by_a_model
 
 _PATIENCE = 60.0
@@ -60,15 +61,32 @@ class OtherAgent:
 
     def outcome(self) -> Outcome:
         """Wait until it was told something; say what is on record, and what it heard."""
-        self.waiting.join(_PATIENCE)
-        assert not self.waiting.is_alive()
+        self.end()
         (conversation,) = self.store.ids_sync()
         found = outcome_of([event.to_json() for event in self.store.read_sync(conversation).events])
         assert found.end != OPEN
         return Outcome(found.record, (self.told,), found.end)
 
+    def end(self) -> None:
+        """Wait until it was told something."""
+        self.waiting.join(_PATIENCE)
+        assert not self.waiting.is_alive()
+
     def _wait(self) -> None:
         self.told = asyncio.run(self.ask())
+
+
+class LatePerson(StorePerson):
+    """Answers by `store.answer`; who comes late comes when the agent has been told."""
+
+    def __init__(self, asker: OtherAgent) -> None:
+        super().__init__(asker.store)
+        self.asker = asker
+
+    def refusal(self, id: str) -> str:
+        """Say yes, after that."""
+        self.asker.end()
+        return super().refusal(id)
 
 
 class HookedAgent(OtherAgent):

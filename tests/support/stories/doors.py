@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from midturn.web import inbox
 from support.pages import ada, browsing
-from support.stories.agents import Claude, Codex, Copilot, Gemini, McpClient, OtherAgent, Qwen
+from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, McpClient, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
 from support.stories.assistants import Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedProgram
 from support.stories.outcome import Outcome
@@ -295,7 +295,7 @@ class OtherAgentDoor(Door):
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
         asker = self.agent(scene, directory)
-        return Pair(asker, StorePerson(asker.store))
+        return Pair(asker, LatePerson(asker))
 
     @classmethod
     def heard(cls, outcome: Outcome) -> Outcome:
