@@ -65,7 +65,9 @@ def test_an_answer_has_a_receipt_and_a_second_one_hears_who_was_first(store: Mem
         again = answer(client, waiting, value=False)
         assert (again.status_code, again.json()["error"]) == (409, "already_answered")
         assert again.json()["answered_by"] == {"by": "user", "via": "api", "user": "ada"}
-        assert client.get(f"/api/questions/{waiting.id}").status_code == 409
+        assert again.json()["message"] == f"The question {waiting.id} was answered before, by ada (api). That answer stands."
+        looked_at = client.get(f"/api/questions/{waiting.id}")
+        assert (looked_at.status_code, looked_at.json()["message"]) == (409, again.json()["message"])
 
 
 def test_a_question_that_was_closed_without_an_answer_is_gone(store: MemoryStore) -> None:

@@ -13,6 +13,7 @@ from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
+from midturn.store.decisions import taken_by
 from midturn.web.body import read_object
 from midturn.web.closed import closed, recorded
 from midturn.web.gate import Visitor
@@ -117,7 +118,7 @@ async def _gone(request: Request, site: Site) -> Response:
     if by is None:
         why = f"The question is closed: {found.elsewhere}." if found.elsewhere else "The question was closed without an answer."
         return problem(410, "closed", why)
-    return problem(409, "already_answered", "Somebody answered first; that answer stands.", answered_by=_by(by))
+    return problem(409, "already_answered", str(taken_by(id, by, "")), answered_by=_by(by))
 
 
 async def _late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Response:
