@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 import midturn as mt
 from midturn.compose.command_line import CommandLine as Composed, CommandParts
 from midturn.compose.run_parts import RunParts
@@ -215,3 +217,19 @@ class WorkedProgram(Program):
         with suppress(asyncio.CancelledError):
             self.loop.run_until_complete(self.working)
         self.loop.close()
+
+
+class AskingModel(Program):
+    """A model that asks by `ask_user`; a review that is no part of the story is passed."""
+
+    def __init__(self, scene: Scene, directory: Path) -> None:
+        super().__init__(replace(scene, by_model=True), directory)
+        self.reviews = scene.by_model
+
+    def go_on(self) -> None:
+        """Go on with what is open."""
+        super().go_on()
+        for question in self.store.pending_sync():
+            if question.kind == "review" and not self.reviews:
+                asyncio.run(self.store.answer(question.id, approve=True))
+                super().go_on()

@@ -11,7 +11,7 @@ from midturn.web import inbox
 from support.pages import ada, browsing
 from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, McpClient, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
-from support.stories.assistants import Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedProgram
+from support.stories.assistants import AskingModel, Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedProgram
 from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
 from support.stories.scene import Asker, Pair, Scene
@@ -32,6 +32,9 @@ HAS_QUESTIONS = "this row asks questions alone: its tool for permissions is test
 NO_DELIVERY = "an agent of others delivers its results itself, and asks nobody here"
 RUNS_THERE = "its call waits for the answer, and asks nothing a second time in the story"
 NO_REVIEW_THERE = "a form that an agent of others asks is over with its last answer: there is no review"
+
+NO_PERMISSION = "`ask_user` is allowed always, and its result is what the user said"
+STAYS = "what a model asks are its arguments, which stay"
 
 _DELIVERY = dict.fromkeys(("deliver: yes", "deliver: no", "deliver: edit"), NO_RESULTS)
 _ATTACHED = {
@@ -247,6 +250,19 @@ class ReturningDoor(AskerDoor):
     lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS}
 
 
+class AskUserDoor(AskerDoor):
+    """The model itself."""
+
+    name = "`ask_user`"
+    loop = AskingModel
+    lacks: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("permission: yes", "permission: no", "permission: edit", *_DELIVERY), NO_PERMISSION),
+        "secret": SECRETS,
+        "two people": ONE_CALL,
+        "superseded by a changed text": STAYS,
+    }
+
+
 class CommandDoor(AskerDoor):
     """A command of a configuration."""
 
@@ -365,6 +381,7 @@ class McpDoor(OtherAgentDoor):
 ASKERS: Sequence[type[Door]] = (
     FunctionDoor,
     ReturningDoor,
+    AskUserDoor,
     CommandDoor,
     InquirerDoor,
     PydanticDoor,
