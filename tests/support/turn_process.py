@@ -21,6 +21,7 @@ from midturn.core.turn.effects import (
     LeaveOpen,
     PromptUser,
     Record,
+    RunChild,
     RunTool,
     StopAssistant,
     StopModel,
@@ -191,6 +192,8 @@ class Process:
             case Warn(text):
                 assert text not in self._warned, "a warning is given once"
                 self._warned.add(text)
+            case RunChild():
+                raise AssertionError("no script has an agent inside a tool")
             case SuspendTurn() | LeaveOpen() | EndTurn():
                 self._ending = effect
             case _ as other:

@@ -11,4 +11,4 @@ def recorded_answer(id: str, answered: Answered, who: AnsweredBy) -> InquiryAnsw
     """Return the event that an answer becomes. The class for a secret has no field that could hold it."""
     if isinstance(answered.value, SecretValue):
         return InquiryRedacted(id=id, answered_by=who)
-    return InquiryAnswered(id=id, answer=answered.value, answered_by=who, reason=answered.reason, remembered=answered.remember)
+    return InquiryAnswered(id=id, answer=answered.value, answered_by=who, reason=answered.reason, remembered=answered.remember is True)
