@@ -214,5 +214,5 @@ def test_a_turn_that_was_cancelled_in_the_inbox_is_told_as_that(begun: CommandLi
     discarded = begun.run("resume", "--discard")
 
     assert (resumed.status, late.status, discarded.status) == (130, 1, 1)
-    assert "was ended by a person (inbox)." in resumed.stderr
-    assert "is closed: its turn was ended by a person (inbox)." in " ".join(late.stderr.split())
+    assert "was ended by ana (inbox)." in resumed.stderr
+    assert "is closed: its turn was ended by ana (inbox)." in " ".join(late.stderr.split())

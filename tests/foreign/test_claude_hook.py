@@ -50,7 +50,7 @@ def test_a_permission_is_shown_with_the_exact_call_and_who_asks(midturn: Command
 
     assert question["source"] == {"source": "other", "name": "Claude Code"}
     assert (question["kind"], question["tool"], question["arguments"]) == ("run", "Bash", TOUCH["tool_input"])
-    assert question["asker"] == {"name": "Claude Code", "session": "s1", "waits": True}
+    assert question["asker"] == {"name": "Claude Code", "session": "s1", "waits": True, "cwd": str(midturn.root)}
     assert "Claude Code asks: Run Bash?" in shown
     assert "| command: touch made" in shown
     assert "session s1; it waits" in shown

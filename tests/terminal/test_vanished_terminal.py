@@ -262,4 +262,5 @@ def _check_nobody_answered(midturn: CommandLine, asking: Asking) -> None:
     requests = types.count("inquiry_request")
     assert types.count("inquiry_response") == asking.answered, types
     assert requests == (asking.answered + 1 if asking.questions else 0), types
-    assert not {"tool_call_response", "turn_end", "approval"} & set(types), types
+    assert not {"tool_call_response", "turn_end"} & set(types), types
+    assert {event["state"] for event in events if event["type"] == "approval"} <= {"waiting"}, "somebody was asked, and nobody decided"

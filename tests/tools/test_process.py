@@ -177,8 +177,8 @@ def test_nothing_stays_open_and_nobody_stays_a_zombie() -> None:
     before, after = asyncio.run(scene())
 
     assert after <= before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    with suppress(ChildProcessError):  # what other tests have started may still run
+        assert os.waitpid(-1, os.WNOHANG) == (0, 0)
 
 
 async def several(start: Callable[[], Awaitable[ProcessEnd]]) -> None:

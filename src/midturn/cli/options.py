@@ -71,7 +71,7 @@ def without(flag: str, instead: str) -> Callable[[_F], _F]:
         if value:
             raise click.UsageError(f"`{flag}` is gone. {instead}", ctx)
 
-    return click.option(flag, is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=refuse)
+    return click.option(flag, is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=refuse, help=instead)
 
 
 def with_model(command: _F) -> _F:

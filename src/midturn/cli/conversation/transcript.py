@@ -98,13 +98,18 @@ class _Transcript:
         """Return a row a question, permissions and deliveries included: what was asked, the answer, who gave it and why."""
         decided = [self._decision(approval, call) for approval in self._about(call, "run")]
         asked = [self._inquiry(request, response) for request, response in self._inquiries if self._is_shown(request, response, call)]
-        after = [self._decision(approval, call) for kind in ("review", "deliver") for approval in self._about(call, kind)]
+        reviews = [approval for approval in self._about(call, "review") if self._says_something(approval)]
+        after = [self._decision(approval, call) for approval in (*reviews, *self._about(call, "deliver"))]
         return [row for rows in (*decided, *asked, self._replied(call), *after) for row in rows]
 
     def _replied(self, call: ToolCallRequest) -> list[Shown]:
         """Return the row of a reply at the review of a form."""
         cancelled = replied_at_review(call, asked_of(call, self._inquiries), self._results.get(call.event_id))
         return _row(approval_text("review", call.name), reply_text(cancelled.reply or ""), "") if cancelled else []
+
+    def _says_something(self, review: Approval) -> bool:
+        """Tell whether a review is worth a row: it waits, or was explained. That answers were sent, or gone back from, their rows show."""
+        return review.reason is not None or (review.state == "waiting" and self._results.get(review.call) is None)
 
     def _about(self, call: ToolCallRequest, kind: str) -> list[Approval]:
         """Return the decisions of a kind about a call, and of what was not decided the request."""
