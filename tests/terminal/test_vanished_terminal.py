@@ -263,4 +263,4 @@ def _check_nobody_answered(midturn: CommandLine, asking: Asking) -> None:
     assert types.count("inquiry_response") == asking.answered, types
     assert requests == (asking.answered + 1 if asking.questions else 0), types
     assert not {"tool_call_response", "turn_end"} & set(types), types
-    assert {event["state"] for event in events if event["type"] == "approval"} <= {"waiting"}, "somebody was asked, and nobody decided"
+    assert {str(event["state"]) for event in events if event["type"] == "approval"} <= {"waiting"}, "somebody was asked, and nobody decided"

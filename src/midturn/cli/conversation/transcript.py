@@ -108,8 +108,11 @@ class _Transcript:
         return _row(approval_text("review", call.name), reply_text(cancelled.reply or ""), "") if cancelled else []
 
     def _says_something(self, review: Approval) -> bool:
-        """Tell whether a review is worth a row: it waits, or was explained. That answers were sent, or gone back from, their rows show."""
-        return review.reason is not None or (review.state == "waiting" and self._results.get(review.call) is None)
+        """Tell whether a review is worth a row; that answers were sent in the same breath, or gone back from, their own rows show."""
+        if review.state == "waiting":
+            return self._results.get(review.call) is None
+        by = review.answered_by
+        return review.reason is not None or (by is not None and by.via not in {None, "terminal"})
 
     def _about(self, call: ToolCallRequest, kind: str) -> list[Approval]:
         """Return the decisions of a kind about a call, and of what was not decided the request."""
