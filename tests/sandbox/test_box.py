@@ -320,6 +320,7 @@ ATTEMPTS = {
 }
 
 
+@pytest.mark.timeout(400)  # a namespace in which everything is granted takes thousands of mounts
 @pytest.mark.parametrize("where", ["in the data directory", "named by its user"])
 @pytest.mark.parametrize("granted", [Declared(), Declared(read=("~",), write=("~", "/"))], ids=["as it is", "with everything granted"])
 def test_no_attempt_on_the_log_works(place: Place, where: str, granted: Declared) -> None:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from midturn.core.codec import encode_event
-from midturn.core.events import ChatRequest, TurnStart
+from midturn.core.events import ChatRequest, TurnEnd, TurnStart
 from midturn.store.file_store import FileStore
 from midturn.store.ids import event_id
 from midturn.store.metadata import Metadata
@@ -34,8 +34,8 @@ import sys
 from midturn.cli.conversation import importing
 from midturn.cli.main import run
 say = importing._say
-def say_and_wait(number, copied):
-    say(number, copied)
+def say_and_wait(number, title, copied):
+    say(number, title, copied)
     if copied.fate == "copied":
         sys.stdin.readline()
 importing._say = say_and_wait
@@ -49,7 +49,8 @@ def _filled(store: ConversationStore) -> dict[str, list[bytes]]:
     for number in range(MANY):
         events = [TurnStart(timestamp="2026-01-01T00:00:00Z", event_id=event_id())]
         asked = [ChatRequest(timestamp="2026-01-01T00:00:00Z", event_id=event_id(), content="Ship it " * 50) for _ in range(number * 3)]
-        lines = [encode_event(event) for event in (*events, *asked)]
+        ended = TurnEnd(timestamp="2026-01-01T00:00:00Z", event_id=event_id(), status="completed")  # an open one would be ended
+        lines = [encode_event(event) for event in (*events, *asked, ended)]
         made[store.run_sync("add", store.port.add(lines, Metadata(title=f"Number {number}")))] = lines
     return made
 

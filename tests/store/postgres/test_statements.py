@@ -48,6 +48,7 @@ GIVEN: dict[str, object] = {
     "only": None,
     "metadata": b"{}",
     "before": b"{}",
+    "root": None,
 }
 HELD = {**GIVEN, "holder": 1}
 EXPLAINED: dict[str, tuple[str, dict[str, object]]] = {
