@@ -19,7 +19,7 @@ from midturn.errors import NotOpen
 from midturn.foreign import running
 from midturn.foreign.agents import AGENTS
 from midturn.store.file_store import FileStore
-from midturn.store.outside_answers import why_closed
+from midturn.store.outside_answers import too_late
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 from support.cli import CommandLine
@@ -140,7 +140,7 @@ def test_the_page_says_where_it_is_asked_now(store: FileStore) -> None:
         sent = client.post(f"/api/questions/{question}/answer", json={"approve": True})
 
     assert "it is asked in Codex&#39;s own dialog now" in page
-    assert (sent.status_code, sent.json()["message"]) == (410, f"The question is closed: {said_of('codex')}.")
+    assert (sent.status_code, sent.json()["message"]) == (410, f"The question {question} is closed: {said_of('codex')}.")
 
 
 async def killed(hooks: HookRuns, said: dict[str, Any], wait: float = 3600) -> OpenQuestion:
@@ -186,7 +186,7 @@ def test_what_a_killed_hook_had_asked_is_over_once_its_recorded_end_has_passed(s
         with pytest.raises(NotOpen, match=said_of(agent)):
             await after.answer(question.id, approve=True, via="inbox")
         with pytest.raises(NotOpen, match=said_of(agent)):
-            raise await why_closed(after.port, Address(question.conversation, question.request.event_id))
+            raise await too_late(after.port, Address(question.conversation, question.request.event_id))
         assert len(await store.ids()) == 1
         await attended(store, agent).run(document(agent, OTHER), At(end), wait=0)
         assert await states(store) == ["superseded", "superseded"], "whoever looks first records it"

@@ -16,8 +16,8 @@ from midturn.core.address import address
 from midturn.core.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
+from midturn.core.turn.closed import decision_about
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
-from midturn.store.decisions import decision_about
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings, strategies as st
 
 from midturn.core.events import Approval, ChatResponse, ConfigDelta, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.core.stream import last_turn, open_turn
+from midturn.core.turn.closed import decision_about
 from midturn.core.turn.pending import pending
-from midturn.store.decisions import decision_about
 from midturn.store.open_requests import OpenRequests
 from midturn.store.port import LastTurn
 from midturn.store.postgres.turn_row import TurnRow

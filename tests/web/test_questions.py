@@ -117,6 +117,13 @@ def test_a_reply_is_given_instead_and_a_turn_is_ended(store: MemoryStore) -> Non
         assert send(client, replied, act="reply", reply="Ask me tomorrow.").status_code == 303
         assert send(client, ended, act="end").status_code == 303
         assert "a reply was given instead" in client.get(f"/q/{replied.id}").text
+        late = send(client, replied, answer="yes", reason="We agreed on it.")
+        by_program = client.post(f"/api/questions/{ended.id}/answer", json={"value": True})
+    assert late.status_code == 410
+    assert f"The question {replied.id} is closed: a reply was given instead." in late.text
+    assert "We agreed on it." in late.text
+    assert by_program.status_code == 410
+    assert by_program.json()["message"] == f"The question {ended.id} is closed: its turn was ended by ada (web)."
     assert [
         response.reason
         for id in (replied, ended)

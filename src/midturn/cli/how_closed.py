@@ -15,7 +15,7 @@ from midturn.core.events import (
     ToolCallResponse,
 )
 from midturn.core.form.steps import Cancelled
-from midturn.store.decisions import decision_about, why_superseded
+from midturn.core.turn.closed import decision_about, why_superseded
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
 
 _HERE = "(answered at its terminal)"

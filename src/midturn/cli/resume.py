@@ -22,10 +22,10 @@ from midturn.cli.watching import without_echo
 from midturn.core.asker import asker_of
 from midturn.core.events import ChatRequest, Event
 from midturn.core.stream import open_turn
+from midturn.core.turn.closed import describe
 from midturn.errors import MidturnError, NotOpen, StoreLocked
 from midturn.runtime.session import was_ended_by_user
 from midturn.sandbox.doors import for_people_only
-from midturn.store.submission import describe
 
 
 class ResumeFlags(Struct, frozen=True, kw_only=True):
@@ -64,7 +64,8 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
     with Held.existing(place, place.conversation(resume.id)) as held:
         ended = was_ended_by_user(held.events)
         if ended and not resume.discard:
-            note("midturn: the turn of conversation {} was ended by {}.", held.conversation, describe(ended.ended_by))
+            by = describe(ended.ended_by)
+            note("midturn: the turn of conversation {} was ended{}.", held.conversation, f" by {by}" if by else "")
             return ExitStatus.ENDED_BY_USER
         if open_turn(held.events) is None:
             raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")

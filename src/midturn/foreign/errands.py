@@ -11,14 +11,16 @@ from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
+from midturn.core.address import Address
 from midturn.core.asker import Asker
-from midturn.core.events import Event
+from midturn.core.events import Approval, Event, InquiryRequest
 from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject, canonical
 from midturn.core.moments import stamp
 from midturn.core.stream import OpenQuestion
+from midturn.core.turn.closed import why_closed
 from midturn.core.turn.pending import pending
-from midturn.errors import CallEnded, NotOpen, StoreError, StoreLocked, Suspended
+from midturn.errors import CallEnded, StoreError, StoreLocked, Suspended
 from midturn.foreign import words
 from midturn.foreign.errand import (
     AnswersGiven,
@@ -226,11 +228,14 @@ class Errands:
 
         Raises:
             AnswerError: It does not fit.
-            NotOpen: Somebody was first.
+            AlreadyAnswered: It was answered meanwhile.
+            NotOpen: It is closed.
         """
-        question = await self.open_question(errand)
+        turn = await self.turn(errand)
+        question = next(iter(pending(turn, errand.conversation)), None)
         if question is None:
-            raise NotOpen(f"What {errand.asker.name} asked was answered meanwhile.")
+            asked = [event.event_id for event in turn if isinstance(event, InquiryRequest | Approval)]
+            raise why_closed(turn, Address(errand.conversation, asked[-1] if asked else errand.call))
         value: Json = dict(answers) if question.form else next(iter(answers.values()))
         await self._store.answer(question.id, value, via=via, user=self._asker.name)
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from midturn.core.address import address
-from midturn.core.asker import asker_of
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse, ToolCallResponse, TurnEnd
+from midturn.core.events import Event, InquiryRequest
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
-from midturn.core.stream import OpenQuestion, pairs, secrets_of_form
+from midturn.core.stream import OpenQuestion, secrets_of_form
 from midturn.core.stream.open_question import PromptKind
 from midturn.core.turn.pending import pending
-from midturn.errors import AlreadyAnswered, Answerer, AnswerError, Problem
+from midturn.errors import AnswerError, Problem
 from midturn.store.ids import event_ids
-from midturn.store.submission import Submission, describe
+from midturn.store.submission import Submission
 
 if TYPE_CHECKING:
     from midturn.core.turn.visit import Visit
@@ -56,16 +54,13 @@ def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submis
 
     Raises:
         AnswerError: The answer does not fit its question.
-        AlreadyAnswered: Somebody was first; the error says who, and how.
+        AlreadyAnswered: It was answered before; the error says by whom, and how.
         NotOpen: No such question waits in this turn.
     """
-    try:
-        visit = _load_visit()(turn, event_id, event_ids())
-        _check_way(visit, submission)
-        _check_memory(visit, submission)
-        batch = visit.take(submission.as_reply(), submission.by)
-    except AlreadyAnswered:
-        raise already_answered(address(conversation, event_id), decision_about(turn, event_id)) from None
+    visit = _load_visit()(turn, event_id, event_ids(), conversation)
+    _check_way(visit, submission)
+    _check_memory(visit, submission)
+    batch = visit.take(submission.as_reply(), submission.by)
     if not batch:
         raise AnswerError([_nothing_to_record(turn, event_id)])
     return batch
@@ -84,58 +79,6 @@ def check_no_secret(turn: Sequence[Event], conversation: str, event_id: str, sub
     if question and isinstance(reply, Answered) and _gives_a_secret(question, reply):
         message = "A secret is only given at the terminal of the process that needs it: nothing here may write it down."
         raise AnswerError([Problem("", message)])
-
-
-def decision_about(events: Sequence[Event], event_id: str) -> InquiryResponse | Approval | None:
-    """Return how a question was closed; None while it is open, or where there is none."""
-    for request, response in pairs(events):
-        if request.event_id == event_id:
-            return response
-    approvals = [event for event in events if isinstance(event, Approval)]
-    waiting = next((approval.id for approval in approvals if approval.event_id == event_id), None)
-    return next((approval for approval in approvals if approval.id == waiting and approval.state != "waiting"), None)
-
-
-def why_superseded(events: Sequence[Event], event_id: str) -> str:
-    """Say why a question of another agent is over that nobody here has answered; empty where it is not, or was not one.
-
-    It may be over with nothing on record: once its hook must have ended, the agent's own dialog has it.
-    """
-    asker, decision = asker_of(events), decision_about(events, event_id)
-    if asker is None or not was_asked(events, event_id):
-        return ""
-    match decision:
-        case None if not any(isinstance(event, ToolCallResponse) for event in events):
-            return asker.in_own_dialog if asker.ends else ""
-        case InquiryCancelled(reason="superseded") | Approval(state="superseded"):
-            return next((event.content.removesuffix(".") for event in events if isinstance(event, ToolCallResponse)), "")
-        case _:
-            return ""
-
-
-def ended_by(events: Sequence[Event], event_id: str) -> TurnEnd | None:
-    """Return the end of the turn of a question, where a person has ended it."""
-    asked = next((place for place, event in enumerate(events) if event.event_id == event_id), len(events))
-    end = next((event for event in events[asked:] if isinstance(event, TurnEnd)), None)
-    return end if end and end.status == "ended_by_user" else None
-
-
-def was_asked(events: Iterable[Event], event_id: str) -> bool:
-    """Say whether there is such a question, open or not."""
-    return any(isinstance(event, InquiryRequest | Approval) and event.event_id == event_id for event in events)
-
-
-def already_answered(id: str, decision: InquiryResponse | Approval | None) -> AlreadyAnswered:
-    """Return the error for whoever comes second."""
-    by = None if decision is None or isinstance(decision, InquiryCancelled) else decision.answered_by
-    return taken_by(id, by, decision.timestamp if decision else "")
-
-
-def taken_by(id: str, by: AnsweredBy | None, when: str) -> AlreadyAnswered:
-    """Return the error for whoever comes after `by`."""
-    who = describe(by)
-    answerer = Answerer(by.user or by.model or by.name or by.by if by else "", by.via if by else None, when)
-    return AlreadyAnswered(f"The question {id} was answered before, by {who}. That answer stands.", who, answered_by=answerer)
 
 
 def _check_way(visit: Visit, submission: Submission) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from midturn.core.events import Event, InquiryCancelled
+from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion, open_turn
 from midturn.core.stream.window import starts_turn
+from midturn.core.turn.closed import answer_to
 from midturn.core.turn.pending import pending
-from midturn.store.decisions import decision_about
 from midturn.store.store_change import StoreChange
 
 
@@ -50,10 +50,10 @@ def asked(question: OpenQuestion) -> StoreChange:
 
 def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
     """Say how a question was closed; `events` are empty where nobody can know."""
-    decision = decision_about(events, question.request.event_id)
-    if decision is None or isinstance(decision, InquiryCancelled):
+    answer = answer_to(events, question.request.event_id)
+    if answer is None:
         return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
-    return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=decision.answered_by)
+    return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=answer.answered_by)
 
 
 def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuestion]:

@@ -16,25 +16,17 @@ from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.reply import Answered, EndedTurn
 from midturn.core.stream import last_turn
 from midturn.core.stream.children import open_children, parent_of
+from midturn.core.turn.closed import answered_before, decision_about, no_question, was_asked, why_closed
 from midturn.core.turn.ending import ended_by_user
 from midturn.core.turn.pending import pending
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
-from midturn.store.decisions import (
-    already_answered,
-    answer_batch,
-    check_no_secret,
-    decision_about,
-    ended_by,
-    taken_by,
-    was_asked,
-    why_superseded,
-)
+from midturn.store.decisions import answer_batch, check_no_secret
 from midturn.store.families import end_around, end_children
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
-from midturn.store.submission import HandedOver, Submission, describe
+from midturn.store.submission import HandedOver, Submission
 
 _STEP = 0.05  # seconds between two looks at what became of an answer
 _STEPS = 20
@@ -87,8 +79,8 @@ class OutsideAnswers:
         try:
             await self._check_admission(at, submission)
             return await self._answered(at, submission)
-        except NotOpen as closed:
-            raise await why_closed(self._port, at, closed) from None
+        except NotOpen:
+            raise await too_late(self._port, at) from None
 
     async def _check_admission(self, at: Address, submission: Submission) -> None:
         if not self._admission:
@@ -137,7 +129,7 @@ class OutsideAnswers:
             raise
         except StoreError as error:
             if at.conversation not in await self._port.ids(after=None):
-                raise NotOpen(f"There is no question {str(at)!r}.") from error
+                raise no_question(str(at)) from error
             raise
 
     async def _acknowledged(self, at: Address, submission: Submission) -> Receipt:
@@ -162,33 +154,21 @@ class OutsideAnswers:
             case None if was_asked(_open(events), at.event_id):
                 message = "Whoever runs the turn did not accept the answer; the question is still open."
                 raise AnswerError([Problem("", message)])
-            case InquiryCancelled(reason=reason) if isinstance(submission.as_reply(), Answered):
-                raise NotOpen(f"The question {at} was closed before the answer came ({reason}).")
-            case (InquiryAnswered(answered_by=by) | InquiryRedacted(answered_by=by) | Approval(answered_by=by)) as decision:
-                if by != submission.by:
-                    raise already_answered(str(at), decision)
+            case InquiryCancelled() if isinstance(submission.as_reply(), Answered):
+                raise why_closed(events, at)
+            case InquiryAnswered(answered_by=by) | InquiryRedacted(answered_by=by) | Approval(answered_by=by) if by != submission.by:
+                raise why_closed(events, at)
             case _:
                 pass
 
 
-async def why_closed(port: StorePort, at: Address, closed: NotOpen | None = None) -> AlreadyAnswered | NotOpen:
-    """Say who answered a question that is closed, however long its turn is over; `closed` is what is known without looking further."""
-    unknown = NotOpen(f"There is no question {str(at)!r}.")
+async def too_late(port: StorePort, at: Address) -> AlreadyAnswered | NotOpen:
+    """Return the error for an answer to a question that is not open, however long its turn is over."""
     try:
         events = (await port.read(at.conversation)).events
     except StoreError:
-        return unknown
-    if not was_asked(events, at.event_id):
-        return unknown
-    decision, elsewhere = decision_about(events, at.event_id), why_superseded(events, at.event_id)
-    if elsewhere:
-        return NotOpen(f"The question {at} is closed: {elsewhere}.")
-    if decision is None or isinstance(decision, InquiryCancelled):
-        end = ended_by(events, at.event_id)
-        if end:
-            return NotOpen(f"The question {at} is closed: its turn was ended by {describe(end.ended_by)}.")
-        return closed or NotOpen(f"The question {at} is closed.")
-    return already_answered(str(at), decision)
+        return no_question(str(at))
+    return why_closed(events, at)
 
 
 class _Decision:
@@ -217,18 +197,18 @@ class _Decision:
         """Find out whether the answer would do, and could be recorded, before it is handed over."""
         first = next((handed for handed in turn.handed if handed.event_id == self._at.event_id), None)
         if first:
-            raise taken_by(str(self._at), first.by, first.at)
+            raise answered_before(self._at, first.by, first.at)
         encode_batch(stamped(self._batch(turn), self._clock), limits)
 
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
         if turn.is_for_people:
             _check_that_a_person_answers(asker_of(turn.events))
-        check_that_it_lasts(turn.events, stamp(self._clock))
+        check_that_it_lasts(turn.events, self._at, stamp(self._clock))
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
         return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
 
 
-def check_that_it_lasts(turn: Sequence[Event], now: str) -> None:
+def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str) -> None:
     """Take no answer to what another agent asks in its own dialog by now, whether or not that is on record.
 
     Raises:
@@ -236,7 +216,7 @@ def check_that_it_lasts(turn: Sequence[Event], now: str) -> None:
     """
     asker = asker_of(turn)
     if asker and asker.has_ended(now):
-        raise NotOpen(f"The question is closed: {asker.in_own_dialog}.")
+        raise why_closed(turn, at)
 
 
 def _check_that_a_person_answers(asker: Asker | None) -> None:

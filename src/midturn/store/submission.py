@@ -123,12 +123,3 @@ class HandedOver(Struct, frozen=True, kw_only=True):
 def oldest_first(handed: Iterable[HandedOver]) -> tuple[HandedOver, ...]:
     """Return what was handed over in the order in which it counts, the same in every store."""
     return tuple(sorted(handed, key=lambda answer: (answer.at, answer.event_id)))
-
-
-def describe(by: AnsweredBy | None) -> str:
-    """Say who answered, for a person."""
-    if by is None:
-        return "somebody"
-    known = {"assistant": by.model or "an assistant", "user": by.user or "a person", "policy": f"the policy {by.name or '?'}"}
-    name = known.get(by.by, by.by)
-    return f"{name} ({by.via})" if by.via else name

@@ -8,14 +8,16 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, pause
+from midturn.core.address import Address
 from midturn.core.events import AnsweredBy, Event
 from midturn.core.moments import stamp
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.stream import OpenQuestion
+from midturn.core.turn.closed import went_on
 from midturn.core.turn.pending import pending
 from midturn.core.turn.visit import Visit
-from midturn.errors import AnswerError, NotOpen, Problem
+from midturn.errors import AnswerError, Problem
 from midturn.store.batch import stamped
 from midturn.store.ids import event_ids
 from midturn.store.outside_answers import check_that_it_lasts
@@ -60,17 +62,18 @@ class StoredVisit:
 
         Raises:
             AnswerError: It does not fit; the same prompt is to be shown again.
-            NotOpen: Somebody else went on with the turn meanwhile, and it waits for something else.
-            AlreadyAnswered: Somebody answered first, at the terminal of the process that holds the conversation.
+            NotOpen: The turn has gone on meanwhile, and waits for something else.
+            AlreadyAnswered: It was answered meanwhile, perhaps at the terminal of the process that holds the conversation.
             StoreError: It cannot be written.
         """
         await self._store.taken_over(self._conversation)
+        at = Address(self._conversation, self._question.request.event_id)
         taken: list[Event] = []
 
         def decide(turn: LastTurn) -> Sequence[Event]:
             if taken:
-                raise NotOpen("Somebody else went on with the turn meanwhile.")
-            check_that_it_lasts(turn.events, stamp(SYSTEM))
+                raise went_on(turn.events, at)
+            check_that_it_lasts(turn.events, at, stamp(SYSTEM))
             if turn.events[-1].event_id != self._seen:
                 self._visit.catch_up(turn.events)
             taken.extend(stamped(self._visit.take(reply, self._who), SYSTEM))

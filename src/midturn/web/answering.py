@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from midturn.core.address import Address
 from midturn.core.events import Event
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
@@ -19,6 +20,7 @@ from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion
 from midturn.core.subject import AnswersSubject, ResultSubject
+from midturn.core.turn.closed import went_on
 from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
 from midturn.prompts.content import pretty
@@ -193,11 +195,12 @@ class Answering:
 
         Raises:
             NotOpen: It is closed.
-            AlreadyAnswered: Somebody answered it.
+            AlreadyAnswered: It was answered meanwhile.
         """
-        prompt = Visit(await self._turn(), self._question.request.event_id, event_ids()).prompt()
+        turn, asked = await self._turn(), self._question.request.event_id
+        prompt = Visit(turn, asked, event_ids(), self._question.conversation).prompt()
         if prompt is None:
-            raise NotOpen("The question is not open any more.")
+            raise went_on(turn, Address(self._question.conversation, asked))
         return prompt
 
     async def _finish(self, walk: FormWalk) -> Receipt:

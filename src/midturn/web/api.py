@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.stream import OpenQuestion, holds_secret
+from midturn.core.turn.closed import no_question
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
-from midturn.store.decisions import taken_by
 from midturn.web.body import read_object
 from midturn.web.closed import closed, recorded
 from midturn.web.gate import Visitor
@@ -113,12 +113,8 @@ async def _gone(request: Request, site: Site) -> Response:
     id = request.path_params["id"]  # noqa: A001  the wire's word
     found = await closed(site.board.port, id)
     if found is None:
-        return problem(404, "not_found", "There is no open question with this id.")
-    by = found.answered_by
-    if by is None:
-        why = f"The question is closed: {found.elsewhere}." if found.elsewhere else "The question was closed without an answer."
-        return problem(410, "closed", why)
-    return problem(409, "already_answered", str(taken_by(id, by, "")), answered_by=_by(by))
+        return problem(404, "not_found", str(no_question(id)))
+    return await _late(id, found.why, site)
 
 
 async def _late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Response:
@@ -127,11 +123,8 @@ async def _late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Respon
         return problem(410, "closed", str(error))
     found = await recorded(site.board.port, id)
     by = found.answered_by if found else None
-    return problem(409, "already_answered", str(error), answered_by=_by(by or AnsweredBy("user", user=error.by or None)))
-
-
-def _by(by: AnsweredBy) -> Json:
-    return msgspec.to_builtins(by)
+    answered_by = msgspec.to_builtins(by or AnsweredBy("user", user=error.by or None))
+    return problem(409, "already_answered", str(error), answered_by=answered_by)
 
 
 def _misfit(problems: list[Problem]) -> Response:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from midturn.core.address import parse_address
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
+from midturn.core.address import Address, parse_address
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.core.question import PersistedQuestion
 from midturn.core.stream import calls
 from midturn.core.subject import asked_text
-from midturn.errors import StoreError
-from midturn.store.decisions import decision_about, why_superseded
+from midturn.core.turn.closed import answer_to, decision_about, why_closed, why_superseded
+from midturn.errors import AlreadyAnswered, NotOpen, StoreError
 from midturn.web.port import Port
 
 _LOOK = 0.05  # seconds between two looks
@@ -29,13 +29,12 @@ class Closed(Struct, frozen=True, kw_only=True):
     text: str
     question: PersistedQuestion | None
     decision: InquiryResponse | Approval | None
+    answered_by: AnsweredBy | None
+    """Who answered it; None where no one did."""
+    why: AlreadyAnswered | NotOpen
+    """What an answer to it is told now."""
     elsewhere: str = ""
-    """Why a question of another agent is over that nobody here has answered."""
-
-    @property
-    def answered_by(self) -> AnsweredBy | None:
-        """Who answered it; None where nobody did."""
-        return None if self.decision is None or isinstance(self.decision, InquiryCancelled) else self.decision.answered_by
+    """Why a question of another agent is over that was not answered here."""
 
 
 async def recorded(port: Port, id: str) -> Closed | None:
@@ -57,11 +56,11 @@ async def closed(port: Port, id: str) -> Closed | None:
         events = (await port.read(at.conversation)).events
     except StoreError:
         return None
-    return next((_closed(id, at.conversation, event, events) for event in events if event.event_id == at.event_id), None)
+    return next((_closed(at, event, events) for event in events if event.event_id == at.event_id), None)
 
 
-def _closed(id: str, conversation: str, event: Event, events: Sequence[Event]) -> Closed | None:
-    decision = decision_about(events, event.event_id)
+def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None:
+    answer = answer_to(events, at.event_id)
     match event:
         case InquiryRequest():
             asker, text, question = event.source.header, event.question.text, event.question
@@ -70,5 +69,14 @@ def _closed(id: str, conversation: str, event: Event, events: Sequence[Event]) -
             text, question = asked_text(event, asker), None
         case _:
             return None
-    elsewhere = why_superseded(events, event.event_id)
-    return Closed(id=id, conversation=conversation, asker=asker, text=text, question=question, decision=decision, elsewhere=elsewhere)
+    return Closed(
+        id=str(at),
+        conversation=at.conversation,
+        asker=asker,
+        text=text,
+        question=question,
+        decision=decision_about(events, at.event_id),
+        answered_by=answer.answered_by if answer else None,
+        why=why_closed(events, at),
+        elsewhere=why_superseded(events, at.event_id),
+    )

@@ -15,9 +15,9 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from midturn.core.events import AnsweredBy
 from midturn.core.json_text import compact
 from midturn.core.stream import OpenQuestion
+from midturn.core.turn.closed import cancelled, describe
 from midturn.core.visible import exact, exact_block, worded
 from midturn.prompts.answer_text import value_text
 from midturn.web.markup import block, rich_text
@@ -79,20 +79,6 @@ def _since(begun: float) -> str:
     return lasted(time.time() - begun)
 
 
-def by_whom(by: AnsweredBy | None) -> str:
-    """Say who answered."""
-    if by is None:
-        return "somebody"
-    if by.by == "user":
-        who = by.user or "a person"
-        return f"{who} ({by.via})" if by.via else who
-    if by.by == "policy":
-        return f"the policy {by.name}" if by.name else "a policy"
-    if by.by == "static":
-        return f"the configuration ({by.origin})" if by.origin else "the configuration"
-    return {"assistant": by.model or "an assistant", "cached": "an earlier answer", "default": "the default"}.get(by.by, by.by)
-
-
 def alone(question: OpenQuestion) -> bool:
     """Say whether only a person may answer."""
     return question.question.exclusive
@@ -137,7 +123,8 @@ def _environment() -> Environment:
         block=block,
         rich=rich_text,
         typed=_as_typed,
-        by_whom=by_whom,
+        by_whom=describe,
+        cancelled=cancelled,
         json=compact,
         part=_as_part,
     )

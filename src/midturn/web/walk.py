@@ -45,7 +45,7 @@ class FormWalk:
             AlreadyAnswered: Somebody answered it.
             QuestionError: A newer version wrote the form.
         """
-        self._visit = Visit(turn, question.request.event_id, event_ids())
+        self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation)
         self._vault = vault
         self._given = 0
         self._typed: dict[str, Json | SecretValue] = {}

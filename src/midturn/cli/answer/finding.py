@@ -6,7 +6,7 @@ from midturn.core.address import parse_address
 from midturn.core.json_value import shown
 from midturn.core.stream import OpenQuestion
 from midturn.errors import NotOpen
-from midturn.store.outside_answers import why_closed
+from midturn.store.outside_answers import too_late
 from midturn.store.store import ConversationStore
 
 _LISTED = 5
@@ -30,7 +30,7 @@ def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
         listed = ", ".join([*(question.id for question in found[:_LISTED]), *(["…"] if len(found) > _LISTED else [])])
         raise NotOpen(f"{shown(typed)} fits {len(found)} questions: {listed}. Give what follows the dash, or its beginning.")
     if at:
-        raise store.run_sync("read", why_closed(store.port, at))
+        raise store.run_sync("read", too_late(store.port, at))
     raise NotOpen(f"There is no open question {shown(typed)}. `midturn inbox` lists those that there are.")
 
 

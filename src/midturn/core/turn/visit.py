@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from midturn.core.address import Address
 from midturn.core.asker import asker_of
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryRequest, ToolCallRequest
 from midturn.core.form import Form
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
@@ -17,11 +18,12 @@ from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.asks import TELLS_REPLIES
 from midturn.core.turn.call import Call
+from midturn.core.turn.closed import was_asked, went_on, why_closed
 from midturn.core.turn.decision import Closing, Misfit
 from midturn.core.turn.effects import Record
 from midturn.core.turn.ending import ended_by_user, write_ending
 from midturn.core.turn.inputs import FormToAsk, OnFailure
-from midturn.core.turn.record import CallRecord, Chain, TurnRecord
+from midturn.core.turn.record import CallRecord, Chain
 from midturn.core.turn.replay import Replay
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.state import Ticket, TurnState
@@ -53,11 +55,12 @@ class Visit:
         self._window = window
         self._ids = ids
         self._conversation = conversation
+        self._event_id = event_id
         self._walk: tuple[int, FormToAsk] | None = None
         request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
         self._state = self._loaded()
         if request is None or self._state.record.ended or not self._state.record.started:
-            raise NotOpen(f"No question with the id {event_id!r} is open.")
+            raise self._closed([event_id])
         if isinstance(request, InquiryRequest):
             self._call = self._at_question(request)
         else:
@@ -103,7 +106,7 @@ class Visit:
         """
         ticket = self._ticket()
         if ticket is None:
-            raise NotOpen("The visit is over: nothing of this call waits any more.")
+            raise self._closed([])
         reply = self._naming_what_is_kept(reply)
         keeps_all = isinstance(reply, WentBack)
         match reply:
@@ -148,19 +151,27 @@ class Visit:
         """Bring the same call up anew: somebody else has written to the turn since the visit began.
 
         Raises:
+            AlreadyAnswered: What is shown was answered.
             NotOpen: The call waits for something else now.
         """
-        shown = self.prompt()
+        shown, waited = self.prompt(), self._call.waiting
         self._window = window
         self._state = self._loaded()
         call = self._state.record.calls.get(self._call.event)
         if call is None or call.response or self._state.record.ended:
-            raise NotOpen("Somebody else went on with the turn meanwhile.")
+            raise self._closed(waited)
         self._call = self._brought_up(call)
         self._held = self._drained()
         now = self.prompt()
         if shown is None or now is None or (shown.kind, shown.question) != (now.kind, now.question):
-            raise NotOpen("Somebody else went on with the turn meanwhile, and it waits for something else.")
+            raise self._closed(waited)
+
+    def _closed(self, waited: Sequence[str]) -> AlreadyAnswered | NotOpen:
+        """Return the error for what does not wait any more; of what was held back, only the turn can tell."""
+        asked = next((event_id for event_id in waited if event_id == self._event_id or was_asked(self._window, event_id)), None)
+        if asked is None:
+            return went_on(self._window, Address(self._conversation, self._event_id))
+        return why_closed(self._window, Address(self._conversation, asked))
 
     def _close(self, ticket: Ticket, closing: Closing | Misfit) -> None:
         if isinstance(closing, Misfit):
@@ -190,26 +201,37 @@ class Visit:
 
         A question that a tool asks alone after it has asked the same in a form looks like one of that form; whether it is, the walk knows.
         """
-        record, chain = _open_chain(self._state.record, request)
+        record, chain = self._open_chain(request)
         for first, form in _forms(record, chain):
             self._walk = first, FormToAsk(form, request.source, _on_failure(request))
             call = self._brought_up(self._state.record.calls[record.request.event_id])
             if request.event_id in call.waiting:
                 return call
             self._state = self._loaded()  # a walk that has come elsewhere leaves its marks
-        raise NotOpen(f"The question {request.event_id!r} is not the one that its form has come to.")
+        raise self._closed([request.event_id])
+
+    def _open_chain(self, request: InquiryRequest) -> tuple[CallRecord, Chain]:
+        """Return the call and the chain that a request belongs to, if it still waits."""
+        call, chain = self._state.record.place_of(request.id)
+        if self._state.record.inquiries[request.id].response or call is None or chain is None or call.response is not None:
+            raise self._closed([request.event_id])
+        return call, chain
 
     def _at_approval(self, request: Approval) -> Call:
         call = self._state.record.calls.get(request.call)
-        decision = next((a for a in call.approvals if a.id == request.id and a.state != "waiting"), None) if call else None
-        if decision is not None:
-            by = decision.answered_by.by if decision.answered_by else "somebody"
-            raise AlreadyAnswered(f"The approval {request.event_id!r} was decided already, by {by}.", by)
-        if call is None or call.response is not None:
-            raise NotOpen(f"The approval {request.event_id!r} is closed.")
+        if call is None or call.response is not None or any(a.id == request.id and a.state != "waiting" for a in call.approvals):
+            raise self._closed([request.event_id])
         if request.kind == "review":
-            self._walk = _reviewed(call, request)
+            self._walk = self._reviewed(call, request)
         return self._brought_up(call)
+
+    def _reviewed(self, call: CallRecord, request: Approval) -> tuple[int, FormToAsk]:
+        """Return the form that a review is about, with the place at which its walk began."""
+        first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
+        if first is None or first.asked.form is None:
+            raise self._closed([request.event_id])
+        form = Form.from_json(list(first.asked.form.questions), review=True)
+        return first.place, FormToAsk(form, first.asked.source, _on_failure(first.asked))
 
     def _brought_up(self, record: CallRecord) -> Call:
         """Return the call at what it waits for: its approval, or the place that its form has come to."""
@@ -223,18 +245,6 @@ class Visit:
         return call
 
 
-def _open_chain(turn: TurnRecord, request: InquiryRequest) -> tuple[CallRecord, Chain]:
-    """Return the call and the chain that a request belongs to, if it still waits."""
-    response = turn.inquiries[request.id].response
-    if isinstance(response, (InquiryAnswered, InquiryRedacted)):
-        by = response.answered_by.by if response.answered_by else "somebody"
-        raise AlreadyAnswered(f"The question {request.event_id!r} was answered already, by {by}.", by)
-    call, chain = turn.place_of(request.id)
-    if response is not None or call is None or chain is None or call.response is not None:
-        raise NotOpen(f"The question {request.event_id!r} is closed.")
-    return call, chain
-
-
 def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
     """Yield the forms that a question may belong to, at last the question alone, each with the place at which its walk began."""
     question_id = chain.asked.question_id or "answer"  # another program may not have said
@@ -243,15 +253,6 @@ def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
         if asked and any(question.get("id") == question_id for question in asked.questions):
             yield first, Form.from_json(list(asked.questions), review=True)  # where several were asked at once, it may be an earlier one
     yield chain.place, Form((chain.asked.question.asked(question_id),))
-
-
-def _reviewed(call: CallRecord, request: Approval) -> tuple[int, FormToAsk]:
-    """Return the form that a review is about, with the place at which its walk began."""
-    first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
-    if first is None or first.asked.form is None:
-        raise NotOpen(f"The review {request.event_id!r} belongs to no form.")
-    form = Form.from_json(list(first.asked.form.questions), review=True)
-    return first.place, FormToAsk(form, first.asked.source, _on_failure(first.asked))
 
 
 def _on_failure(request: InquiryRequest) -> OnFailure:

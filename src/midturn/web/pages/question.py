@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.stream import OpenQuestion, holds_secret
+from midturn.core.turn.closed import no_question
 from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
 from midturn.store.outside_answers import Receipt
 from midturn.web.answering import Answering
@@ -52,7 +53,7 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
     visit = _Visit(request, visitor, site)
     found = await site.board.find(request.path_params["id"])
     if found is None:
-        return await _closed(visit, 404)
+        return await _closed(visit, await read_fields(request) if request.method == "POST" else None)
     elsewhere = await secret_elsewhere(request, site, found) if holds_secret(found) else ""
     answering = Answering(site, found, visitor, elsewhere)
     try:
@@ -60,7 +61,7 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
             return await _sent(visit, answering, found)
         return await _shown(visit, found, await answering.shown())
     except (AlreadyAnswered, NotOpen) as closed_meanwhile:
-        return await _closed(visit, 410, problem=str(closed_meanwhile))
+        return await _closed(visit, why=closed_meanwhile)
     except QuestionError as error:
         return page(request, "message.html", {**frame(site, visitor, "Question"), "text": str(error)}, 422)
 
@@ -73,7 +74,7 @@ async def _sent(visit: _Visit, answering: Answering, found: OpenQuestion) -> Res
         return await _shown(visit, found, misfit.shown, _Refused(422, sent, misfit.problems))
     except (AlreadyAnswered, NotOpen) as error:
         await visit.site.board.look_again()
-        return await _closed(visit, 409 if isinstance(error, AlreadyAnswered) else 410, sent, str(error))
+        return await _closed(visit, sent, error)
     except (StoreError, PersonNeeded, NotAllowed) as error:
         why = unrecorded(error)
         shown = await answering.shown(sent.text("walk"), sent)
@@ -105,11 +106,16 @@ async def _shown(visit: _Visit, found: OpenQuestion, shown: ShownPage, refused: 
     return page(visit.request, "question.html", values, refused.status if refused else 200)
 
 
-async def _closed(visit: _Visit, status: int, sent: Fields | None = None, problem: str = "") -> Response:
-    found = await recorded(visit.site.board.port, visit.request.path_params["id"])
+async def _closed(visit: _Visit, sent: Fields | None = None, why: AlreadyAnswered | NotOpen | None = None) -> Response:
+    """Show how a question was closed; to what was `sent` all the same, why it was not recorded."""
+    id = visit.request.path_params["id"]  # noqa: A001  the wire's word
+    found = await recorded(visit.site.board.port, id)
+    why = why or (found.why if found else no_question(id))
     kept = [text for name in ("answer", "other", "reply", "reason", "edited") if sent and (text := sent.text(name))]
-    values = {**frame(visit.site, visit.visitor, "Closed"), "closed": found, "kept": kept, "problem": problem}
-    return page(visit.request, "closed.html", values, status if found is None or status != 404 else 200)  # noqa: PLR2004
+    values = {**frame(visit.site, visit.visitor, "Closed"), "closed": found, "kept": kept, "why": why, "is_late": sent is not None}
+    if found is None:
+        return page(visit.request, "closed.html", values, 404)
+    return page(visit.request, "closed.html", values, 200 if sent is None else 409 if isinstance(why, AlreadyAnswered) else 410)
 
 
 async def _before(site: Site, found: OpenQuestion) -> Before:

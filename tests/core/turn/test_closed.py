@@ -1,0 +1,118 @@
+"""What is said to an answer that comes too late: one sentence for each way in which a question is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.address import Address
+from midturn.core.events import AnsweredBy, Event, InquiryRequest, TurnEnd
+from midturn.core.question import Question
+from midturn.core.reply import Answered, EndedTurn, Replied, Reply, WentBack
+from midturn.core.routing.policy import DetachedPolicies
+from midturn.core.turn.closed import answer_to, describe, why_closed
+from midturn.core.turn.ending import ending_batch, failed
+from midturn.core.turn.visit import Visit
+from midturn.errors import AlreadyAnswered, MidturnError, NotOpen
+from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
+
+ANA = AnsweredBy("user", via="inbox", user="ana")
+DETACHED = settings(replace(UNATTENDED, detached=DetachedPolicies("defer", "defer", "defer")), attached=False)
+
+
+def asked(*questions: Question[bool] | Question[str]) -> list[Event]:
+    """Return a turn that waits for an answer."""
+    played = Played(DETACHED)
+    (call,) = played.model_calls("deploy")
+    played.asks(call, *questions)
+    return played.events
+
+
+def replied(events: Sequence[Event], *replies: Reply) -> list[Event]:
+    """Return the turn after what a person said at its question."""
+    visit = Visit(events, last_asked(events), counting_ids(100))
+    return [*events, *(event for reply in replies for event in visit.take(reply, ANA))]
+
+
+def last_asked(events: Sequence[Event]) -> str:
+    """Return the question that was asked last."""
+    return next(event.event_id for event in reversed(events) if isinstance(event, InquiryRequest))
+
+
+def told(events: Sequence[Event], event_id: str) -> MidturnError:
+    """Return the error for an answer; that of a visit is the same."""
+    error = why_closed(events, Address("17", event_id))
+    with pytest.raises(type(error)) as visited:
+        Visit(events, event_id, counting_ids(200), "17")
+    assert str(visited.value) == str(error)
+    return error
+
+
+def test_of_an_answered_question_it_says_who_answered() -> None:
+    error = told(replied(asked(CONFIRM), Answered(True)), "e4")
+
+    assert isinstance(error, AlreadyAnswered)
+    assert str(error) == "The question 17-e4 was answered before, by ana (inbox). That answer stands."
+    assert error.answered_by
+    assert (error.answered_by.who, error.answered_by.via) == ("ana", "inbox")
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [(Replied("Not now."), "a reply was given instead"), (EndedTurn(), "its turn was ended by ana (inbox)")],
+)
+def test_of_a_question_that_was_withdrawn_it_says_how(reply: Reply, why: str) -> None:
+    error = told(replied(asked(CONFIRM), reply), "e4")
+
+    assert isinstance(error, NotOpen)
+    assert str(error) == f"The question 17-e4 is closed: {why}."
+
+
+def test_of_a_question_before_which_one_is_asked_again_it_says_so() -> None:
+    events = replied(asked(CONFIRM, REGION), Answered(True), WentBack())
+    region = next(event for event in events if isinstance(event, InquiryRequest) and event.question_id == "region")
+
+    assert str(told(events, region.event_id)) == f"The question 17-{region.event_id} is closed: an earlier question is asked again."
+
+
+def test_of_a_question_whose_tool_asks_another_it_says_that_it_is_not_asked_any_more() -> None:
+    again = Played(DETACHED, asked(CONFIRM))
+    (call,) = again.turn.record.calls
+    again.asks(call, Question.boolean("confirm", "Deploy all of it?"))
+
+    assert str(told(again.events, "e4")) == "The question 17-e4 is closed: it is not asked any more."
+
+
+def test_of_a_question_whose_turn_failed_it_says_that_the_turn_is_over() -> None:
+    events = asked(CONFIRM)
+    events += ending_batch(events, failed("the model is away", "user"), counting_ids(100))
+
+    assert isinstance(events[-1], TurnEnd)
+    assert str(told(events, "e4")) == "The question 17-e4 is closed: its turn is over."
+
+
+def test_of_what_was_never_asked_it_says_so() -> None:
+    assert str(told(asked(CONFIRM), "e77")) == "There is no question '17-e77'."
+
+
+def test_an_open_question_has_no_answer() -> None:
+    assert answer_to(asked(CONFIRM), "e4") is None
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (None, ""),
+        (ANA, "ana (inbox)"),
+        (AnsweredBy("user", via="web"), "a person (web)"),
+        (AnsweredBy("assistant", model="openai/gpt"), "openai/gpt"),
+        (AnsweredBy("static", origin="--answer"), "the configuration (--answer)"),
+        (AnsweredBy("policy", name="nights"), "the policy nights"),
+        (AnsweredBy("cached"), "an earlier answer"),
+        (AnsweredBy("oracle"), "oracle"),
+    ],
+)
+def test_who_answered_is_named(by: AnsweredBy | None, said: str) -> None:
+    assert describe(by) == said
