@@ -51,8 +51,8 @@ def test_at_a_terminal_one_other_answer_changes_the_file_and_the_listing(midturn
         terminal.send("y\r")
         assert terminal.wait_for_end() == 0
 
-    assert "answered false by user via terminal" in terminal.text
-    assert 'answered "public" by user via terminal' in terminal.text
+    assert "answered false by user ana via terminal" in terminal.text
+    assert 'answered "public" by user ana via terminal' in terminal.text
     assert "(nothing was changed)" in terminal.text
     place = place_of(terminal.text)
     assert "roll back" not in (place / "plan.md").read_text()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from midturn.cli.answer.command import own_name
+from midturn.config.places import own_name
 from support.cli import CommandLine, asks, calls
 
 EDIT = {"path": "plan.md", "edits": [{"old": "2. Ship.", "new": "2. Ship slowly."}]}
@@ -193,7 +193,7 @@ def test_what_a_remembered_yes_lets_through_is_drawn_without_the_marks_of_its_fe
     assert "(remembered)\n│ --- a/plan.md\n│ +++ b/plan.md\n" in terminal.text
     assert "```" not in terminal.text
     trail = midturn.ok("conversation", "show", "--inquiries").stdout
-    asked = re.search(r"  (\d\d:\d\d:\d\d)  fs_modify_file asks: .*\n +answered true by user via terminal\n", trail)
+    asked = re.search(r"  (\d\d:\d\d:\d\d)  fs_modify_file asks: .*\n +answered true by user ana via terminal\n", trail)
     assert asked
     assert f"answered true (remembered from {asked[1]})" in trail
 
@@ -208,7 +208,7 @@ def test_the_audit_says_since_when_a_permission_is_remembered(midturn: CommandLi
         assert terminal.wait_for_end() == 0
 
     trail = midturn.ok("conversation", "show", "--inquiries").stdout
-    granted = re.search(r"  (\d\d:\d\d:\d\d)  run deploy: approved by user via terminal\n", trail)
+    granted = re.search(r"  (\d\d:\d\d:\d\d)  run deploy: approved by user ana via terminal\n", trail)
     assert granted
     assert f"run deploy: approved (remembered from {granted[1]})\n" in trail
 
@@ -219,12 +219,30 @@ def test_an_answer_at_a_command_has_the_configured_name_or_else_the_login(monkey
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("MIDTURN_CFG_USER__NAME", raising=False)
     monkeypatch.setenv("LOGNAME", "somebody-else")
-    assert own_name() == pwd.getpwuid(os.getuid()).pw_name
+    assert own_name(os.environ) == pwd.getpwuid(os.getuid()).pw_name
     (tmp_path / "midturn").mkdir()
     (tmp_path / "midturn" / "config.toml").write_text('[user]\nname = "ana"\n')
-    assert own_name() == "ana"
+    assert own_name(os.environ) == "ana"
     (tmp_path / "midturn" / "config.toml").write_text("broken = [")
-    assert own_name() == pwd.getpwuid(os.getuid()).pw_name
+    assert own_name(os.environ) == pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_at_the_terminal_of_a_turn_the_name_is_recorded_too_as_at_a_command(midturn: CommandLine, *, plain: bool) -> None:
+    """Of a permission, an answer, and the end of the turn."""
+    midturn.hasty()
+    midturn.asker(run="ask")
+    asked = [asks("first", "First?"), asks("second", "Second?")]
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=asked)), "Go", plain=plain) as terminal:
+        for place, keys in (("Run deploy?", "y"), ("1 of 2" if plain else "[1/2]", "y"), ("2 of 2" if plain else "[2/2]", "\x03")):
+            terminal.wait_for(place)
+            terminal.wait_at(": ") if plain else terminal.wait_for("all keys")
+            terminal.send(f"{keys}\r" if plain and keys == "y" else keys)
+        assert terminal.wait_for_end() == 130
+
+    given = [event[key] for event in midturn.events() for key in ("answered_by", "ended_by") if key in event]
+    assert given == [{"by": "user", "via": "terminal", "user": "ana"}] * 3
 
 
 @pytest.mark.parametrize("how", [("yes",), ("--reply", "Not today."), ("yes", "--reason", "It is late.")])

@@ -364,7 +364,7 @@ def test_a_question_of_our_server_is_answered_in_its_own_dialog(midturn: Command
 
     assert "The user answered: yes" in provider.results[0]
     (answer,) = answers(stored(midturn)[0])
-    assert answer["answered_by"] == {"by": "user", "via": "mcp", "user": "Copilot CLI"}
+    assert answer["answered_by"] == {"by": "user", "via": "mcp"}
 
 
 def test_a_question_of_our_server_is_answered_in_the_inbox_and_its_dialog_closes(midturn: CommandLine) -> None:

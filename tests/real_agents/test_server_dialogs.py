@@ -61,7 +61,7 @@ def test_claude_is_answered_in_its_dialog_and_nobody_is_asked_twice_whatever_our
     assert "The user answered: yes" in provider.results[-1]
     (events,) = stored(midturn)
     (answer,) = answers(events)
-    assert answer["answered_by"] == {"by": "user", "via": "mcp", "user": "Claude Code"}
+    assert answer["answered_by"] == {"by": "user", "via": "mcp"}
 
 
 def test_a_no_in_claudes_dialog_is_a_reply_and_no_time_out(midturn: CommandLine, claude_program: Path) -> None:
@@ -130,7 +130,7 @@ def test_codex_is_answered_in_its_dialog(midturn: CommandLine) -> None:
 
     assert "The user answered: yes" in provider.results[0]
     (answer,) = answers(stored(midturn)[0])
-    assert answer["answered_by"] == {"by": "user", "via": "mcp", "user": "Codex"}
+    assert answer["answered_by"] == {"by": "user", "via": "mcp"}
 
 
 def test_codex_is_answered_in_the_inbox_while_its_dialog_is_open(midturn: CommandLine) -> None:

@@ -133,7 +133,7 @@ def test_an_answer_in_the_clients_own_dialog_is_recorded_as_such(midturn: Comman
     run(work())
     (shown,) = person.shown
     assert "Which env?" in shown.message
-    assert [event["answered_by"] for event in answers(stored(midturn)[0])] == [{"by": "user", "via": "mcp", "user": "Claude Code"}]
+    assert [event["answered_by"] for event in answers(stored(midturn)[0])] == [{"by": "user", "via": "mcp"}]
 
 
 @each_era

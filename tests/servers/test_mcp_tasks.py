@@ -75,7 +75,7 @@ def test_its_dialog_shows_the_form_under_one_key_and_an_answer_there_counts(tmp_
             await about_task(client, "tasks/update", id, inputResponses={key: accept(ship=True, note="Now.")})
             assert (await until(client, id, "completed")).input_requests == {}
             assert (await read(client, id))["answers"] == {"ship": True, "note": "Now."}
-        assert {(event.answered_by.via, event.answered_by.user) for event in await recorded(tmp_path)} == {("mcp", "Claude Code")}
+        assert {(event.answered_by.via, event.answered_by.user) for event in await recorded(tmp_path)} == {("mcp", None)}
 
     asyncio.run(work())
 

@@ -9,6 +9,8 @@ import click
 from msgspec.structs import asdict
 
 from midturn.cli.loading import settings_if_right
+from midturn.cli.place import environment
+from midturn.config.places import own_name
 from midturn.config.settings import Settings
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
@@ -26,7 +28,9 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prom
 
     if settings is None:
         return TerminalPrompter()
-    return TerminalPrompter(PrompterSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None), gate)
+    prompter = TerminalPrompter(PrompterSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None), gate)
+    prompter.user = own_name(environment())
+    return prompter
 
 
 def ask_here(question: Question[Any]) -> Reply:

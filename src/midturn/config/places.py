@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -45,6 +47,19 @@ def configured_name(environment: Mapping[str, str]) -> str:
     """
     given, _ = _own_value(environment, NAME_VARIABLE, ("user", "name"))
     return given if isinstance(given, str) else ""
+
+
+def own_name(environment: Mapping[str, str]) -> str:
+    """Return who is recorded with what is answered at this terminal: `user.name`, else the login, whatever the environment says of it."""
+    with suppress(ConfigError):  # what is wrong with the configuration keeps no one from answering
+        if name := configured_name(environment):
+            return name
+    import pwd  # only who answers has to be named
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # in a container, an account may have no name
+        return str(os.getuid())
 
 
 def _own_value(environment: Mapping[str, str], variable: str, key: tuple[str, str]) -> tuple[object, str]:

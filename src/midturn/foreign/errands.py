@@ -237,7 +237,7 @@ class Errands:
             asked = [event.event_id for event in turn if isinstance(event, InquiryRequest | Approval)]
             raise why_closed(turn, Address(errand.conversation, asked[-1] if asked else errand.call))
         value: Json = dict(answers) if question.form else next(iter(answers.values()))
-        await self._store.answer(question.id, value, via=via, user=self._asker.name)
+        await self._store.answer(question.id, value, via=via)
 
     async def cancel(self, errand: Errand) -> None:
         """Record that its asker has cancelled the call, and waits no more. The question stays open."""
@@ -253,7 +253,7 @@ class Errands:
         """Record that a person did not want to answer, at this agent's own prompt."""
         question = await self.open_question(errand)
         if question:
-            await self._store.answer(question.id, reply="", via=via, user=self._asker.name)
+            await self._store.answer(question.id, reply="", via=via)
 
     async def unfinished(self) -> list[Errand]:
         """Return what this session has asked and not yet heard about, oldest first."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from typing import LiteralString
 
 import click
@@ -21,12 +19,11 @@ from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import place_of
 from midturn.cli.shown import Shown, line, presented
-from midturn.config.places import configured_name
+from midturn.config.places import own_name
 from midturn.core.asker import Asker
 from midturn.core.events import AnsweredBy
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion, holds_secret
-from midturn.errors import ConfigError
 from midturn.sandbox.doors import for_people_only
 from midturn.store.port import HeldBy
 
@@ -94,20 +91,7 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
 
 def _who() -> AnsweredBy:
     """Return who answers: the user of this command."""
-    return AnsweredBy("user", via=VIA, user=own_name())
-
-
-def own_name() -> str:
-    """Return who answers at commands: the configured `user.name`, else the login of the operating system, whatever the environment says."""
-    with suppress(ConfigError):  # what is wrong with the configuration keeps nobody from answering
-        if name := configured_name(environment()):
-            return name
-    import pwd  # only who answers has to be named
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # in a container, an account may have no name
-        return str(os.getuid())
+    return AnsweredBy("user", via=VIA, user=own_name(environment()))
 
 
 def _say_recorded(question: OpenQuestion, value: Typed) -> None:

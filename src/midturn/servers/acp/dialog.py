@@ -64,7 +64,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
 
     async def _record(self, question: OpenQuestion, answer: Mapping[str, Any]) -> None:
         try:
-            await self.store.answer(question.id, via=VIA, user=self.editor.name, **answer)
+            await self.store.answer(question.id, via=VIA, **answer)
         except (AlreadyAnswered, NotOpen) as late:
             _LOG.info("an answer of %s came too late: %r", self.editor.name, str(late))
         except MidturnError as error:
