@@ -14,6 +14,7 @@ import pytest
 from midturn.core.address import address
 from midturn.core.events import Event, InquiryAnswered
 from midturn.errors import MidturnError, StoreError
+from midturn.store import outside_answers
 from midturn.store.held import HeldConversation
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
@@ -37,6 +38,7 @@ FAULTS = [
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> FaultyDisk:
+    monkeypatch.setattr(outside_answers, "_STEP", 0.0)  # who holds a conversation here never takes an answer: nothing to wait for
     return FaultyDisk(monkeypatch)
 
 
