@@ -15,11 +15,15 @@ _KEY = "asker"
 
 
 class ProcessMark(Struct, frozen=True, omit_defaults=True):
-    """A process that is not mixed up with a later one of the same number: when it `started`, and the `boot` of its machine, say so."""
+    """A process that is not mixed up with a later one of the same number: when it `started`, and the `boot` of its machine, say so.
+
+    `namespace` names the numbers of processes that it sees: containers of one machine count from 1 each.
+    """
 
     pid: int
     started: str = ""
     boot: str = ""
+    namespace: str = ""
 
 
 class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):

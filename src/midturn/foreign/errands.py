@@ -49,7 +49,7 @@ from midturn.ports import Clock
 from midturn.store.batch import stamped
 from midturn.store.ids import event_ids
 from midturn.store.port import Settled
-from midturn.store.processes import lives
+from midturn.store.processes import is_found, lives
 from midturn.store.store import ConversationStore
 
 _LOG = logging.getLogger(__name__)
@@ -279,7 +279,7 @@ class Errands:
         What was closed since then says nothing about a call that comes again: the agent's own dialog had it, or the agent had gone on.
         """
         known = await self._known(id, tool_name(tool), arguments)
-        if known is None or lives(known.asker.process):
+        if known is None or is_found(known.asker.process):
             return known
         is_closed = isinstance(decided(await self.turn(known)), DecidedElsewhere)
         return None if is_closed else await self._take(known)
@@ -294,7 +294,7 @@ class Errands:
         What somebody has answered meanwhile counts only where this must be the call that it was asked for: see `counts_later`.
         """
         own = [errand for errand in await self.matching(tool, arguments) if errand.asker.subagent == self._asker.subagent]
-        left = [errand for errand in own if not lives(errand.asker.process)]
+        left = [errand for errand in own if not is_found(errand.asker.process)]
         fitting = [errand for errand in left if _is_same_call(errand, await self.turn(errand))]
         return await self._take(next(iter(fitting), None), _is_same_call)
 
@@ -309,7 +309,7 @@ class Errands:
             errand = errand_of(conversation, turn) if waits(turn) else None
             if errand is None or (errand.tool, canonical(errand.arguments)) != (tool_name(tool), wanted):
                 continue
-            if _is_same(errand.asker, own) and not lives(errand.asker.process):
+            if _is_same(errand.asker, own) and not is_found(errand.asker.process):
                 return await self._take(errand)
         return None
 

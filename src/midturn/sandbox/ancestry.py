@@ -51,3 +51,12 @@ def boot() -> str:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+@cache
+def namespace() -> str | None:
+    """Return what names the numbers of processes that this one sees; None where the system has one for all."""
+    try:
+        return str((_PROC / "self/ns/pid").readlink())
+    except OSError:
+        return None

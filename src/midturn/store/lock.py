@@ -10,7 +10,6 @@ import fcntl
 import os
 import stat
 from functools import cache
-from pathlib import Path
 from typing import Self
 
 import msgspec
@@ -18,7 +17,7 @@ from msgspec import Struct
 
 from midturn.clock import now, pause
 from midturn.errors import Busy, StoreError, StoreLocked
-from midturn.sandbox.ancestry import boot
+from midturn.sandbox.ancestry import boot, namespace
 from midturn.store.folder import PRIVATE, Folder, check_regular, refusal, telling
 
 NAME = "lock"
@@ -67,7 +66,7 @@ class Holder(Struct, frozen=True, omit_defaults=True):
         """Say whether its number means here what it meant where it signed; who signed without a boot id is known by its host alone."""
         if self.host not in (None, _host()):
             return False
-        return self.boot is None or (self.boot, self.namespace) == (boot(), _namespace())
+        return self.boot is None or (self.boot, self.namespace) == (boot(), namespace())
 
 
 class Lock:
@@ -187,7 +186,7 @@ def holder_now(folder: Folder) -> Holder | None:
 
 def for_a_turn() -> Holder:
     """Sign as this process, from now on, until it is done."""
-    return Holder(os.getpid(), now(), host=_host(), boot=boot() or None, namespace=_namespace())
+    return Holder(os.getpid(), now(), host=_host(), boot=boot() or None, namespace=namespace())
 
 
 def for_a_moment() -> Holder:
@@ -198,15 +197,6 @@ def for_a_moment() -> Holder:
 @cache
 def _host() -> str:
     return os.uname().nodename
-
-
-@cache
-def _namespace() -> str | None:
-    """Return what names the numbers of processes that this one sees; None where the system has one for all."""
-    try:
-        return str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return None
 
 
 def _decoded(text: bytes) -> Holder:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from midturn.core.asker import ProcessMark
 from midturn.core.stream import OpenQuestion
-from midturn.sandbox.ancestry import boot
+from midturn.sandbox.ancestry import boot, namespace
 
 _ENDED = ("Z", "X", "x")
 _STARTED = 19  # the place of the start time in /proc/<pid>/stat, counted behind the name
@@ -18,15 +18,29 @@ _PARENT = 1
 
 def mark(pid: int) -> ProcessMark:
     """Return what tells this process from any other."""
-    return ProcessMark(pid, _started(pid), boot())
+    return ProcessMark(pid, _started(pid), boot(), namespace() or "")
 
 
 def lives(process: ProcessMark | None) -> bool:
-    """Say whether a process still runs. One of another machine, or of before it was started, does not."""
+    """Say whether a process still runs. One of another machine, or of before it was started, does not.
+
+    One in another container cannot be looked up from here: it counts as running, as one that holds a conversation does.
+    """
     if process is None or process.boot != boot():
+        return False
+    return not _is_here(process) or is_found(process)
+
+
+def is_found(process: ProcessMark | None) -> bool:
+    """Say whether a process still runs where this one does: what it asked is not to be taken up by the next that asks the same."""
+    if process is None or process.boot != boot() or not _is_here(process):
         return False
     started = _started(process.pid)
     return bool(started) and started == process.started
+
+
+def _is_here(process: ProcessMark) -> bool:
+    return process.namespace in ("", namespace() or "")
 
 
 def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
