@@ -154,7 +154,7 @@ def test_of_several_only_the_one_is_kept_that_was_chosen(midturn: CommandLine, c
     assert "always 1: work in /srv as in its own directory, until its session ends" in shown
     assert "always 2: change files without asking (its mode acceptEdits), until its session ends" in shown
     assert which.status == 1
-    assert "Say which of these is to be kept" in which.stderr
+    assert "Say which of these is to be kept: `always 1` to work in /srv as in its own directory" in " ".join(which.stderr.split())
     assert hook.decision()["hookSpecificOutput"]["decision"] == {"behavior": "allow", "updatedPermissions": [FOLDER]}
 
 

@@ -246,3 +246,20 @@ def _is_what_a_person_is_asked_next(visiting: Visit, events: list[Event], form: 
     assert (asked.kind, asked.question, asked.index, asked.can_go_back) == (seen.kind, seen.question, seen.index, seen.can_go_back)
     assert asked.prefill == seen.prefill
     assert asked.subject == seen.subject
+
+
+def test_a_reason_that_back_discarded_in_an_earlier_form_is_not_told_to_the_model() -> None:
+    played = suspended(CONFIRM, NOTE, review=False)
+    (call,) = played.turn.record.calls
+    visiting = visit(played.events, open_id(played))
+    for reply in (Answered(False, reason="Not on a Friday."), WentBack(), Answered(True), Answered("go")):
+        played.events += visiting.take(reply, SOMEBODY)
+    again = Played(DETACHED, played.events)
+    again.asks(call, CONFIRM, NOTE)
+    again.asks(call, REGION)
+
+    batch = visit(again.events, open_id(again)).take(Replied("Elsewhere."), SOMEBODY)
+
+    (told,) = [event.content for event in batch if isinstance(event, ToolCallResponse)]
+    assert "Elsewhere." in told
+    assert "Friday" not in told

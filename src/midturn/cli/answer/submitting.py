@@ -117,8 +117,12 @@ def _decision(question: OpenQuestion, words: str) -> Typed:
         raise AnswerError([Problem("", _SEND_OR_NOT)])
     if yes is not None:
         return TypedDecision(yes)
-    if kept := _offered(question).get(said):
+    offered = _offered(question)
+    if kept := offered.get(said):
         return TypedDecision(approve=True, remember=kept)
+    if said.partition(" ")[0] == "always" and offered:
+        listed = "; ".join(f"`{typed}` to {kept}" for typed, kept in offered.items())
+        raise AnswerError([Problem("", f"Say which of these is to be kept: {listed}.")])
     if said in _FROM_NOW_ON:
         return TypedDecision(_FROM_NOW_ON[said], remember=True)
     edit = _json(words) if words.lstrip().startswith("{") else None

@@ -142,8 +142,6 @@ class Asks:
             case Completed(answers) if walk.placeholders:
                 return self._secret_again(walk, answers)
             case Completed(answers):
-                if walk.went_back:
-                    self._replay.take_back(walk, answers)
                 self._forget([walk])
                 self.answers |= answers
                 return Answers(walk.ask, walk.given(answers))
@@ -212,8 +210,6 @@ class Asks:
         What was typed is kept for the next time that the tool asks.
         """
         self._state.drafts[self._view.tool] = walk.walker.drafts
-        if walk.went_back:
-            self._replay.take_back(walk, cancelled.answered)
         answers, own = self._view.call.answers, {question.id for question in walk.asking.form.questions}
         by_then = answers.at_reply[on_record] if on_record else answers.now
         before = {key: answer for key, answer in by_then.items() if key not in own}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, assert_never
 
 from midturn.core.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
@@ -26,7 +25,6 @@ class Replay:
         self._before = len(record.chains)
         self._emissions: dict[tuple[str, bytes], int] = {}
         self._came_to: dict[int, int] = {}  # the number of the walk, by the place of an attempt
-        self._taken_back: set[int] = set()
 
     @property
     def latest(self) -> Chain | None:
@@ -36,8 +34,9 @@ class Replay:
 
     @property
     def in_order(self) -> list[Chain]:
-        """Every attempt that is on record and was not taken back, as the tool asked in this run; what it has not asked comes first."""
-        standing = [chain for chain in self._record.chains if chain.place not in self._taken_back]
+        """Every attempt on record that Back has not discarded, as the tool asked in this run; what it has not asked comes first."""
+        revised = {chain.asked.revises for chain in self._record.revisions if not chain.is_superseded}
+        standing = [chain for chain in self._record.chains if revised.isdisjoint(link.request.id for link in chain.links)]
         return sorted(standing, key=lambda chain: self._order(chain.place))
 
     def _order(self, place: int) -> tuple[int, int]:
@@ -69,11 +68,6 @@ class Replay:
         walk.goes_back = False
         walk.places.append(chain.place)
         self._came_to[chain.place] = walk.number
-
-    def take_back(self, walk: Walk, answers: Mapping[str, object]) -> None:
-        """Note what Back has discarded in a walk that is over: all but the `answers` that it has."""
-        standing = {walk.inquiries.get(question_id) for question_id, answer in answers.items() if answer is not None}
-        self._taken_back.update(place for place in walk.places if self._record.chains[place].last.request.id not in standing)
 
     def use(self, chain: Chain) -> None:
         """Note that this run has had an attempt."""

@@ -22,7 +22,7 @@ class Walk:
 
     `number` counts the walks of a run of its call; `screen` names the screen that a form of several questions keeps. `waits_for` is the
     id of the decision that the walk waits for, `places` say which attempts of its call it has come by. `goes_back` means that Back is
-    what happened last, `went_back` that it has happened. `is_a_persons` means that a question of it was put to a person.
+    what happened last. `is_a_persons` means that a question of it was put to a person.
     """
 
     def __init__(self, number: int, ask: int | None, asking: FormToAsk, drafts: Mapping[str, Json], screen: str | None) -> None:
@@ -36,7 +36,6 @@ class Walk:
         self.inquiries: dict[str, str] = {}
         self.placeholders: set[str] = set()
         self.goes_back = False
-        self.went_back = False
         self.is_a_persons = False
         self.places: list[int] = []
         self.form_is_recorded = len(asking.form.questions) == 1
@@ -59,7 +58,7 @@ class Walk:
             case Give():
                 self._give(then)
             case GoBack():
-                self.goes_back = self.went_back = self.is_a_persons = True
+                self.goes_back = self.is_a_persons = True
                 self._go_back()
             case Leave(replied):
                 self._leave(replied)
