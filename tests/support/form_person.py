@@ -7,6 +7,7 @@ import signal
 from support.pty_session import PtySession
 
 _ENDS = (":", ">")  # what the last row of a plain prompt ends with
+_KEYS = ("? all keys", "F1 help", "Esc menu")  # what the row of keys of a rich prompt has, which is drawn last
 
 
 class FormPerson:
@@ -45,7 +46,11 @@ class FormPerson:
         """Say whether a question can be answered now."""
         if self._plain:
             return question in self.new and self.new.rstrip(" ").endswith(_ENDS)
-        live = (row.removeprefix(question) for row in self.session.rows[-8:] if row.startswith(question))
-        return any(
-            not rest or rest.startswith((" [", " (hidden;")) or " · " in rest for rest in live
-        )  # beside an answered one stands its answer
+        shown = self.session.rows[-8:]
+        live = (place for place, row in enumerate(shown) if row.startswith(question) and _is_live(row.removeprefix(question)))
+        return any(keys in row for place in live for row in shown[place:] for keys in _KEYS)
+
+
+def _is_live(beside: str) -> bool:
+    """Say whether a question waits, by what stands beside it: beside an answered one stands its answer."""
+    return not beside or beside.startswith((" [", " (hidden;")) or " · " in beside
