@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from midturn.store.opening import open_store
 from support.cli import CommandLine, asks, calls
 
 
@@ -310,3 +311,18 @@ def test_what_is_exported_is_private(midturn: CommandLine) -> None:
 
     modes = [(midturn.root / name).stat().st_mode & 0o777 for name in ("out", "out/events.json", "out/metadata.json", "one.md")]
     assert modes == [0o700, 0o600, 0o600, 0o600]
+
+
+def test_a_conversation_whose_starter_was_killed_before_its_first_word_is_not_listed(midturn: CommandLine) -> None:
+    """It is there, for whoever names it."""
+    midturn.ok("query", "-m", midturn.script(), "Hello")
+    empty = open_store(midturn.store).new_sync("Killed at once")
+    left = open_store(midturn.store).new_sync("Killed sooner")
+    (Path(midturn.ok("conversation", "path", left).stdout.strip()) / "events.jsonl").unlink()
+
+    (listed,) = midturn.ok("conversation", "ls", "--json").json
+    everywhere = midturn.ok("conversation", "ls", "--all").stdout
+
+    assert listed["title"] == "Hello"
+    assert "Killed" not in everywhere
+    assert midturn.ok("conversation", "rm", "--yes", empty, left).status == 0

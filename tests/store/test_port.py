@@ -124,7 +124,7 @@ class Side:
             shown.append((number, events, isinstance(looked, HeldBy), [handed.event_id for handed in looked.turn.handed]))
         place = {id: number for number, id in enumerate(self.ids)}
         waiting = [(place[question.conversation], question.request.event_id) for question in self.store.pending_sync()]
-        lists = [[place[id] for id in self.run(self.store.port.ids(which=which))] for which in ("all", "open", "ready")]
+        lists = [[place[id] for id in self.run(self.store.port.ids(which=which))] for which in ("all", "begun", "open", "ready")]
         return shown, waiting, lists
 
 

@@ -101,12 +101,13 @@ def test_nobody_is_told_where_conversations_are_kept(tmp_path: Path) -> None:
 def test_a_store_that_cannot_say_now_is_not_said_to_have_nothing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = _finished(store)
 
-    async def away(*_: object) -> NoReturn:
+    async def away(*_: object, **__: object) -> NoReturn:
         raise mt.StoreError("The database does not answer.")
 
     with browsing(inbox(store, user=ada)) as client:
         for call in ("read", "ids", "pending"):
             monkeypatch.setattr(store, call, away)
+        monkeypatch.setattr(store.port, "ids", away)
         for path in ("/c/{}", "/c/{}/export/jsonl", "/api/conversations/{}", "/c/nothing", "/api/conversations"):
             answer = client.get(path.format(waiting.conversation))
             assert (answer.status_code, "does not answer" in answer.text) == (503, True), path
@@ -134,3 +135,16 @@ def test_what_was_open_is_counted_day_by_day() -> None:
     assert [count for _, count in added.days[-5:]] == [1, 2, 1, 1, 1]
     assert (added.escalated, added.overturned) == (1, 1)
     assert [(row.name, row.count) for row in added.answered_by] == [("People", 2), ("Models", 1)]
+
+
+def test_a_conversation_whose_starter_was_killed_before_its_first_word_is_not_listed(store: MemoryStore) -> None:
+    waiting = _finished(store)
+    asyncio.run(store.new("Killed at once"))
+
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get("/c").text
+        by_program = client.get("/api/conversations").json()
+
+    assert "Ship version 2.4." in page
+    assert "Killed at once" not in page
+    assert [one["id"] for one in by_program] == [waiting.conversation]

@@ -57,6 +57,14 @@ def _load_pasts() -> KnownPasts:
 
 
 @cache
+def _load_is_jp() -> Callable[[Path], bool]:
+    """Load what knows conversations that `jp` recorded: few stores have any."""
+    from midturn.store.jp.folder import is_jp
+
+    return is_jp
+
+
+@cache
 def _load_ring() -> Callable[[Folder, str], None]:
     """Load the bell: who runs a turn rings for nobody."""
     from midturn.store.answer_bell import ring
@@ -76,6 +84,7 @@ class FileConversations:
     needs_loop = False
 
     def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> None:
+        self._begun: set[str] = set()
         self._directories = Directories(*(folder.absolute() for folder in folders), found=found)
         self.limits = limits
         """What may be recorded here at once."""
@@ -237,16 +246,31 @@ class FileConversations:
             case "all":
                 numbers = self._directories.ids()
                 return list(islice(numbers, start := bisect_right(numbers, after or ""), None if limit is None else start + limit))
+            case "begun":
+                found = (number for number in self._directories.ids() if self._is_begun(number))
             case "open":
                 found = (number for number, _ in self.looks())
             case "ready":
                 found = (number for number, seen in self.looks() if self._is_ready(seen))
         return list(islice((number for number in found if after is None or number > after), limit))
 
+    def _is_begun(self, number: str) -> bool:
+        """Say whether anything is recorded; what once was stays so, and one that cannot be looked at is for its reader to complain of."""
+        if number in self._begun:
+            return True
+        try:
+            path = self.path(number)
+            size = (path / NAME).lstat().st_size if (path / NAME).exists() else _load_is_jp()(path)
+        except (OSError, StoreError):
+            return True
+        if size:
+            self._begun.add(number)
+        return bool(size)
+
     async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
-        """Return a page of what conversations are called, oldest first."""
+        """Return a page of what conversations are called in which anything is recorded, oldest first."""
         found: list[tuple[str, Metadata]] = []
-        for number in await self.ids(after=after, limit=limit):
+        for number in await self.ids(after=after, limit=limit, which="begun"):
             with self._folder(number) as folder:
                 found.append((number, read_metadata(folder)[0]))
         return found

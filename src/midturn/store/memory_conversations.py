@@ -139,6 +139,8 @@ class MemoryConversations:
         match which:
             case "all":
                 found = list(self._kept)
+            case "begun":
+                found = [kept.id for kept in list(self._kept.values()) if kept.events]
             case "open":
                 found = [kept.id for kept in self._open()]
             case "ready":
@@ -151,7 +153,7 @@ class MemoryConversations:
 
     async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
         """Return a page of what conversations are called, oldest first."""
-        return [(kept.id, kept.metadata) for kept in list(self._kept.values()) if kept.id > after][:limit]
+        return [(kept.id, kept.metadata) for kept in list(self._kept.values()) if kept.events and kept.id > after][:limit]
 
     async def read(self, id: str) -> Conversation:
         """Return a conversation as it is now."""

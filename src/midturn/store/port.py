@@ -22,8 +22,9 @@ if TYPE_CHECKING:  # nothing here is read from JSON, so nobody needs these to ru
     from midturn.store.metadata import Metadata
     from midturn.store.submission import HandedOver
 
-Which: TypeAlias = Literal["all", "open", "ready"]
-"""Conversations: all; those whose last turn is open; those of these that can go on: a question was answered, and nobody holds them."""
+Which: TypeAlias = Literal["all", "begun", "open", "ready"]
+"""Conversations: all; those in which anything is recorded, which lists show, for the process that made one may have been killed before
+that; those whose last turn is open; those of these that can go on: a question was answered, and nobody holds them."""
 
 
 class LastTurn(Struct, frozen=True):
@@ -186,7 +187,7 @@ class StorePort(Protocol):
         ...
 
     async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
-        """Return a page of the conversations, oldest first, with what they are called."""
+        """Return a page of the conversations in which anything is recorded, oldest first, with what they are called."""
         ...
 
     async def read(self, id: str) -> Conversation:

@@ -11,7 +11,7 @@ from midturn.core.stream import OpenQuestion
 from midturn.store.conversation import Conversation
 from midturn.store.file_conversations import FileConversations
 from midturn.store.outside_answers import Receipt
-from midturn.store.port import Growth, HeldBy, Settled
+from midturn.store.port import Growth, HeldBy, Settled, Which
 from midturn.store.store import ConversationStore
 
 _T = TypeVar("_T")
@@ -36,9 +36,9 @@ class Port:
         """Return which conversations have an open turn, of all or of one."""
         return await self._read("open_turns", lambda: self.store.open_turns(conversation))
 
-    async def ids(self) -> list[str]:
-        """Return the ids of all conversations, oldest first."""
-        return await self._read("ids", self.store.ids)
+    async def ids(self, which: Which = "all") -> list[str]:
+        """Return the ids of conversations, oldest first."""
+        return await self._read("ids", lambda: self.store.port.ids(which=which))
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""

@@ -105,7 +105,7 @@ def _open_turns(place: Place) -> dict[str, tuple[bool, int]]:
 def _listed(place: Place) -> Iterator[tuple[str, Metadata | None]]:
     """Yield every conversation; a database says at once what many are called, a folder is read one by one."""
     if place.is_on_disk:
-        yield from ((number, None) for number in place.store.ids_sync())
+        yield from ((number, None) for number in place.run(place.store.port.ids(which="begun")))
         return
     after = ""
     while page := place.run(place.store.port.described(after=after)):

@@ -168,6 +168,7 @@ _READY = f"""unfinished and (answered or exists (select from {{s}}.handed h wher
 
 IDS = {
     "all": "select id from {s}.conversation c where id > %(after)s order by id limit %(limit)s",
+    "begun": "select id from {s}.conversation c where head > 0 and id > %(after)s order by id limit %(limit)s",
     "open": "select id from {s}.conversation c where unfinished and id > %(after)s order by id limit %(limit)s",
     "ready": f"select id from {{s}}.conversation c where {_READY} and id > %(after)s order by id limit %(limit)s",
 }
@@ -181,7 +182,7 @@ left join {s}.conversation c on %(since)s::text is null or age(c.xmin) <= age(%(
 
 LATEST = "select max(id) as id from {s}.conversation"
 
-LISTED = "select id, metadata from {s}.conversation where id > %(after)s order by id limit %(limit)s"
+LISTED = "select id, metadata from {s}.conversation where head > 0 and id > %(after)s order by id limit %(limit)s"
 
 READ = """
 select c.metadata, array(select line from {s}.event e where e.conversation = c.id order by position) as lines
