@@ -1,4 +1,4 @@
-"""Twenty stories through every door: the same record, the same words to the model, the same end."""
+"""The stories through every door: the same record, the same words to the model, the same end."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ pytestmark = pytest.mark.timeout(120)
 
 @pytest.mark.parametrize("cell", played(), ids=lambda cell: f"{cell.story.name}, {cell.door.name}")
 def test_a_story_comes_out_the_same_at_every_door(cell: Cell, tmp_path: Path) -> None:
+    if reason := cell.story.impossible():
+        pytest.skip(reason)
     assert cell.play(tmp_path) == cell.expected
 
 

@@ -59,6 +59,12 @@ class OtherAgent:
     def change(self) -> None:
         """It waits, and asks nothing else."""
 
+    def die(self) -> None:
+        """Its death, and what it does when it is back, are tests of its own."""
+        raise NotImplementedError
+
+    begin_apart = end_apart = die
+
     def outcome(self) -> Outcome:
         """Wait until it was told something; say what is on record, and what it heard."""
         self.end()

@@ -10,23 +10,37 @@ from pathlib import Path
 from typing import Any, cast
 
 import midturn as mt
+from midturn.store.store import ConversationStore
+from support.stories.elsewhere import InAProcess, Silent
 from support.stories.outcome import OPEN, Outcome, outcome_of
-from support.stories.scene import CHANGED, Scene
+from support.stories.scene import CHANGED, INQUIRIES, Scene
 
 
-class ForeignLoop:
+class ForeignLoop(InAProcess):
     """A loop that is not ours: `enter` runs it as far as it goes, from its beginning or from what it kept."""
 
     def __init__(self, scene: Scene, directory: Path) -> None:
         self.scene = scene
         self.directory = directory
-        self.store = mt.open_store(directory / "store")
+        self._store = mt.open_store(directory / "store")
+        self.prompter: mt.Prompter | None = None
         self.conversation = self.store.new_sync("Go")
 
     @property
     def inquirer(self) -> mt.Inquirer:
-        """Stand on the conversation, with nobody there."""
-        return mt.Inquirer(self.store, self.conversation)
+        """Stand on the conversation, with nobody there but in a process of its own."""
+        model = mt.ScriptedModel([], INQUIRIES)
+        return mt.Inquirer(self.store, self.conversation, self.prompter, self.scene.detached, model=model)
+
+    @property
+    def store(self) -> ConversationStore:
+        """Where it is on record."""
+        return self._store
+
+    def hold(self) -> None:
+        """Make the call at a prompt."""
+        self.prompter = Silent()
+        self.again()
 
     async def deploy(self) -> str:
         """Ask what the scene asks, and say the answers."""
@@ -159,14 +173,18 @@ class FunctionLoop(ForeignLoop):
             """Deploy."""
             return scene.say or await self.deploy()
 
-        model = mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {}}]}, {"text": "Done."}])
-        self.agent = mt.Agent(model, tools=[deploy], store=self.store)
+        model = mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {}}]}, {"text": "Done."}], INQUIRIES)
+        self.agent = mt.Agent(model, tools=[deploy], store=self.store, detached=scene.detached)
         self.entered: Callable[[], Awaitable[Any]] | None = None
+
+    def held(self) -> None:
+        """Go on with it from now on."""
+        self.entered = lambda: self.agent.resume(self.conversation)
 
     async def enter(self) -> None:
         """Run the turn, or go on with it."""
         if self.entered is None:
             self.entered = lambda: self.agent.resume(self.conversation)
-            await self.agent.run("Go", conversation=self.conversation)
+            await self.agent.run("Go", conversation=self.conversation, prompter=self.prompter)
         else:
             await self.entered()

@@ -26,8 +26,9 @@ from midturn.store.store import ConversationStore
 from midturn.tools.ask_user import AskUserTool
 from support.cli import CommandLine
 from support.hooks import until
+from support.stories.elsewhere import InAProcess, Silent
 from support.stories.outcome import OPEN, Outcome, outcome_of
-from support.stories.scene import CHANGED, Scene
+from support.stories.scene import CHANGED, INQUIRIES, Scene
 
 
 class Deploy(mt.Tool):
@@ -57,26 +58,40 @@ def asked_now(arguments: Any) -> Any:
     return changed["ask"] if changed and Path(changed["file"]).exists() else arguments.get("ask", [])
 
 
-class Assistant:
+class Assistant(InAProcess):
     """Our assistant under a configuration, in this process; nobody is attached, and what it asks waits.
 
     `store` is where the conversations are; a command finds the same configuration under `user`.
     """
 
-    waits = 'conversation.tools."*".detached = "defer"\n'
+    waits = 'conversation.tools."*".detached = "{}"\n'
     """What is configured for questions while nobody is there."""
 
     def __init__(self, scene: Scene, directory: Path, store: str | None = None, prompter: mt.Prompter | None = None) -> None:
         self.scene = scene
         self.user = CommandLine(directory)
         self.address = store or str(directory / "store")
-        self.store = mt.open_store(self.address)
+        self._store = mt.open_store(self.address)
         self.prompter = prompter
         self.conversation = ""
         self.directory = directory
-        model = self.user.script(scene.reply(directory))
-        self.user.configure(f'assistant.model.id = "{model}"\nprompt.settle_ms = 0\n{self.waits}')
+        model = self.user.script(scene.reply(directory), inquiries=INQUIRIES)
+        self.user.configure(f'assistant.model.id = "{model}"\nprompt.settle_ms = 0\n{self.waits.format(scene.detached)}')
         self.user.asker(run=scene.run, result=scene.result)
+
+    @property
+    def store(self) -> ConversationStore:
+        """Where it is on record."""
+        return self._store
+
+    def hold(self) -> None:
+        """Make the call at a prompt."""
+        self.prompter = Silent()
+        Assistant.begin(self)
+
+    def held(self) -> None:
+        """Find the conversation."""
+        self.conversation = self.store.ids_sync()[-1]
 
     def begin(self) -> None:
         """Make the call."""
@@ -141,6 +156,15 @@ class WatchedAssistant(Assistant):
     def begin(self) -> None:
         """Ask, with nobody there; then have somebody watch."""
         super().begin()
+        self.watch()
+
+    def held(self) -> None:
+        """Have somebody watch."""
+        super().held()
+        self.watch()
+
+    def watch(self) -> None:
+        """Start the command."""
         self.watching = self.user.start("resume", "--ready", "--watch", "--store", self.address)
 
     def go_on(self) -> None:
@@ -160,16 +184,35 @@ def moves(store: ConversationStore) -> bool:
     return any(isinstance(store.run_sync("look", store.port.look(id)), HeldBy) for id in store.ids_sync())
 
 
-class Program:
+class Program(InAProcess):
     """An agent of a program; nobody is attached unless a prompter is."""
 
     def __init__(self, scene: Scene, directory: Path, prompter: mt.Prompter | None = None) -> None:
-        self.store = mt.open_store(directory / "store")
+        self._store = mt.open_store(directory / "store")
         self.directory = directory
-        model = mt.ScriptedModel([scene.reply(directory), {"text": "Done."}])
-        tools = [AskUserTool() if scene.by_model else Deploy(scene)]
-        self.agent = mt.Agent(model, tools=tools, store=self.store, prompter=prompter)
+        self.scene = scene
         self.conversation = ""
+        self.attach(prompter)
+
+    @property
+    def store(self) -> ConversationStore:
+        """Where it is on record."""
+        return self._store
+
+    def attach(self, prompter: mt.Prompter | None) -> None:
+        """Have somebody there, or nobody."""
+        model = mt.ScriptedModel([self.scene.reply(self.directory), {"text": "Done."}], INQUIRIES)
+        tools = [AskUserTool() if self.scene.by_model else Deploy(self.scene)]
+        self.agent = mt.Agent(model, tools=tools, store=self.store, prompter=prompter, detached=self.scene.detached)
+
+    def hold(self) -> None:
+        """Make the call at a prompt."""
+        self.attach(Silent())
+        asyncio.run(self.agent.run("Go"))
+
+    def held(self) -> None:
+        """Find the conversation."""
+        self.conversation = self.store.ids_sync()[-1]
 
     def begin(self) -> None:
         """Make the call."""
@@ -199,6 +242,15 @@ class WorkedProgram(Program):
     def begin(self) -> None:
         """Make the call; then have somebody work."""
         super().begin()
+        self.work()
+
+    def held(self) -> None:
+        """Have somebody work."""
+        super().held()
+        self.work()
+
+    def work(self) -> None:
+        """Start a worker."""
         self.loop = asyncio.new_event_loop()
         self.working = self.loop.create_task(self.agent.work())
         self.thread = threading.Thread(target=self._run, daemon=True)

@@ -33,13 +33,24 @@ NO_DELIVERY = "an agent of others delivers its results itself, and asks nobody h
 RUNS_THERE = "its call waits for the answer, and asks nothing a second time in the story"
 NO_REVIEW_THERE = "a form that an agent of others asks is over with its last answer: there is no review"
 
+THERE = "who answers here is in the process that asks, wherever that is"
+SOMEBODY = "who has this prompt is there"
+WAITS_THERE = "this row asks in the process of the tests: clients and servers that are killed are tests of their own"
+NO_POLICY_THERE = "its server takes no detached policy: what it asks waits for a person"
+FOR_A_PERSON = "what a model asks is for a person alone: without one it is refused under every policy but `defer`"
+IN_ITS_MEMORY = "the checkpoints of this row are in memory, and die with its process"
+
 NO_PERMISSION = "`ask_user` is allowed always, and its result is what the user said"
 STAYS = "what a model asks are its arguments, which stay"
 
 _DELIVERY = dict.fromkeys(("deliver: yes", "deliver: no", "deliver: edit"), NO_RESULTS)
+UNASKED = [story.name for story in STORIES if story.scene.detached != "defer"]
+_NOBODY = [story.name for story in STORIES if story.name.startswith("nobody there")]
 _ATTACHED = {
-    **dict.fromkeys(("answered late", "answered twice", "superseded by a changed text"), CLOSES),
+    **dict.fromkeys(("answered late", "answered twice", "answered twice at once", "superseded by a changed text"), CLOSES),
     "asked twice": RUNS,
+    "asker in another PID namespace": THERE,
+    **dict.fromkeys(_NOBODY, SOMEBODY),
 }
 ONE_CALL = "this loop makes one call in the story; two at once are tests of its own"
 NO_REVIEW = "a review belongs to what the model asks by `ask_user`"
@@ -90,7 +101,11 @@ class PrompterDoor(Door):
     """A program shows a question as its agent asks it."""
 
     name = "`Prompter`"
-    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, **_ATTACHED, "a form, half answered": WITH_THE_PROGRAM}
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_DELIVERY,
+        **_ATTACHED,
+        **dict.fromkeys(("a form, half answered", "asker dead, then back"), WITH_THE_PROGRAM),
+    }
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -260,6 +275,7 @@ class AskUserDoor(AskerDoor):
         "secret": SECRETS,
         "two people": ONE_CALL,
         "superseded by a changed text": STAYS,
+        **dict.fromkeys(UNASKED, FOR_A_PERSON),
     }
 
 
@@ -292,7 +308,7 @@ class LanggraphDoor(AskerDoor):
 
     name = "LangGraph"
     loop = LanggraphLoop
-    lacks: ClassVar[Mapping[str, str]] = _FOREIGN
+    lacks: ClassVar[Mapping[str, str]] = {**_FOREIGN, "asker dead, then back": IN_ITS_MEMORY}
 
 
 class OpenaiDoor(AskerDoor):
@@ -374,6 +390,8 @@ class McpDoor(OtherAgentDoor):
         **{story.name: ONE_CALL for story in STORIES if story.scene.second},
         "asked twice": RUNS_THERE,
         "superseded by a changed text": RUNS_THERE,
+        **dict.fromkeys(UNASKED, NO_POLICY_THERE),
+        **dict.fromkeys(("asker dead, then back", "asker in another PID namespace"), WAITS_THERE),
         "review": NO_REVIEW_THERE,
     }
 

@@ -287,6 +287,12 @@ class Attached:
     def go_on(self) -> None:
         """It goes on by itself."""
 
+    def die(self) -> None:
+        """Its person would die with it."""
+        raise NotImplementedError
+
+    begin_apart = end_apart = die
+
     def outcome(self) -> Outcome:
         """Wait for the end."""
         self.running.join(60)

@@ -8,12 +8,15 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from midturn.core.routing.policy import ResultPolicy, RunPolicy
+from midturn.core.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.store.store import ConversationStore
 from support.stories.outcome import Outcome
 
 CHANGED = "changed"
 """The file that is there from when the tool asks something else."""
+
+INQUIRIES: Sequence[dict[str, Any]] = ({"tool": "*", "question": "*", "answers": [{"reason": "Fine.", "answer": True}]},)
+"""What a model says that is asked on the side."""
 
 
 class Scene(Struct, frozen=True, kw_only=True):
@@ -21,6 +24,7 @@ class Scene(Struct, frozen=True, kw_only=True):
 
     `by_model`: the model asks by `ask_user`, and its form ends in a review. What is said by the tool is its answers as JSON, unless it
     has something to `say`. From when `change` was called it asks `changed`; `second` is what a second call asks at the same time.
+    `detached` is the policy while no one is there: a model that is asked then says yes (`INQUIRIES`).
     """
 
     ask: Sequence[dict[str, Any]] = ()
@@ -30,6 +34,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     by_model: bool = False
     changed: Sequence[dict[str, Any]] = ()
     second: Sequence[dict[str, Any]] = ()
+    detached: DetachedPolicy = "defer"
 
     @property
     def tool(self) -> str:
@@ -73,6 +78,18 @@ class Asker(Protocol):
 
     def change(self) -> None:
         """Ask something else from now on."""
+        ...
+
+    def die(self) -> None:
+        """Make the call in a process that is killed while its question is open."""
+        ...
+
+    def begin_apart(self) -> None:
+        """Make the call in another PID namespace, where the turn stays in hand."""
+        ...
+
+    def end_apart(self) -> None:
+        """Wait until it has gone on there to the end."""
         ...
 
     def outcome(self) -> Outcome:

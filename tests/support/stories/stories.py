@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from support.cli import asks
+from support.stories.absences import ABSENCES
 from support.stories.outcome import Outcome, answered, approval, asked, closed, outcome, secretly
 from support.stories.people import StorePerson
 from support.stories.scene import Pair, Scene
+from support.stories.story import Story
 
 ENV: dict[str, Any] = {"id": "env", "text": "Which environment?", "answer_type": {"type": "select", "options": ["dev", "prod"]}}
 NOTE: dict[str, Any] = {"id": "note", "text": "A note?", "answer_type": {"type": "text"}}
@@ -19,15 +18,6 @@ YES = {"question_id": "confirm", "equals": True}
 WHY: dict[str, Any] = {"id": "why", "text": "Why not?", "answer_type": {"type": "text"}, "when": {**YES, "equals": False}}
 TOKEN: dict[str, Any] = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
 REGION: dict[str, Any] = {"id": "region", "text": "Which region?", "answer_type": {"type": "select", "options": ["eu-1", "us-2"]}}
-
-
-class Story(Struct, frozen=True, kw_only=True):
-    """A scene, what is played in it, and what has to become of it."""
-
-    name: str
-    scene: Scene
-    play: Callable[[Pair], None]
-    outcome: Outcome
 
 
 def ask_one(pair: Pair) -> None:
@@ -340,4 +330,5 @@ STORIES = (
             words='{"confirm": false}\nThe user added: "Not on a Friday."',
         ),
     ),
+    *ABSENCES,
 )

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from support.stories.doors import ANSWERERS, ASKERS, Door
 from support.stories.outcome import Outcome
-from support.stories.stories import STORIES, Story
+from support.stories.stories import STORIES
+from support.stories.story import Story
 
 TABLES: Mapping[str, Sequence[type[Door]]] = {"Who answers": ANSWERERS, "Who asks": ASKERS}
 Key: TypeAlias = tuple[str, str]
@@ -94,6 +95,9 @@ def main() -> int:
     chosen = sys.argv[1] if len(sys.argv) > 1 else ""
     for cell in played():
         if chosen not in f"{cell.door.name}, {cell.story.name}":
+            continue
+        if reason := cell.story.impossible():
+            print(f"{cell.door.name}, {cell.story.name}: not played, {reason}")  # noqa: T201
             continue
         with tempfile.TemporaryDirectory() as directory:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from support.form_person import FormPerson
+from support.hooks import until
 from support.pty_session import PtySession
 from support.stories.assistants import Assistant
 from support.stories.outcome import Outcome
@@ -86,6 +88,14 @@ class TerminalPerson:
             self.session.hang_up()
             self.session.child.wait()
             self.session = self.person = None
+
+    def killed(self) -> None:
+        """See the program die while its question is on the screen."""
+        assert self.session
+        self.session.child.kill(signal.SIGKILL)
+        self.session.child.wait()
+        assert self.session.child.signalstatus == signal.SIGKILL
+        self.session = self.person = None
 
     def return_(self) -> None:
         """Come back when there is something to look at."""
@@ -187,6 +197,12 @@ class AttachedAssistant(Assistant):
         self.conversation = self._conversation()
         return super().outcome()
 
+    def die(self) -> None:
+        """Ask at a terminal, and be killed there; the person finds it in their inbox."""
+        self.begin()
+        until(self.store.pending_sync, bool)
+        self.person.killed()
+
     def _conversation(self) -> str:
         return self.store.ids_sync()[-1]
 
@@ -221,6 +237,19 @@ class AnsweredAtATerminal:
     def change(self) -> None:
         """Ask something else from now on."""
         self.asker.change()
+
+    def die(self) -> None:
+        """Make the call in a process that is killed while its question is open."""
+        self.asker.die()
+
+    def begin_apart(self) -> None:
+        """Make the call in another PID namespace."""
+        self.asker.begin_apart()
+
+    def end_apart(self) -> None:
+        """Wait for it there."""
+        self.person.settle()
+        self.asker.end_apart()
 
     def outcome(self) -> Outcome:
         """Say what is on record."""
