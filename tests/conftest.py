@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from types import FrameType
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from midturn.files import own
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long a machine takes, however loaded, fails no test
@@ -39,6 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = item.get_closest_marker("real")
         if marker is not None and not REAL:
             item.add_marker(pytest.mark.skip(reason=f"needs {marker.args[0]}: `make test-real` installs it and runs this"))
+
+
+@pytest.fixture(autouse=True)
+def _a_process_knows_the_stores_of_its_own_test() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
+    """Forget the stores of every test at its end: a tool is kept out of all that its process knows of, and a process knows a few."""
+    with patch.object(own, "_KNOWN", {str(path) for path in own.kept()}):
+        yield
 
 
 @pytest.hookimpl(wrapper=True)
