@@ -4,7 +4,9 @@ import asyncio
 import gc
 import os
 import sys
+import threading
 import time
+import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -162,6 +164,25 @@ def test_cancelling_twice_does_not_wait_for_a_stubborn_child(tmp_path: Path) -> 
     asyncio.run(scene())
 
     assert wait_until(lambda: not alive(int(pids.read_text())))
+
+
+@pytest.mark.parametrize("turns_of_the_loop", range(6))
+def test_a_child_whose_caller_goes_away_while_it_begins_leaves_no_stream_open(turns_of_the_loop: int) -> None:
+    async def scene() -> None:
+        task = asyncio.create_task(run_process(command("sleep 60")))
+        for _ in range(turns_of_the_loop):
+            await asyncio.sleep(0.002)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(wait_until, lambda: not [one for one in threading.enumerate() if one.name == "midturn-child"])
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(scene())
+        gc.collect()
+
+    assert [str(one.message) for one in caught if one.category is ResourceWarning] == []
 
 
 def test_nothing_stays_open_and_nobody_stays_a_zombie() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Literal, TypeAlias, TypeVar
+from typing import IO, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -107,7 +107,15 @@ async def _start(command: Program) -> _Child:
 def _end_at_once(begun: asyncio.Future[subprocess.Popen[bytes]]) -> None:
     """End what began only after nobody wanted it any more."""
     if not begun.cancelled() and begun.exception() is None:
-        ProcessGroup(begun.result().pid).signal(signal.SIGKILL)
+        child = begun.result()
+        ProcessGroup(child.pid).signal(signal.SIGKILL)
+        for stream in _streams(child):
+            stream.close()
+
+
+def _streams(child: subprocess.Popen[bytes]) -> list[IO[bytes]]:
+    """Return what it writes to, and what it reads."""
+    return [stream for stream in (child.stdout, child.stderr, child.stdin) if stream]
 
 
 class _Child:
@@ -124,6 +132,7 @@ class _Child:
         self._open = {1, 2}
         self._drained = asyncio.Event()
         self._exited = asyncio.Event()
+        self._unconnected: list[IO[bytes]] = []
         self._readers: list[asyncio.BaseTransport] = []
         self._writer: asyncio.WriteTransport | None = None
 
@@ -168,11 +177,11 @@ class _Child:
 
     async def connect(self, given: bytes) -> None:
         """Read what it writes, and give it its input."""
-        child = self.begun.result()
-        for number, stream in ((1, child.stdout), (2, child.stderr)):
-            reader, _ = await self._loop.connect_read_pipe(functools.partial(_Reader, self, number), stream)
+        self._unconnected = _streams(self.begun.result())
+        for number in (1, 2):
+            reader, _ = await self._loop.connect_read_pipe(functools.partial(_Reader, self, number), self._unconnected.pop(0))
             self._readers.append(reader)
-        writer, _ = await self._loop.connect_write_pipe(_Writer, child.stdin)
+        writer, _ = await self._loop.connect_write_pipe(_Writer, self._unconnected.pop(0))
         self._writer = writer
         self._writer.write(given)  # kept in memory and written as the child reads; a child that never does holds up nobody
         self._writer.close()
@@ -214,6 +223,8 @@ class _Child:
         """Close the streams, and give up what the child never read: closing alone would wait until it had."""
         for reader in self._readers:
             reader.close()
+        for stream in self._unconnected:  # the caller went away before
+            stream.close()
         if self._writer is not None and self._writer.get_write_buffer_size():
             self._writer.abort()
 
