@@ -224,6 +224,16 @@ def test_an_answer_that_no_question_used_is_named_at_the_end(midturn: CommandLin
     assert "midturn: no question used the --answer for deploy.region, ask_user.*." in finished.stderr
 
 
+def test_an_answer_that_no_question_has_used_is_named_where_the_turn_waits_too(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks()))
+
+    finished = midturn.run("query", "-m", model, "--answer", "deploy.confrim=yes", "--defer", "Ship it")
+
+    assert finished.status == 3
+    assert "midturn: no question used the --answer for deploy.confrim so far." in finished.stderr
+
+
 def test_an_answer_that_does_not_fit_is_named_with_its_question_and_counts_as_used(midturn: CommandLine) -> None:
     question = {"question": "Proceed?", "answer_type": "boolean"}
     model = midturn.script(calls("ask_user", **question))

@@ -55,8 +55,9 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
         note("midturn: refused, because nobody was there to ask: {}.", joined(", ", result.refused))
     if result.status == "suspended":
         report_waiting(result.pending, option=option)
-    elif unused := unused_answers(turn):
-        note("midturn: no question used the --answer for {}.", joined(", ", unused))
+    if unused := unused_answers(turn):
+        so_far = " so far" if result.status == "suspended" else ""
+        note("midturn: no question used the --answer for {}{}.", joined(", ", unused), so_far)
     if attached:
         _count_others(turn)
     else:
