@@ -63,6 +63,14 @@ def answered_at_once(pair: Pair) -> None:
     pair.asker.go_on()
 
 
+def inside(pair: Pair) -> None:
+    """The answer goes to the agent inside, and the turn around it goes on."""
+    pair.asker.begin()
+    pair.asker.go_on()
+    pair.person.answer("confirm", True)
+    pair.asker.go_on()
+
+
 def nobody_there(pair: Pair) -> None:
     """Nobody is asked; who comes by all the same is told how it went."""
     pair.asker.begin()
@@ -119,6 +127,12 @@ ABSENCES = (
         name="answered twice at once",
         scene=Scene(ask=[CONFIRM]),
         play=answered_at_once,
+        outcome=outcome(*_YES, words=_HEARD),
+    ),
+    Story(
+        name="inner agent",
+        scene=Scene(ask=[CONFIRM], inner=True),
+        play=inside,
         outcome=outcome(*_YES, words=_HEARD),
     ),
     Story(

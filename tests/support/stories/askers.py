@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import midturn as mt
 from midturn.store.store import ConversationStore
+from support.stories.assistants import managing, outcome_with_those_inside
 from support.stories.elsewhere import InAProcess, Silent
-from support.stories.outcome import OPEN, Outcome, outcome_of
+from support.stories.outcome import OPEN, Outcome
 from support.stories.scene import CHANGED, INQUIRIES, Scene
 
 
@@ -78,8 +79,8 @@ class ForeignLoop(InAProcess):
         (self.directory / CHANGED).touch()
 
     def outcome(self) -> Outcome:
-        """Say what is on record."""
-        return outcome_of([event.to_json() for event in self.store.read_sync(self.conversation).events])
+        """Say what is on record, also of agents inside tools."""
+        return outcome_with_those_inside(self.store, self.conversation)
 
 
 class InquirerLoop(ForeignLoop):
@@ -173,8 +174,10 @@ class FunctionLoop(ForeignLoop):
             """Deploy."""
             return scene.say or await self.deploy()
 
-        model = mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {}}]}, {"text": "Done."}], INQUIRIES)
-        self.agent = mt.Agent(model, tools=[deploy], store=self.store, detached=scene.detached)
+        called: dict[str, Any] = {"name": "manage" if scene.inner else "deploy", "arguments": {}}
+        model = mt.ScriptedModel([{"calls": [called]}, {"text": "Done."}], INQUIRIES)
+        tool = managing("deploy", {}, [deploy]) if scene.inner else deploy
+        self.agent = mt.Agent(model, tools=[tool], store=self.store, detached=scene.detached)
         self.entered: Callable[[], Awaitable[Any]] | None = None
 
     def held(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import midturn as mt
 from midturn.compose.command_line import CommandLine as Composed, CommandParts
 from midturn.compose.run_parts import RunParts
 from midturn.config.load import LoadRequest, load
-from midturn.core.exchange import ToolDefinition
+from midturn.core.exchange import ToolCallPart, ToolDefinition
 from midturn.core.form import Form
 from midturn.core.outcome import Outcome as ToolOutcome
 from midturn.core.secret import SecretValue
@@ -26,6 +27,7 @@ from midturn.store.store import ConversationStore
 from midturn.tools.ask_user import AskUserTool
 from support.cli import CommandLine
 from support.hooks import until
+from support.nested_agents import Asked
 from support.stories.elsewhere import InAProcess, Silent
 from support.stories.outcome import OPEN, Outcome, outcome_of
 from support.stories.scene import CHANGED, INQUIRIES, Scene
@@ -56,6 +58,26 @@ def asked_now(arguments: Any) -> Any:
     """Return what the tool asks: something else once it was changed."""
     changed = arguments.get("changed")
     return changed["ask"] if changed and Path(changed["file"]).exists() else arguments.get("ask", [])
+
+
+def managing(tool: str, arguments: dict[str, Any], tools: Sequence[mt.Tool]) -> mt.Tool:
+    """Return a tool in which an agent makes a call, and says what it was told."""
+    inner = mt.Agent(Asked(ToolCallPart("call_1", tool, arguments)).model, tools=tools)
+
+    @mt.tool
+    async def manage() -> str:
+        """Have an agent deploy."""
+        return (await inner.run("Deploy.")).text
+
+    return manage
+
+
+def outcome_with_those_inside(store: ConversationStore, conversation: str) -> Outcome:
+    """Return what became of a turn; what agents inside its tools asked is on record in conversations of theirs."""
+    found = {id: outcome_of([event.to_json() for event in store.read_sync(id).events]) for id in store.ids_sync()}
+    outer = found.pop(conversation)
+    assert all(inner.end == outer.end for inner in found.values()) or outer.end == OPEN, found
+    return Outcome(outer.record + tuple(line for inner in found.values() for line in inner.record), outer.words, outer.end)
 
 
 class Assistant(InAProcess):
@@ -201,8 +223,10 @@ class Program(InAProcess):
 
     def attach(self, prompter: mt.Prompter | None) -> None:
         """Have somebody there, or nobody."""
-        model = mt.ScriptedModel([self.scene.reply(self.directory), {"text": "Done."}], INQUIRIES)
-        tools = [AskUserTool() if self.scene.by_model else Deploy(self.scene)]
+        called = {"calls": [{"name": "manage"}]} if self.scene.inner else self.scene.reply(self.directory)
+        model = mt.ScriptedModel([called, {"text": "Done."}], INQUIRIES)
+        tools: list[mt.Tool] = [AskUserTool() if self.scene.by_model else Deploy(self.scene)]
+        tools = [managing(self.scene.tool, self.scene.arguments, tools)] if self.scene.inner else tools
         self.agent = mt.Agent(model, tools=tools, store=self.store, prompter=prompter, detached=self.scene.detached)
 
     def hold(self) -> None:
@@ -232,8 +256,8 @@ class Program(InAProcess):
         (self.directory / CHANGED).touch()
 
     def outcome(self) -> Outcome:
-        """Say what is on record."""
-        return outcome_of([event.to_json() for event in self.store.read_sync(self.conversation).events])
+        """Say what is on record, also of agents inside tools."""
+        return outcome_with_those_inside(self.store, self.conversation)
 
 
 class WorkedProgram(Program):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from midturn.web import inbox
+from support.cli import CommandLine
 from support.pages import ada, browsing
 from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, McpClient, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
@@ -40,6 +41,10 @@ NO_POLICY_THERE = "its server takes no detached policy: what it asks waits for a
 FOR_A_PERSON = "what a model asks is for a person alone: without one it is refused under every policy but `defer`"
 IN_ITS_MEMORY = "the checkpoints of this row are in memory, and die with its process"
 
+OF_A_PROGRAM = "what runs here is a command of a configuration: an agent inside a tool is a program's"
+NOT_OURS = "this loop is not ours: an agent inside its tool is a turn of its own, with nothing around it"
+INSIDE_THERE = "what an agent of others runs inside its tools is its own affair"
+
 NO_PERMISSION = "`ask_user` is allowed always, and its result is what the user said"
 STAYS = "what a model asks are its arguments, which stay"
 
@@ -62,6 +67,7 @@ _FOREIGN = {
     "secret": SECRETS,
     "two people": ONE_CALL,
     "review": NO_REVIEW,
+    "inner agent": NOT_OURS,
 }
 
 
@@ -122,15 +128,17 @@ class AnswerDoor(Door):
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
-        asker = Assistant(scene, directory)
-        return Pair(asker, CommandPerson(asker.store, asker.user, asker.address))
+        assistant = None if scene.inner else Assistant(scene, directory)
+        asker = assistant or Program(scene, directory)
+        user = assistant.user if assistant else CommandLine(directory)
+        return Pair(asker, CommandPerson(asker.store, user, str(directory / "store")))
 
 
 class TerminalDoor(Door):
     """A person answers at the terminal at which the turn runs."""
 
     name = "terminal, rich"
-    lacks: ClassVar[Mapping[str, str]] = _ATTACHED
+    lacks: ClassVar[Mapping[str, str]] = {**_ATTACHED, "inner agent": OF_A_PROGRAM}
     plain: ClassVar[bool] = False
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
@@ -163,7 +171,7 @@ class ReadyDoor(Door):
     """Turns go on by a command that looks for them once."""
 
     name = "`resume --ready`"
-    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS}
+    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS, "inner agent": OF_A_PROGRAM}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -175,7 +183,7 @@ class WatchDoor(Door):
     """Turns go on by a command that stays."""
 
     name = "`resume --ready --watch`"
-    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS}
+    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS, "inner agent": OF_A_PROGRAM}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -206,7 +214,7 @@ class PageDoor(Door):
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
         is_secret = any(question["answer_type"]["type"] == "secret" for question in scene.ask)
-        asker = Program(scene, directory) if is_secret else Assistant(scene, directory)
+        asker = Program(scene, directory) if is_secret or scene.inner else Assistant(scene, directory)
         pages = inbox(asker.agent if isinstance(asker, Program) else asker.store, user=ada)  # a secret goes to the turn itself
         return Pair(asker, PagePerson(asker.store, self.closing.enter_context(browsing(pages)), reviews=scene.by_model))
 
@@ -219,7 +227,7 @@ class ApiDoor(Door):
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
-        asker = Assistant(scene, directory)
+        asker = Program(scene, directory) if scene.inner else Assistant(scene, directory)
         return Pair(asker, ApiPerson(asker.store, self.closing.enter_context(browsing(inbox(asker.store, user=ada)))))
 
 
@@ -284,7 +292,7 @@ class CommandDoor(AskerDoor):
 
     name = "a command of a configuration"
     loop = Assistant
-    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS}
+    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS, "inner agent": OF_A_PROGRAM}
 
 
 class InquirerDoor(AskerDoor):
@@ -391,6 +399,7 @@ class McpDoor(OtherAgentDoor):
         "asked twice": RUNS_THERE,
         "superseded by a changed text": RUNS_THERE,
         **dict.fromkeys(UNASKED, NO_POLICY_THERE),
+        "inner agent": INSIDE_THERE,
         **dict.fromkeys(("asker dead, then back", "asker in another PID namespace"), WAITS_THERE),
         "review": NO_REVIEW_THERE,
     }

@@ -25,6 +25,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     `by_model`: the model asks by `ask_user`, and its form ends in a review. What is said by the tool is its answers as JSON, unless it
     has something to `say`. From when `change` was called it asks `changed`; `second` is what a second call asks at the same time.
     `detached` is the policy while no one is there: a model that is asked then says yes (`INQUIRIES`).
+    `inner`: an agent inside a tool asks, in a turn of its own, and says what it was told; that is what the outer model reads.
     """
 
     ask: Sequence[dict[str, Any]] = ()
@@ -35,6 +36,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     changed: Sequence[dict[str, Any]] = ()
     second: Sequence[dict[str, Any]] = ()
     detached: DetachedPolicy = "defer"
+    inner: bool = False
 
     @property
     def tool(self) -> str:

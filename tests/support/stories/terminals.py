@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from support.cli import CommandLine
 from support.form_person import FormPerson
 from support.hooks import until
 from support.pty_session import PtySession
-from support.stories.assistants import Assistant
+from support.stories.assistants import Assistant, Program
 from support.stories.outcome import Outcome
 from support.stories.people import OutsidePerson
 from support.stories.scene import Scene
@@ -214,7 +215,12 @@ class AnsweredAtATerminal:
     """A person who runs `midturn answer ID` and is asked there, and the assistant that nobody is attached to."""
 
     def __init__(self, scene: Scene, directory: Path, *, plain: bool) -> None:
-        self.asker = Assistant(scene, directory)
+        assistant = None if scene.inner else Assistant(scene, directory)
+        self.asker = assistant or Program(scene, directory)
+        self.user = assistant.user if assistant else CommandLine(directory)
+        if not assistant:
+            self.user.hasty()
+        self.address = str(directory / "store")
         self.store = self.asker.store
         self.plain = plain
         self.person = TerminalPerson(scene, plain=plain, start=self._start)
@@ -257,13 +263,13 @@ class AnsweredAtATerminal:
         return self.asker.outcome()
 
     def _refused(self, id: str) -> str:
-        with self.asker.user.on_a_terminal("answer", id, "--store", self.asker.address, size=(200, 40)) as session:
+        with self.user.on_a_terminal("answer", id, "--store", self.address, size=(200, 40)) as session:
             assert session.wait_for_end() == 1
             return session.text
 
     def _start(self, question: str) -> PtySession:
         id = OutsidePerson(self.asker.store).find(question).id
-        return self.asker.user.on_a_terminal("answer", id, "--store", self.asker.address, plain=self.plain, EDITOR=self.editor)
+        return self.user.on_a_terminal("answer", id, "--store", self.address, plain=self.plain, EDITOR=self.editor)
 
 
 def _editor(directory: Path) -> tuple[Path, str]:
