@@ -10,19 +10,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client, MCPError, types
-from mcp.client.streamable_http import streamable_http_client
+from mcp import MCPError
 
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, until, wait_for
-from support.mcp_clients import ERAS, LEGACY, Person, connected, in_thread
+from support.mcp_clients import ERAS, LEGACY, HttpServer, Person, connected, connected_to, in_thread, served
 
 pytestmark = pytest.mark.timeout(60)
 ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
@@ -469,23 +466,14 @@ def test_a_client_that_is_killed_leaves_its_question_and_its_next_session_finds_
 
 
 def test_over_http_nobody_comes_in_without_the_token(midturn: CommandLine) -> None:
-    server = midturn.start("mcp", "--http", "0", "--slice", "0.2")
-    assert server.stderr
-    try:
-        said = re.search(r"serving (\S+);.*Bearer (\S+)`", server.stderr.readline())
-        assert said
+    async def work(server: HttpServer) -> None:
+        async with connected_to(server) as client:
+            assert data(await client.call_tool("ask_user", SURE))["status"] == "waiting"
+        async with httpx2.AsyncClient() as http:
+            assert (await http.post(server.url, json={})).status_code == 401
 
-        async def work() -> None:
-            allowed = httpx2.AsyncClient(headers={"Authorization": f"Bearer {said[2]}"})
-            async with allowed as http, Client(streamable_http_client(said[1], http_client=http)) as client:
-                assert data(await client.call_tool("ask_user", SURE))["status"] == "waiting"
-            async with httpx2.AsyncClient() as http:
-                assert (await http.post(said[1], json={})).status_code == 401
-
-        run(work())
-    finally:
-        server.terminate()
-        server.communicate()
+    with served(midturn, "--slice", "0.2") as server:
+        run(work(server))
     assert len(midturn.ok("inbox", "--json").json) == 1
 
 
@@ -525,36 +513,21 @@ def test_over_http_another_user_is_refused_whatever_token_it_has(midturn: Comman
 @each_era
 def test_over_http_no_client_answers_what_another_one_asks(midturn: CommandLine, era: str) -> None:
     """All clients of one process share its mark, and any may learn what another one asks."""
-    server = midturn.start("mcp", "--http", "0", "--slice", "2")
-    assert server.stderr
     liar = Person(content={"answer": True}, after=0.6)
-    try:
-        said = re.search(r"serving (\S+);.*Bearer (\S+)`", server.stderr.readline())
-        assert said
 
-        @asynccontextmanager
-        async def client(name: str, person: Person | None) -> AsyncGenerator[Client]:
-            info = types.Implementation(name=name, version="1")
-            async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {said[2]}"}, timeout=60) as http:
-                transport = streamable_http_client(said[1], http_client=http)
-                async with Client(transport, mode=era, client_info=info, elicitation_callback=person) as one:
-                    yield one
+    async def work(server: HttpServer) -> None:
+        async with connected_to(server, era=era) as asker, connected_to(server, "other", liar, era) as other:
+            first = data(await asker.call_tool("ask_user", SURE))
+            assert data(await other.call_tool("check_answer", {"id": first["id"]}))["status"] == "waiting"
+            assert liar.shown == []
+            if era != LEGACY:
+                with pytest.raises(MCPError, match="requestState"):
+                    await other.call_tool("ask_user", SURE, request_state=first["id"])
+            own = await other.call_tool("ask_user", SURE)  # in the same words
+            assert "answered: yes" in data(own)["text"]
 
-        async def work() -> None:
-            async with client("claude-code", None) as asker, client("other", liar) as other:
-                first = data(await asker.call_tool("ask_user", SURE))
-                assert data(await other.call_tool("check_answer", {"id": first["id"]}))["status"] == "waiting"
-                assert liar.shown == []
-                if era != LEGACY:
-                    with pytest.raises(MCPError, match="requestState"):
-                        await other.call_tool("ask_user", SURE, request_state=first["id"])
-                own = await other.call_tool("ask_user", SURE)  # in the same words
-                assert "answered: yes" in data(own)["text"]
-
-        run(work())
-    finally:
-        server.terminate()
-        server.communicate()
+    with served(midturn, "--slice", "2") as server:
+        run(work(server))
     assert len(midturn.ok("inbox", "--json").json) == 1
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, ClassVar, Literal
 
+import httpx2
 from mcp import Client, StdioServerParameters, types
 from mcp.client.context import ClientRequestContext
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+from mcp.client.streamable_http import streamable_http_client
+from msgspec import Struct
 from pydantic import Field
 
 from support.cli import CommandLine
@@ -56,6 +60,39 @@ async def connected(
     info = types.Implementation(name=name, version="1")
     async with Client(server, mode=era, client_info=info, elicitation_callback=person, extensions=extensions) as client:
         yield client
+
+
+class HttpServer(Struct, frozen=True):
+    """A server over HTTP: where it is, and what its clients show."""
+
+    url: str
+    token: str
+
+
+@contextmanager
+def served(midturn: CommandLine, *options: str) -> Generator[HttpServer]:
+    """Start the server over HTTP."""
+    server = midturn.start("mcp", "--http", "0", *options)
+    assert server.stderr
+    try:
+        said = re.search(r"serving (\S+);.*Bearer (\S+)`", server.stderr.readline())
+        assert said
+        yield HttpServer(said[1], said[2])
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+@asynccontextmanager
+async def connected_to(
+    server: HttpServer, name: str = "claude-code", person: Person | None = None, era: str = LEGACY
+) -> AsyncGenerator[Client]:
+    """Connect a client over HTTP; see `connected`."""
+    info = types.Implementation(name=name, version="1")
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {server.token}"}, timeout=60) as http:
+        transport = streamable_http_client(server.url, http_client=http)
+        async with Client(transport, mode=era, client_info=info, elicitation_callback=person) as client:
+            yield client
 
 
 async def in_thread(work: Any, *arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Who asks: agents of other people, by a hook or as clients of `midturn mcp`. Each waits in a thread of its own for what it is told."""
+"""Who asks: agents of other people, by a hook. Each waits in a thread of its own for what it is told."""
 
 from __future__ import annotations
 
@@ -11,19 +11,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Never
 from unittest.mock import patch
 
-from mcp import Client, types
-
 from midturn.clock import SYSTEM
 from midturn.foreign import running
 from midturn.foreign.agents import AGENTS
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.server import make_server
 from midturn.store.file_store import FileStore
 from midturn.store.processes import mark
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 from support.stories.outcome import OPEN, Outcome, outcome_of
 from support.stories.people import StorePerson
-from support.stories.scene import Scene, as_asked_by_a_model
+from support.stories.scene import Scene
 
 _PATIENCE = 60.0
 
@@ -193,35 +189,6 @@ class Copilot(HookedAgent):
     def document(self) -> dict[str, Any]:
         """Its names are others."""
         return {"hookName": "permissionRequest", "sessionId": "s1", "toolName": "deploy", "toolInput": self.scene.arguments}
-
-
-class McpClient(OtherAgent):
-    """A client of `midturn mcp` without a dialog of its own, in this process."""
-
-    async def ask(self) -> str:
-        """Call `ask_user`."""
-        server = make_server(self.store, {}, SYSTEM, AskingSettings())
-        async with Client(server, client_info=types.Implementation(name="opencode", version="1")) as client:
-            result = await client.call_tool("ask_user", {"questions": [as_asked_by_a_model(question) for question in self.scene.ask]})
-        assert result.structured_content
-        return str(result.structured_content["text"])
-
-    @classmethod
-    def hears(cls, outcome: Outcome) -> str:
-        """Say what the model reads: a sentence for people, then the answers as our own model reads them."""
-        (words,) = outcome.words
-        if outcome.end == "ended_by_user":
-            return "The user ended the turn. Stop here."
-        answers, *reasons = words.split("\n")
-        given = json.loads(answers)
-        if "cancelled" in given:
-            return f"The user did not choose, and said: {given['reply']}"
-        listed = [f"- {id}: {_in_words(value)}" for id, value in given.items()]
-        return "\n".join(["The user answered:", *listed, answers, *reasons])
-
-
-def _in_words(value: Any) -> str:
-    return "(no answer)" if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _permission(behavior: str, **said: Any) -> Any:

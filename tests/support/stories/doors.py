@@ -7,15 +7,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
 
+from midturn.store.file_store import FileStore
 from midturn.web import inbox
 from support.cli import CommandLine
 from support.pages import ada, browsing
-from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, McpClient, OtherAgent, Qwen
+from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
 from support.stories.assistants import AskingModel, Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedProgram
+from support.stories.mcp_doors import FormPerson, Latecomer, LookingAgent, McpAgent, ShownAgent, http_server, over_http, over_stdio
 from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
-from support.stories.scene import Asker, Pair, Scene
+from support.stories.scene import Asker, Pair, Person, Scene
 from support.stories.stories import STORIES
 from support.stories.terminals import AnsweredAtATerminal, AttachedAssistant
 
@@ -29,14 +31,18 @@ AS_A_WHOLE = "a form on the page is sent as a whole: a reply before that is one 
 WITH_THE_PROGRAM = "who leaves here ends the program, and whoever comes back is another prompter"
 
 ONLY_PERMISSION = "this row asks for permissions alone: the questions of its model are tests of its own hook"
-HAS_QUESTIONS = "this row asks questions alone: its tool for permissions is tests of its own"
 NO_DELIVERY = "an agent of others delivers its results itself, and asks nobody here"
-RUNS_THERE = "its call waits for the answer, and asks nothing a second time in the story"
+SHARED = "clients share this server, and none is known to be the one that has asked before: its question stays open"
+OWN_PERMISSIONS = "an agent that asks for its permissions through our server has shown its own prompt, or has none"
+WHOLE_FORM = "its dialog shows a form as a whole: who leaves it has answered nothing"
+WORDLESS = "its dialog takes what was asked for, or a no: there is no place for words beside it"
+NO_END = "who closes its dialog has said nothing, and ends nothing: the question stays open"
+NO_BACK_THERE = "its dialog knows no way back to a form that was sent"
 NO_REVIEW_THERE = "a form that an agent of others asks is over with its last answer: there is no review"
 
 THERE = "who answers here is in the process that asks, wherever that is"
 SOMEBODY = "who has this prompt is there"
-WAITS_THERE = "this row asks in the process of the tests: clients and servers that are killed are tests of their own"
+WAITS_THERE = "clients and servers that are killed, or run far from each other, are tests of their own"
 NO_POLICY_THERE = "its server takes no detached policy: what it asks waits for a person"
 FOR_A_PERSON = "what a model asks is for a person alone: without one it is refused under every policy but `defer`"
 IN_ITS_MEMORY = "the checkpoints of this row are in memory, and die with its process"
@@ -231,21 +237,6 @@ class ApiDoor(Door):
         return Pair(asker, ApiPerson(asker.store, self.closing.enter_context(browsing(inbox(asker.store, user=ada)))))
 
 
-ANSWERERS: Sequence[type[Door]] = (
-    TerminalDoor,
-    PlainTerminalDoor,
-    AnswerDoor,
-    AnswerAtTerminalDoor,
-    ReadyDoor,
-    WatchDoor,
-    WorkerDoor,
-    PageDoor,
-    ApiDoor,
-    PrompterDoor,
-    StoreDoor,
-)
-
-
 class AskerDoor(Door):
     """A way to ask; a program answers in the store, and the loop is entered again."""
 
@@ -386,24 +377,94 @@ class CopilotHookDoor(HookDoor):
     agent = Copilot
 
 
+_AT_MCP = {
+    **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
+    **{story.name: SECRETS for story in STORIES if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)},
+    **dict.fromkeys(UNASKED, NO_POLICY_THERE),
+    "inner agent": INSIDE_THERE,
+    **dict.fromkeys(("asker dead, then back", "asker in another PID namespace"), WAITS_THERE),
+    "review": NO_REVIEW_THERE,
+}
+
+
 class McpDoor(OtherAgentDoor):
-    """A client of our server, which has no dialog of its own."""
+    """An agent with a server of its own, and without a dialog."""
 
     name = "`midturn mcp`"
-    agent = McpClient
+    agent = McpAgent
+    lacks: ClassVar[Mapping[str, str]] = _AT_MCP
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        del directory
+        talk, store = over_stdio()
+        return self.met(McpAgent(scene, talk, store))
+
+    def met(self, asker: McpAgent, person: Person | None = None) -> Pair:
+        """Have a person come; by default one that answers in the store."""
+        self.closing.callback(asker.stop)
+        return Pair(asker, person or Latecomer(asker.store))
+
+    @classmethod
+    def heard(cls, outcome: Outcome) -> Outcome:
+        """Put each call's in the agent's words."""
+        words = tuple(cls.agent.hears(Outcome(outcome.record, (one,), outcome.end)) for one in outcome.words)
+        return Outcome(outcome.record, words, outcome.end)
+
+
+class McpHttpDoor(McpDoor):
+    """An agent at a server that others use, too."""
+
+    name = "`midturn mcp --http`"
+    lacks: ClassVar[Mapping[str, str]] = {**_AT_MCP, "superseded by a changed text": SHARED}
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        del directory
+        server, store = http_server()
+        talk = over_http(server)
+        self.closing.callback(talk.leave)
+        return self.met(LookingAgent(scene, talk, store))
+
+
+class McpDialogDoor(McpDoor):
+    """A person answers in the dialog of the agent that asks through our server."""
+
+    name = "dialog of a client of `midturn mcp`"
     lacks: ClassVar[Mapping[str, str]] = {
-        **{story.name: HAS_QUESTIONS for story in STORIES if story.scene.run == "ask"},
-        **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
-        **{story.name: SECRETS for story in STORIES if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)},
-        **{story.name: ONE_CALL for story in STORIES if story.scene.second},
-        "asked twice": RUNS_THERE,
-        "superseded by a changed text": RUNS_THERE,
-        **dict.fromkeys(UNASKED, NO_POLICY_THERE),
-        "inner agent": INSIDE_THERE,
-        **dict.fromkeys(("asker dead, then back", "asker in another PID namespace"), WAITS_THERE),
-        "review": NO_REVIEW_THERE,
+        **_AT_MCP,
+        **{story.name: OWN_PERMISSIONS for story in STORIES if story.scene.run == "ask"},
+        **dict.fromkeys(("answered late", "answered twice", "answered twice at once", "superseded by a changed text"), CLOSES),
+        "nobody there: defer": SOMEBODY,
+        "a form, half answered": WHOLE_FORM,
+        **dict.fromkeys(("reply", "rejected with a reason"), WORDLESS),
+        "cancelled": NO_END,
+        "back": NO_BACK_THERE,
     }
 
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        store = FileStore(directory / "store")
+        person = FormPerson(store)
+        asker = ShownAgent(scene, person, store)
+        self.closing.callback(asker.talk.leave)
+        return self.met(asker, person)
+
+
+ANSWERERS: Sequence[type[Door]] = (
+    TerminalDoor,
+    PlainTerminalDoor,
+    AnswerDoor,
+    AnswerAtTerminalDoor,
+    ReadyDoor,
+    WatchDoor,
+    WorkerDoor,
+    PageDoor,
+    ApiDoor,
+    PrompterDoor,
+    StoreDoor,
+    McpDialogDoor,
+)
 
 ASKERS: Sequence[type[Door]] = (
     FunctionDoor,
@@ -420,4 +481,5 @@ ASKERS: Sequence[type[Door]] = (
     QwenHookDoor,
     CopilotHookDoor,
     McpDoor,
+    McpHttpDoor,
 )

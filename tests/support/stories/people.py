@@ -6,8 +6,8 @@ import asyncio
 import html
 import json
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
-from queue import Queue
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -205,9 +205,7 @@ class PrompterPerson:
     def says(self, question: str, reply: mt.Reply) -> None:
         """Wait for a prompt, and reply to it."""
         id = f"__{question}__" if question in APPROVALS else question
-        prompt, replied = self.prompter.shown.get(timeout=60)
-        assert prompt.question.id == id
-        replied.set_result(reply)
+        self.prompter.dialogs.reply(lambda prompt: prompt.question.id == id, lambda _: reply)
 
     def answer(self, question: str, value: Any, reason: str | None = None) -> None:
         """Answer a question."""
@@ -248,17 +246,34 @@ class PrompterPerson:
         """Nobody has left."""
 
 
-class Waiting(mt.Prompter):
-    """Holds each prompt until it is replied to from another thread."""
+class Dialogs:
+    """What a program shows until it is replied to from another thread."""
 
     def __init__(self) -> None:
-        self.shown: Queue[tuple[mt.Prompt, Future[mt.Reply]]] = Queue()
+        self.shown: list[tuple[Any, Future[Any]]] = []
+
+    async def show(self, what: Any) -> Any:
+        """Show it, and wait."""
+        replied: Future[Any] = Future()
+        self.shown.append((what, replied))
+        return await asyncio.wrap_future(replied)
+
+    def reply(self, fits: Callable[[Any], bool], reply: Callable[[Any], Any]) -> None:
+        """Wait until something is shown that fits; reply to it, of several to the newest."""
+        found = until(lambda: [(what, replied) for what, replied in self.shown if not replied.done() and fits(what)], bool)
+        what, replied = found[-1]
+        replied.set_result(reply(what))
+
+
+class Waiting(mt.Prompter):
+    """Shows each prompt as a dialog."""
+
+    def __init__(self) -> None:
+        self.dialogs = Dialogs()
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
         """Show it, and wait."""
-        replied: Future[mt.Reply] = Future()
-        self.shown.put((prompt, replied))
-        return await asyncio.wrap_future(replied)
+        return await self.dialogs.show(prompt)
 
 
 class Attached:

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any, TypeAlias
 
+import anyio
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -145,11 +146,7 @@ class AskUserCalls:
                 self.begun.pop(next(iter(self.begun)))
             return task
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=asked)
-        try:
-            return await self._raced(call, ticket=1)
-        except asyncio.CancelledError:
-            self.give_up(errand)
-            raise
+        return await self._unless_given_up(call)
 
     async def check(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         """Look for the answer to an earlier question, and wait a while for it."""
@@ -193,6 +190,19 @@ class AskUserCalls:
             self._left.append(errand)
 
     # One call -----------------------------------------------------------------------------------------------------------------
+
+    async def _unless_given_up(self, call: _Call) -> CallAnswer:
+        """Wait for the answer of a new call. Where it is cancelled, that is noted before anything else: the same call may be here again."""
+        racing = asyncio.ensure_future(self._raced(call, ticket=1))
+        try:
+            await asyncio.wait({racing})
+        except asyncio.CancelledError:
+            self.give_up(call.errand)
+            racing.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.gather(racing, return_exceptions=True)
+            raise
+        return await racing
 
     async def _raced(self, call: _Call, ticket: int) -> CallAnswer:
         """Wait for whoever answers first, in the client's dialog or anywhere else."""
