@@ -21,10 +21,11 @@ from turns import deploy, prepared, turn
 
 PARTS = {
     "store": "files: locks, opening, reading, the index",
-    "core/turn": "the machine: what happens next",
-    "core/question": "questions: their rules, and answers",
-    "core/form": "questions: their rules, and answers",
-    "core": "events, JSON, what a model sees",
+    "turn": "the machine: what happens next",
+    "question": "questions: their rules, and answers",
+    "record": "events, JSON, what a model sees",
+    "routing": "events, JSON, what a model sees",
+    "values": "events, JSON, what a model sees",
     "runtime": "the runtime: tasks, effects",
     "agent": "putting agents and sessions together",
     "compose": "putting agents and sessions together",

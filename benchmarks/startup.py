@@ -22,7 +22,7 @@ TURN = f"""
 import asyncio, sys, tempfile
 {NAMES}
 from midturn import FunctionModel
-from midturn.core.exchange import ToolCallPart
+from midturn.record.exchange import ToolCallPart
 
 async def deploy(env: str) -> Question:
     "Deploy the service."

@@ -15,11 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import midturn as mt
-from midturn.core.codec import encode_event
-from midturn.core.events import ChatRequest, ChatResponse, InquiryRequest, ToolCallRequest, TurnEnd, TurnStart
-from midturn.core.source import Source
+from midturn.record.codec import encode_event
+from midturn.record.events import ChatRequest, ChatResponse, InquiryRequest, Source, ToolCallRequest, TurnEnd, TurnStart
 from midturn.store.file_conversations import FileConversations
-from midturn.store.ids import conversation_number
+from midturn.store.metadata import conversation_number
 from midturn.store.sync_forms import drive
 
 BURST = 10_000

@@ -21,13 +21,12 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import midturn as mt
-from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
+from midturn.question.question import Question
+from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.record.prompt import Prompt
+from midturn.terminal.look import PrompterSettings
 from midturn.terminal.prompter import TerminalPrompter
-from midturn.terminal.settings import PrompterSettings
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec
+from midturn.tools.command import CommandSpec, CommandTool
 
 CONTEXT = "\n".join(["I want to change the loop:", "", "```diff", *(f"+line {number}" for number in range(60)), "```"])
 CONFIRM = Prompt(question=Question.boolean("apply", "Apply the patch?", context=CONTEXT), asked_by="Assistant")

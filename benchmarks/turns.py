@@ -10,24 +10,24 @@ from pathlib import Path
 import msgspec
 
 import midturn as mt
-from midturn.core.codec import encode_event
-from midturn.core.events import (
+from midturn.question.authoring import KNOWN
+from midturn.record.codec import encode_event
+from midturn.record.events import (
     AnsweredBy,
     ChatRequest,
     ChatResponse,
     Event,
     InquiryAnswered,
     InquiryRequest,
+    Source,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
     TurnStart,
 )
-from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.core.json_value import Json
-from midturn.core.question.authoring import KNOWN
-from midturn.core.source import Source
+from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store.seen_turns import PASTS
+from midturn.values.json_value import Json
 
 MOMENT = "2026-01-01T00:00:00.000000Z"
 QUESTIONS = 100

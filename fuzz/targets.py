@@ -17,27 +17,27 @@ import msgspec
 
 import midturn as mt
 from midturn.config.load import LoadRequest, load
-from midturn.core.codec import decode_event, decode_lines, encode_event
-from midturn.core.events import OpaqueEvent
-from midturn.core.form.misplaced import MisplacedReplyError
-from midturn.core.form.walker import FormWalker
-from midturn.core.json_text import NotJson, read_json
-from midturn.core.outcome import NeedsInput
-from midturn.core.question import Question
-from midturn.core.schema import check_schema, validate
-from midturn.core.stream import Window, open_turn, provider_view, turns
-from midturn.core.turn.effects import Record
-from midturn.core.turn.pending import pending
-from midturn.core.turn.turn import Turn
-from midturn.core.visible import exact, exact_block, prose
 from midturn.errors import AnswerError, ConfigError
 from midturn.prompts.content import code_line, one_line
-from midturn.prompts.rich.key import Key, Paste
-from midturn.prompts.rich.keyboard import Keyboard
-from midturn.store.memory_store import MemoryStore
+from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
+from midturn.question.question import Question
+from midturn.question.schema import check_schema
+from midturn.question.schema_check import validate
+from midturn.question.walker import FormWalker, MisplacedReplyError
+from midturn.record.codec import decode_event, decode_lines, encode_event
+from midturn.record.events import OpaqueEvent
+from midturn.record.outcome import NeedsInput
+from midturn.record.provider_view import provider_view
+from midturn.record.window import Window, open_turn, turns
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.moving import History
 from midturn.store.tail import FileEnd, committed_end, last_turn
 from midturn.tools.wire import WireError, read_outcome
+from midturn.turn.effects import Record
+from midturn.turn.pending import pending
+from midturn.turn.turn import Turn
+from midturn.values.json_value import NotJson, read_json
+from midturn.values.text import exact, exact_block, prose
 from midturn.web.app import inbox
 from support.pages import HOST, ada, agent_with, asking
 from support.turns import counting_ids, settings

@@ -19,21 +19,20 @@ import pyte
 
 from core.schema.test_validation import SLOW
 from core.test_visible import ATTACKS
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.question.answer_type import SelectOption, SelectType
-from midturn.core.schema.validation import validate
-from midturn.core.visible import exact, prose
 from midturn.prompts.content import code_line
 from midturn.prompts.rich.screen import POINTER, row_text
+from midturn.question.answer_type import SelectOption, SelectType
+from midturn.question.question import Question
+from midturn.question.schema_check import validate
+from midturn.record.prompt import Prompt
 from midturn.terminal.flow import PlainFlow
 from midturn.tools.fs import beneath as beneath_module
-from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.beneath import Beneath, Unsupported
 from midturn.tools.fs.diff import Change
-from midturn.tools.fs.pattern import Pattern
-from midturn.tools.fs.problems import Missing
-from midturn.tools.fs.system_calls import Unsupported
+from midturn.tools.fs.paths import Missing
+from midturn.tools.fs.searching import Pattern
 from midturn.tools.returned import Rejected
+from midturn.values.text import exact, prose
 from support.exchanged_folder import exchanged
 from support.rich_talk import Keys
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, settings
 
-from midturn.files import own
+from midturn import files
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long a machine takes, however loaded, fails no test
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _a_process_knows_the_stores_of_its_own_test() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
     """Forget the stores of every test at its end: a tool is kept out of all that its process knows of, and a process knows a few."""
-    with patch.object(own, "_KNOWN", {str(path) for path in own.kept()}):
+    with patch.object(files, "_KNOWN", {str(path) for path in files.kept()}):
         yield
 
 

@@ -28,7 +28,7 @@ from types import FrameType
 from typing import Any, TypeGuard, cast
 
 import midturn as mt
-from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 
 HERE = Path(__file__).parents[1]
 PROMPT = "Deploy to staging?"
@@ -66,7 +66,7 @@ class Travels:
         self.crossings += bool(there) and here != there
         if self._step is not None:
             self._in_step.append((there, here))
-        elif frame.f_code.co_name == "step" and here == "core/turn/turn.py":
+        elif frame.f_code.co_name == "step" and here == "turn/turn.py":
             self._step = frame
 
     def mark(self, name: str) -> None:
@@ -147,7 +147,7 @@ def watch(travels: Travels, places: set[str]) -> None:
 
 def holders() -> Iterator[str]:
     """Name the fields inside the machine that hold an id of the question that is open now (the recorded events left out)."""
-    turns = [one for one in gc.get_objects() if type(one).__name__ == "Turn" and type(one).__module__ == "midturn.core.turn.turn"]
+    turns = [one for one in gc.get_objects() if type(one).__name__ == "Turn" and type(one).__module__ == "midturn.turn.turn"]
     asked = [attempt.request for turn in turns for attempt in turn.record.inquiries.values()]
     mine = frozenset(name for request in asked for name in (request.id, request.event_id))
     seen: set[int] = set()
@@ -165,7 +165,7 @@ def holders() -> Iterator[str]:
 
 def fields_of(one: Any) -> Iterator[tuple[str, Any]]:
     """Return the attributes of an object of the machine; events are what is recorded, and are left out."""
-    if type(one).__module__.startswith("midturn.core.turn"):
+    if type(one).__module__.startswith("midturn.turn"):
         names = {*getattr(one, "__dict__", {}), *(name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ()))}
         yield from ((name, getattr(one, name)) for name in sorted(names) if hasattr(one, name))
 

@@ -77,7 +77,7 @@ mt.open_store("postgresql://nobody@127.0.0.1:1/none")
 import psycopg, psycopg_pool, psycopg_binary
 """,
     "acp": "import acp\n",
-    "dbos": "import midturn.engines.dbos\nimport dbos\n",
+    "dbos": "import midturn.agent.dbos\nimport dbos\n",
     "otel": "import opentelemetry.trace\n",
     "pydantic-ai": "import midturn.adapters.pydantic_ai\n",
     "langgraph": "import midturn.adapters.langgraph\n",

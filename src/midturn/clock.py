@@ -6,7 +6,7 @@ import sys
 import time
 from datetime import UTC, datetime
 
-from midturn.core.moments import stamp
+from midturn.values.text import stamp
 
 
 class SystemClock:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from midturn.core.events import AnsweredBy, Event
+from midturn.record.events import AnsweredBy, Event
 
 if TYPE_CHECKING:
-    from midturn.core.reply import Reply
+    from midturn.question.reply import Reply
 
 
 class Journal(Protocol):

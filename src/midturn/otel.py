@@ -24,11 +24,10 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("Spans need the extra `otel`: pip install 'midturn[otel]'.", name=error.name) from error
 
-from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
-from midturn.core.exchange import Finished, ModelRequest
-from midturn.core.tool_call import ToolCall
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
+from midturn.record.events import Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
+from midturn.record.exchange import Finished, ModelRequest, ToolCall
 
 _NANO = 1_000_000_000
 _MOST_LEFT = 1_000  # open turns whose last run is remembered

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.events import Event, InquiryRequest
-from midturn.core.exchange import Finished, ModelEvent, ModelRequest, ToolDefinition
-from midturn.core.json_value import Json
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.secret import SecretValue
-from midturn.core.source import Source
-from midturn.core.tool_call import ToolCall
-from midturn.core.turn.effects import Given
-from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, FormToAsk
 from midturn.journal import Journal
+from midturn.record.events import Event, InquiryRequest, Source
+from midturn.record.exchange import Finished, ModelEvent, ModelRequest, ToolCall, ToolDefinition
+from midturn.turn.effects import Given
+from midturn.turn.inputs import AssistantFailed, AssistantReplied, FormToAsk
+from midturn.values.json_value import Json
+from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.secret import SecretValue
 
 if TYPE_CHECKING:
-    from midturn.core.outcome import Outcome
-    from midturn.core.question import Question
+    from midturn.question.question import Question
+    from midturn.record.outcome import Outcome
 
 
 class Model(Protocol):

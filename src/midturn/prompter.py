@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from midturn.core.prompt import Prompt
-    from midturn.core.reply import Reply
+    from midturn.question.reply import Reply
+    from midturn.record.prompt import Prompt
 
 
 class Prompter(ABC):

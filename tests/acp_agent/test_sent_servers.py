@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from acp import schema
 
+from midturn.acp.agent import SentServer, sent_servers
 from midturn.config.settings import McpServer
-from midturn.servers.acp.sent_servers import SentServer, sent_servers
 from support.acp_editor import Editor, beside, prompted, started
 from support.cli import CommandLine, asks, calls
 

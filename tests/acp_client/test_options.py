@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from acp import schema
 
-from midturn.acp.options import choice, kept
+from midturn.acp.running import choice, kept
 from midturn.foreign.errand import Approved, Refused, TurnStopped
 
 

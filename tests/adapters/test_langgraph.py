@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 import midturn as mt
 from midturn.adapters import langgraph as adapter
-from midturn.core.events import ToolCallResponse
+from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
 
 CONFIRM = mt.Question.boolean("confirm", "Deploy?")

@@ -12,7 +12,7 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 
 import midturn as mt
 from midturn.adapters.openai_agents import Asking
-from midturn.core.events import ToolCallResponse
+from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
 from support.shop import Shop, counted
 

@@ -18,7 +18,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import midturn as mt
 from midturn.adapters.pydantic_ai import run
-from midturn.core.events import ToolCallResponse
+from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
 from support.shop import Shop, counted
 

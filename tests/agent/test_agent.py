@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.core.events import ChatRequest
+from midturn.record.events import ChatRequest
 from midturn.store.store import ConversationStore
 from support.agents import CONFIRM, calling, careful, told
 from support.people import Chat

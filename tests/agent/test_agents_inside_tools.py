@@ -8,8 +8,8 @@ from contextlib import aclosing
 import pytest
 
 import midturn as mt
-from midturn.core.events import Child, InquiryRequest, TurnEnd, TurnStart
-from midturn.core.exchange import ToolCallPart
+from midturn.record.events import Child, InquiryRequest, TurnEnd, TurnStart
+from midturn.record.exchange import ToolCallPart
 from midturn.store.store import ConversationStore
 from support.nested_agents import SURE, Asked, Company, over
 from support.people import Chat

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 
 import midturn as mt
-from midturn.core.events import InquiryRequest
+from midturn.record.events import InquiryRequest
 from midturn.web import inbox
 from support.cli import CommandLine
 from support.nested_agents import Company

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.core.events import InquiryAnswered
+from midturn.record.events import InquiryAnswered
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive

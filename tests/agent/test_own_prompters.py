@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import midturn as mt
-from midturn.core.events import InquiryAnswered, InquiryCancelled
+from midturn.record.events import InquiryAnswered, InquiryCancelled
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 from support.agents import CONFIRM, calling, careful, told

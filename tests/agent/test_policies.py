@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.core.events import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallResponse
+from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallResponse
 
 
 @mt.tool(run="unattended")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import midturn as mt
-from midturn.core.events import InquiryAnswered
+from midturn.record.events import InquiryAnswered
 from midturn.testing.recorded import assert_answers
 from support.processes import kill
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import midturn as mt
-from midturn.core.events import Approval, InquiryAnswered
+from midturn.record.events import Approval, InquiryAnswered
 from midturn.store.store import ConversationStore
 from support.agents import calling, careful, told
 

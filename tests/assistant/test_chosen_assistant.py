@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from midturn.assistant.chosen import ChosenAssistant, chosen_assistant
+from midturn.assistant.request import ChosenAssistant, chosen_assistant
 
 MAIN: dict[str, Any] = {
     "name": "Midturn",

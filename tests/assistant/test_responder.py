@@ -7,19 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.assistant.chosen import ChosenAssistant
+from midturn.assistant.request import LEFT_OUT, ChosenAssistant
 from midturn.assistant.responder import Consultation, consult
-from midturn.assistant.trim import LEFT_OUT
-from midturn.core.events import ChatRequest, InquiryRequest
-from midturn.core.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
-from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_type import MultiSelectType, SecretType, SelectOption, UnknownType
-from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.errors import ContextTooLong, ModelError
-from midturn.models.function import FunctionModel
-from midturn.models.retry import RetryingModel
-from midturn.models.scripted import ScriptedModel
+from midturn.models.scripted import FunctionModel, ScriptedModel
+from midturn.models.wrapper import RetryingModel
 from midturn.ports import Model
+from midturn.question.answer_type import MultiSelectType, SecretType, SelectOption, UnknownType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.events import ChatRequest, InquiryRequest
+from midturn.record.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
+from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request
 

@@ -4,9 +4,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from midturn.assistant.chosen import ChosenAssistant
-from midturn.assistant.request import second_request, side_request
-from midturn.core.events import (
+from midturn.assistant.request import ChosenAssistant, second_request, side_request
+from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
+from midturn.record.events import (
+    ASSISTANT,
     AnsweredBy,
     ChatRequest,
     ChatResponse,
@@ -17,9 +18,7 @@ from midturn.core.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from midturn.core.exchange import ModelRequest, StructuredPart, TextPart, ToolCallPart
-from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType
-from midturn.core.source import ASSISTANT
+from midturn.record.exchange import ModelRequest, StructuredPart, TextPart, ToolCallPart
 from support.conversations import REQUEST, asked_events, main_request
 
 SETTINGS = ChosenAssistant(model="anthropic/claude-haiku-4-5", cache="long", parameters={"temperature": 0})

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from midturn.assistant.trim import LEFT_OUT, size, trimmed
-from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
+from midturn.assistant.request import LEFT_OUT, size, trimmed
+from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
 
 
 def turn(number: int, words: int = 20) -> list[Event]:

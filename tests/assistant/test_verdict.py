@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.assistant.verdict import ReadAnswer, Wrong, read_answer
-from midturn.core.exchange import Finished, Part, ReasoningPart, StopReason, StructuredPart, TextPart, ToolCallPart
+from midturn.assistant.responder import ReadAnswer, Wrong, read_answer
+from midturn.record.exchange import Finished, Part, ReasoningPart, StopReason, StructuredPart, TextPart, ToolCallPart
 
 
 def read(*parts: Part, stop: StopReason = "stop") -> ReadAnswer | Wrong:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from midturn.cli import starter
-from midturn.cli.starter import choose
+from midturn.cli import init
+from midturn.cli.init import choose
 from midturn.models import at_hand
 from support.cli import CommandLine
 
@@ -105,9 +105,9 @@ def test_a_reviewer_is_never_silently_the_model_that_writes(monkeypatch: pytest.
 
 
 def test_each_preferred_pair_is_known_and_has_two_models() -> None:
-    for writes, reviews in starter.PREFERRED.values():
+    for writes, reviews in init.PREFERRED.values():
         assert writes != reviews
-        assert {writes, reviews} <= set(at_hand.KNOWN)
+        assert {writes, reviews} <= set(at_hand.KNOWN_PROFILES)
 
 
 def test_with_a_key_that_came_later_query_and_init_name_the_command_that_helps(fresh: CommandLine) -> None:

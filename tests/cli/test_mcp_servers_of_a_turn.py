@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.place import find_place
-from midturn.cli.serve.turns import go_on
+from midturn.cli.serve_turns import go_on
 from support.cli import CommandLine, calls
 
 REVIEWER = {"field_1": "us-2", "count": 3, "dry": True}

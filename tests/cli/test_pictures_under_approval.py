@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from midturn.core.image import Image
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.subject import ResultSubject
-from midturn.core.tool_call import ToolCall
 from midturn.prompts.body import subject_lines
+from midturn.question.question import Question
+from midturn.record.events import Image
+from midturn.record.exchange import ToolCall
+from midturn.record.prompt import Prompt
+from midturn.record.subject import ResultSubject
 from support.cli import CommandLine, calls
 
 PICTURE = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==")

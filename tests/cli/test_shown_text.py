@@ -9,11 +9,10 @@ from typing import TextIO
 import click
 import pytest
 
-from midturn.cli import layout
-from midturn.cli.layout import indented, moment, table, wrapped
+from midturn.cli import output
 from midturn.cli.lazy import LazyGroup
 from midturn.cli.main import midturn as midturn_command
-from midturn.cli.shown import Shown, block, joined, line, spoken
+from midturn.cli.output import Shown, block, indented, joined, line, moment, spoken, table, wrapped
 
 
 def test_a_field_is_one_line_in_which_every_character_is_seen() -> None:
@@ -42,7 +41,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
         del stream
         return 40
 
-    monkeypatch.setattr(layout, "columns", forty)
+    monkeypatch.setattr(output, "columns", forty)
 
 
 ROWS = [
@@ -100,7 +99,7 @@ def test_every_row_of_a_block_stands_behind_its_gutter() -> None:
 
 def test_no_table_is_no_row() -> None:
     assert table([]) == []
-    assert layout.columns(None) is None
+    assert output.columns(None) is None
 
 
 def test_a_moment_has_its_date_unless_it_is_todays() -> None:

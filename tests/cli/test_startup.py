@@ -9,10 +9,9 @@ import sys
 import pytest
 
 from midturn.config.settings import AssistantSettings
-from midturn.core.events import Approval, Event, InquiryRequest
-from midturn.core.limits import Limits
-from midturn.core.source import Source
 from midturn.prompts.settings import PromptSettings
+from midturn.record.events import Approval, Event, InquiryRequest, Source
+from midturn.values.limits import Limits
 from support.cli import CommandLine
 
 TERMINAL = ("rich", "prompt_toolkit", "wcwidth")
@@ -84,10 +83,9 @@ def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandL
 def test_who_lists_questions_loads_nothing_of_what_asks_or_runs_them(midturn: CommandLine) -> None:
     loaded = loaded_by(midturn, "inbox")
 
-    for_turns = {"midturn.ports", "midturn.core.form", "midturn.core.outcome", "midturn.core.turn.effects", "midturn.runtime", "asyncio"}
+    for_turns = {"midturn.ports", "midturn.question.form", "midturn.record.outcome", "midturn.turn.effects", "midturn.runtime", "asyncio"}
     for_others = {
         "midturn.store.outside_answers",
-        "midturn.core.value_types",
         "subprocess",
         "click.shell_completion",
     }
@@ -99,8 +97,8 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
     loaded = loaded_by(midturn, "query", "-m", midturn.script(), "hi")
 
     for_calls = {
-        "midturn.core.turn.decision",
-        "midturn.core.turn.call",
+        "midturn.turn.decision",
+        "midturn.turn.call",
         "midturn.runtime.executing",
         "midturn.runtime.tool_runs",
         "midturn.tools.fs.declared",
@@ -108,13 +106,11 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
     }
     for_people = {"midturn.terminal.device", "midturn.terminal.asides", "midturn.terminal.restore", "midturn.runtime.prompts"}
     for_questions = {
-        "midturn.core.question.question",
-        "midturn.core.form",
-        "midturn.core.prompt",
-        "midturn.core.reply",
-        "midturn.core.subject",
+        "midturn.record.prompt",
+        "midturn.question.reply",
+        "midturn.record.subject",
     }
-    for_answers = {"midturn.store.submission", "midturn.store.decisions", "midturn.store.readiness", "midturn.store.answer_bell"}
+    for_answers = {"midturn.store.submission", "midturn.store.decisions", "midturn.store.answer_bell"}
     assert (for_calls | for_people | for_questions | for_answers) & loaded == set()
 
 

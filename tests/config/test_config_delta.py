@@ -7,12 +7,11 @@ from typing import cast
 
 import pytest
 
-from midturn.config.assign import Assignment, static_answer
-from midturn.config.delta import unreadable
+from midturn.config.assign import Assignment, static_answer, unreadable
 from midturn.config.load import Loaded
-from midturn.core.enabling import Toggle
-from midturn.core.json_value import Json
-from midturn.core.routing.policy import Words
+from midturn.record.enabling import Toggle
+from midturn.routing.policy import Words
+from midturn.values.json_value import Json
 from support.workspaces import Workspace
 
 MODEL = Assignment("assistant.model.id", "a/b", "--model")

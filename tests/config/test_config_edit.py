@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from midturn.config.edit import SetValue, keep_trust, set_value
-from midturn.config.lines import key_lines
+from midturn.config.tree import key_lines
 from midturn.errors import ConfigError
 from support.workspaces import Workspace
 

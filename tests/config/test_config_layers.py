@@ -11,11 +11,10 @@ from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from midturn.config.assign import Assignment, nested
 from midturn.config.explain import explain, get
-from midturn.config.keys import KEYS
-from midturn.config.nodes import Leaf, Node
+from midturn.config.keys import KEYS, Leaf, Node
 from midturn.config.tree import KeyPath, dotted
-from midturn.core.json_value import Json
-from midturn.core.names import BUILT_IN_TOOLS
+from midturn.values.json_value import Json
+from midturn.values.text import BUILT_IN_TOOLS
 from support.workspaces import Workspace
 
 LAYERS = ("user", "workspace", "environment", "recorded --cfg", "recorded flags", "--cfg", "flags")

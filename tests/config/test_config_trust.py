@@ -9,9 +9,8 @@ import stat
 import pytest
 
 from midturn.config.approvals import Approvals, FileSubject
-from midturn.config.keys import KEYS
-from midturn.config.nodes import Branch, Leaf, Node
-from midturn.config.untrusted import RULES
+from midturn.config.keys import KEYS, Branch, Leaf, Node
+from midturn.config.trust import RULES
 from midturn.errors import ConfigError
 from support.workspaces import Workspace
 

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from hypothesis import given, strategies as st
 
-from midturn.config.lines import key_lines
+from midturn.config.tree import key_lines
 
 DOCUMENT = '''# [not.a.table] = 1
 title = """

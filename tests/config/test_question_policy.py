@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from midturn.core.routing.policy import QuestionPolicy, Target
-from midturn.core.source import ASSISTANT, Source
+from midturn.record.events import ASSISTANT, Source
+from midturn.routing.policy import QuestionPolicy, Target
 from support.workspaces import Workspace
 
 

@@ -6,7 +6,7 @@ import tomllib
 
 from hypothesis import given, strategies as st
 
-from midturn.cli.config.toml import assignment, toml
+from midturn.cli.config import assignment, toml
 
 TEXTS = st.text(st.sampled_from('ab "\\\n\té'), max_size=60)
 VALUES = st.one_of(TEXTS, st.lists(st.one_of(TEXTS, st.integers(), st.booleans()), max_size=6), st.integers())

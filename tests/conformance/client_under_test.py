@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import UNSET
 
 from midturn import Agent, ScriptedModel
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Answered, Reply, Submitted
-from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from midturn.mcp.tool import McpServers
 from midturn.prompter import Prompter
+from midturn.question.reply import Answered, Reply, Submitted
+from midturn.record.prompt import Prompt
 from midturn.store.file_store import FileStore
 
 

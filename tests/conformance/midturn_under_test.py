@@ -15,8 +15,8 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 
 from midturn.clock import SYSTEM
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.server import make_server
+from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.server import make_server
 from midturn.store.file_store import FileStore
 from support.serving import serve_here
 

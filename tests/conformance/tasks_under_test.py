@@ -18,12 +18,12 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 
 from midturn.clock import SYSTEM
-from midturn.core.stream import OpenQuestion
 from midturn.foreign.errands import Errands
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.caller import Caller
-from midturn.servers.mcp.server import make_server
-from midturn.servers.mcp.task_calls import require_tasks
+from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.caller import Caller
+from midturn.mcp_server.server import make_server
+from midturn.mcp_server.task_calls import require_tasks
+from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
 from support.serving import serve_here
 

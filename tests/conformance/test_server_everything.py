@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from midturn import Agent, EndedTurn, MemoryStore, Replied, ScriptedModel, ScriptedPrompter, events
-from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from midturn.mcp.tool import McpServers
 from support.hooks import until
 from support.installed import installed, or_skip
 

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.codec import KINDS, decode_event, decode_lines, encode_event
-from midturn.core.events import (
+from midturn.question.answer_type import BooleanType, SelectType, UnknownType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.codec import KINDS, decode_event, decode_lines, encode_event
+from midturn.record.events import (
     AnsweredBy,
     Approval,
     AskedForm,
@@ -23,15 +25,13 @@ from midturn.core.events import (
     InquiryRedacted,
     InquiryRequest,
     OpaqueEvent,
+    Source,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
     TurnStart,
 )
-from midturn.core.limits import Limits
-from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_type import BooleanType, SelectType, UnknownType
-from midturn.core.source import Source
+from midturn.values.limits import Limits
 
 WHERE = "events.jsonl:7"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.core.codec import KINDS, decode_event
-from midturn.core.events import visible
+from midturn.record.codec import KINDS, decode_event
+from midturn.record.events import visible
 
 SMALLEST = {
     "turn_start": b"",

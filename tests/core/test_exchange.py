@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from midturn.core.exchange import Finished, TextPart, ToolCallPart, Usage
+from midturn.record.exchange import Finished, TextPart, ToolCallPart, Usage
 
 
 def test_what_a_response_cost_stands_in_its_last_part() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from midturn.core.codec import decode_event, decode_lines, encode_event
-from midturn.core.events import ConfigDelta, OpaqueEvent
+from midturn.record.codec import decode_event, decode_lines, encode_event
+from midturn.record.events import ConfigDelta, OpaqueEvent
 
 SUITE = Path(__file__).parents[1] / "data" / "json_test_suite" / "test_parsing.jsonl"
 

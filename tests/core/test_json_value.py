@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from midturn.core.json_value import canonical, json_equal, json_problem, pointer_to, shown
+from midturn.values.json_value import canonical, json_equal, json_problem, pointer_to, shown
 from support.json_values import JSON
 
 

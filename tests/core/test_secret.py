@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.core.events import encode_custom
-from midturn.core.secret import SecretValue
+from midturn.record.events import encode_custom
+from midturn.values.secret import SecretValue
 
 WORD = "hunter2-opensesame"
 SECRET = SecretValue(WORD)

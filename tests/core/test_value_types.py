@@ -11,9 +11,10 @@ import msgspec
 import pydantic
 import pytest
 
-from midturn.core.question import Question
-from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import AnswerError
+from midturn.question.python_types import Mismatch
+from midturn.question.question import Question
+from midturn.question.value_type import value_type
 
 
 class Colour(Enum):

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.visible import exact, exact_block, prose, worded
+from midturn.values.text import exact, exact_block, prose, worded
 
 CODE = re.compile("\u27e8U\\+([0-9A-F]{4,6})\u27e9")
 NASTY = "\x1b\x07\x00\r\n\t\x9b\u202e\u2066\u200b\u200d\ufe0f\u2028\u27e8\u27e9\u0301\u0300\U000e0041\U000e0100\ud800aé漢👩ي"

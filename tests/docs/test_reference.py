@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from midturn.cli.exit_status import ExitStatus
-from midturn.core.codec import KINDS
-from midturn.core.events import CancelReason
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.routing import messages
-from midturn.core.routing.table import TABLE
-from midturn.core.stream.open_question import PromptKind
-from midturn.core.stream.sanitize import INTERRUPTED
-from midturn.core.turn.effects import Effect, Record
-from midturn.core.turn.inputs import Happened
-from midturn.core.turn.stage import QUESTIONS, STAGES, Move, Stage
+from midturn.cli.output import ExitStatus
 from midturn.models.script import ScriptedReply
 from midturn.prompts.keys import Command, commands
+from midturn.question.question import Question
+from midturn.record.codec import KINDS
+from midturn.record.events import CancelReason
+from midturn.record.open_question import PromptKind
+from midturn.record.prompt import Prompt
+from midturn.record.provider_view import INTERRUPTED
+from midturn.routing import messages
+from midturn.routing.table import TABLE
+from midturn.turn.effects import Effect, Record
+from midturn.turn.inputs import Happened
+from midturn.turn.state import QUESTIONS, STAGES, Move, Stage
 from support.command_tables import command_tables
 from support.documents import ROOT, assert_section
 from support.key_tables import built_in_tools, key_tables, names_for_every_tool

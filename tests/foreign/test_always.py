@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from midturn.core.events import Approval
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.question.answer_type import BooleanType
-from midturn.core.reply import Answered
 from midturn.errors import AnswerError
-from midturn.foreign.agents import AGENTS
 from midturn.foreign.claude import suggested
+from midturn.foreign.clients import AGENTS
 from midturn.prompts.keys import commands, find, find_named, remembering
+from midturn.question.answer_type import BooleanType
+from midturn.question.question import Question
+from midturn.question.reply import Answered
+from midturn.record.events import Approval
+from midturn.record.prompt import Prompt
 from midturn.store.file_store import FileStore
 from midturn.web import inbox
 from support.cli import CommandLine

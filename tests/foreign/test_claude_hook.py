@@ -13,10 +13,10 @@ import pytest
 
 from midturn.cli.place import place_in
 from midturn.clock import SYSTEM
-from midturn.core.asker import Asker
-from midturn.core.form.outgoing import Outgoing, heading
 from midturn.foreign.errands import Errands
-from midturn.tools.ask_user_arguments import read_arguments
+from midturn.question.elicitation import Outgoing, heading
+from midturn.record.asker import Asker
+from midturn.tools.ask_user_call import read_arguments
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, until, wait_for
 

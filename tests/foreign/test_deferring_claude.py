@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from midturn.foreign.agents import DEFERRING
+from midturn.foreign.clients import DEFERRING
 from midturn.store.file_store import FileStore
 from support.cli import CommandLine
 from support.hook_runs import CLAUDE_ALONE, HookRuns

@@ -19,12 +19,12 @@ from typing import Any, TextIO
 import pytest
 
 from foreign.test_lying_agents import ALONE, EVENT, FAILS_OPEN, GIVEN, SHELL, allows
-from midturn.cli.hook import document, run
+from midturn.cli.hook import run
 from midturn.cli.place import place_in
-from midturn.core.stream import OpenQuestion
-from midturn.foreign import running, words
-from midturn.foreign.agents import AGENTS, DEFERRING
+from midturn.foreign import room, words
+from midturn.foreign.clients import AGENTS, DEFERRING
 from midturn.foreign.hook import HookAgent
+from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
 from support.cli import CommandLine
 from support.hook_runs import HookRuns
@@ -50,7 +50,7 @@ class Agent:
         for name, value in (midturn.environment | ALONE).items():
             patch.setenv(name, value)
         patch.chdir(midturn.root)
-        patch.setattr(running, "_above", self._above)
+        patch.setattr(room, "_above", self._above)
         patch.setattr(run, "remember", _forget)  # it would mark whoever runs these tests as an agent's process
 
     def _above(self, names: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
@@ -255,7 +255,7 @@ def test_what_cannot_be_asked_never_runs_where_silence_would_run_it(agent: Agent
 def test_an_agent_that_says_nothing_is_not_waited_for_and_runs_nothing(agent: Agent, how: str) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading) as stdin, os.fdopen(writing, "w"):
-        agent.patch.setattr(document, "_SILENCE", 0.05)
+        agent.patch.setattr(run, "_SILENCE", 0.05)
         if how == "closed":
             stdin.close()
         status, printed, errors = agent.runs_on(None if how == "missing" else stdin)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from midturn.foreign.agents import INSTALLATIONS
+from midturn.foreign.clients import INSTALLATIONS
 from midturn.foreign.installing import HookFound, install, installed, wanted
-from midturn.foreign.outdated import faults
+from midturn.foreign.registering import faults
 from support.cli import CommandLine
 
 THEIRS: dict[str, Any] = {

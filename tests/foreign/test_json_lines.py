@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from midturn.core.json_value import JsonObject
-from midturn.foreign.json_lines import Delivered, JsonLines
+from midturn.foreign.codex_server import Delivered, JsonLines
+from midturn.values.json_value import JsonObject
 
 
 class Slow:

@@ -11,13 +11,12 @@ from typing import Any, Never
 import pytest
 
 from midturn.clock import SYSTEM
-from midturn.core.address import Address
-from midturn.core.asker import asker_of
-from midturn.core.events import Approval
-from midturn.core.stream import OpenQuestion
 from midturn.errors import NotOpen
-from midturn.foreign import running
-from midturn.foreign.agents import AGENTS
+from midturn.foreign import room
+from midturn.foreign.clients import AGENTS
+from midturn.record.asker import Address, asker_of
+from midturn.record.events import Approval
+from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
 from midturn.store.outside_answers import too_late
 from midturn.store.store import ConversationStore
@@ -58,7 +57,7 @@ def _no_agent(*_: object) -> Iterator[Never]:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileStore:
     """A store; no process above these tests is an agent."""
-    monkeypatch.setattr(running, "_above", _no_agent)
+    monkeypatch.setattr(room, "_above", _no_agent)
     return FileStore(tmp_path / "store")
 
 

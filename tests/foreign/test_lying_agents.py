@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from midturn.cli.hook import run
-from midturn.foreign.agents import AGENTS
+from midturn.foreign.clients import AGENTS
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, wait_for
 

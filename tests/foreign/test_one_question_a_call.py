@@ -18,9 +18,9 @@ pytestmark = pytest.mark.timeout(120)
 ASKER = """
 import asyncio, os, sys
 from midturn.clock import SYSTEM
-from midturn.core.asker import Asker
-from midturn.core.form import Form
-from midturn.core.question import Question
+from midturn.record.asker import Asker
+from midturn.question.form import Form
+from midturn.question.question import Question
 from midturn.foreign.errands import Errands
 from midturn.store import alone
 from midturn.store.file_store import FileStore

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from midturn.clock import SYSTEM
-from midturn.core.asker import Asker, ProcessMark
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.stream import OpenQuestion
 from midturn.foreign.errands import Errands
 from midturn.foreign.opencode import Bridge, OpencodeAway
+from midturn.record.asker import Asker, ProcessMark
+from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
-from midturn.store.processes import mark
+from midturn.store.lock import mark
+from midturn.values.json_value import Json, JsonObject
 
 pytestmark = pytest.mark.timeout(120)
 HERE = mark(os.getpid())

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from midturn.core.json_value import JsonObject
 from midturn.foreign import room
-from midturn.foreign.agents import AGENTS
+from midturn.foreign.clients import AGENTS
 from midturn.foreign.room import Room
 from midturn.store.file_store import FileStore
-from midturn.store.processes import mark
+from midturn.store.lock import mark
+from midturn.values.json_value import JsonObject
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 from support.stored import finished, keep

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.asker import Asker
 from midturn.foreign.errand import Approved
 from midturn.foreign.errands import Errands
+from midturn.record.asker import Asker
 from midturn.store.file_store import FileStore
-from midturn.store.memory_store import MemoryStore
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 from support.clocks import FakeClock
 

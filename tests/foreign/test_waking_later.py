@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.json_value import JsonObject
-from midturn.foreign.agents import AGENTS
+from midturn.foreign.clients import AGENTS
 from midturn.store.file_store import FileStore
+from midturn.values.json_value import JsonObject
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 

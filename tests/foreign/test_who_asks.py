@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from midturn.core.stream import OpenQuestion
-from midturn.foreign.agents import AGENTS
-from midturn.foreign.transcript import last_words
+from midturn.foreign.clients import AGENTS
+from midturn.foreign.occasion import last_words
+from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
 from midturn.web import inbox
 from support.cli import CommandLine

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.terminal import notify_command
+from midturn.terminal import notify
 from support.cli import CommandLine, asks, calls
 from support.places import workspace_store
 
@@ -212,7 +212,7 @@ def test_a_notified_program_learns_no_key(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/run/user/1000/bus")
     monkeypatch.setenv("KEYBOARD_LAYOUT", "de")
 
-    given = notify_command._environment()
+    given = notify._environment()
 
     assert "canary" not in " ".join(given.values())
     assert {"PATH", "DBUS_SESSION_BUS_ADDRESS"} <= given.keys()

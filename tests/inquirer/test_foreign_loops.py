@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 import midturn as mt
-from midturn.core.events import ToolCallRequest, ToolCallResponse
+from midturn.record.events import ToolCallRequest, ToolCallResponse
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 

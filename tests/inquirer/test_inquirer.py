@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
-from midturn.core.json_value import JsonObject
+from midturn.record.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 from midturn.testing.recorded import RecordedPair, recorded_pairs
+from midturn.values.json_value import JsonObject
 from support.agents import told
 from support.people import Chat
 from support.waiting import until

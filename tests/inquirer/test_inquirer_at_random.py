@@ -8,7 +8,7 @@ import random
 import pytest
 
 import midturn as mt
-from midturn.core.events import InquiryRequest, ToolCallRequest, ToolCallResponse
+from midturn.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.store.sync_forms import drive
 from midturn.testing.recorded import recorded_pairs
 

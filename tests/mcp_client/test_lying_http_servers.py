@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from midturn.mcp.lines import LONGEST, TOO_MUCH
-from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from midturn.mcp.stdio import LONGEST, TOO_MUCH
+from midturn.mcp.tool import McpServers
 from support.hooks import until
 from support.liar import Liar
 from support.lying_http_mcp_server import LyingServer

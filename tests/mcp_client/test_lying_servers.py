@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from midturn import events
-from midturn.mcp.lines import TOO_MUCH
-from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from midturn.mcp.stdio import TOO_MUCH
+from midturn.mcp.tool import McpServers
 from support.hooks import until
 from support.liar import Liar
 

@@ -15,12 +15,11 @@ import pytest
 from mcp import types
 
 from midturn import Agent, MemoryStore, Replied, ScriptedModel, ScriptedPrompter, events, open_store
-from midturn.core.image import Image
-from midturn.core.outcome import Success
-from midturn.mcp.content import outcome_of
-from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from midturn.mcp.tool import McpServers, outcome_of
 from midturn.ports import Tool
+from midturn.record.events import Image
+from midturn.record.outcome import Success
 from support.hooks import until
 from support.processes import kill, python
 
@@ -226,8 +225,8 @@ def test_a_call_that_is_cancelled_here_is_cancelled_there(servers: McpServers) -
     tool = next(tool for tool in tools_of(servers) if tool.definition.name == "probe_sleep")
 
     async def work() -> None:
-        from midturn.core.tool_call import ToolCall
         from midturn.ports import ToolRun
+        from midturn.record.exchange import ToolCall
 
         async def ask(asking: Any) -> Any:
             raise AssertionError(asking)

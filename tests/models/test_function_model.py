@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from midturn.core.events import ChatRequest
-from midturn.core.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.errors import ConfigError, ModelError
-from midturn.models.function import FunctionModel
+from midturn.models.scripted import FunctionModel
+from midturn.record.events import ChatRequest
+from midturn.record.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from support.exchanges import ask, finish
 
 

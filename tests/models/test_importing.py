@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.models.importing import imported_in_thread
+from midturn.models.reached_model import imported_in_thread
 
 
 def test_a_module_is_loaded_while_the_loop_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_what_fails_to_load_fails_where_it_is_waited_for() -> None:
 def test_leaving_does_not_wait_for_the_module(tmp_path: Path) -> None:
     (tmp_path / "endless_beside.py").write_text("import time\ntime.sleep(3600)\n")
     code = (
-        "import asyncio, sys\nsys.path.insert(0, sys.argv[1])\nfrom midturn.models.importing import imported_in_thread\n"
+        "import asyncio, sys\nsys.path.insert(0, sys.argv[1])\nfrom midturn.models.reached_model import imported_in_thread\n"
         "async def leave():\n    await asyncio.wait_for(imported_in_thread('endless_beside'), 0.05)\n"
         "try:\n    asyncio.run(leave())\nexcept TimeoutError:\n    print('left')\n"
     )

@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from midturn.errors import ModelError
-from midturn.models.logged import LoggedModel
 from midturn.models.scripted import ScriptedModel
+from midturn.models.wrapper import LoggedModel
 from support.conversations import asked_events, main_request
 from support.exchanges import ask
 

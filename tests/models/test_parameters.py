@@ -5,7 +5,7 @@ import typing
 import pytest
 
 from midturn.errors import ConfigError, ModelError
-from midturn.models.parameters import KNOWN, Retention, check_parameters, retention
+from midturn.models.profiles import KNOWN, Retention, check_parameters, retention
 
 
 def test_known_parameters_and_a_providers_own_pass() -> None:

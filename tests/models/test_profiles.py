@@ -4,9 +4,6 @@ from typing import Any, get_args
 
 import pytest
 
-from midturn.core.exchange import InquiryAsked
-from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_type import BooleanType
 from midturn.models.profiles import (
     NATIVE,
     NATIVE_ALONE,
@@ -21,6 +18,9 @@ from midturn.models.profiles import (
     thinking_ends_with_text,
     writes_text,
 )
+from midturn.question.answer_type import BooleanType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.exchange import InquiryAsked
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
 

@@ -11,11 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
-from midturn.core.exchange import ModelRequest, ReasoningDelta, ReasoningPart, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
-from midturn.core.image import Image
 from midturn.errors import ContextTooLong, ModelError
 from midturn.models.profiles import Family
+from midturn.record.events import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
+from midturn.record.exchange import ModelRequest, ReasoningDelta, ReasoningPart, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from servers.answers import Answer, Fails, Says, ToolUse
 from servers.loopback import Loopback
 from support.conversations import TOOLS, asked_events, main_request

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.models.received import Arguments, clean, read_arguments
+from midturn.models.library_messages import Arguments, clean, read_arguments
 
 
 @given(st.text())

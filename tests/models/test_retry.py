@@ -5,13 +5,12 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.exchange import Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
-from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_type import BooleanType
 from midturn.errors import ModelError, ScriptError
-from midturn.models.function import FunctionModel
-from midturn.models.retry import Retrying, RetryingModel, RetryPolicy, is_transient
-from midturn.models.scripted import ScriptedModel
+from midturn.models.scripted import FunctionModel, ScriptedModel
+from midturn.models.wrapper import Retrying, RetryingModel, RetryPolicy, is_transient
+from midturn.question.answer_type import BooleanType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.exchange import Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
 from support.clocks import FakeClock
 from support.exchanges import ask, finish
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from midturn.core.exchange import Usage
 from midturn.errors import ConfigError
 from midturn.models.script_reader import build_script, read_script
+from midturn.record.exchange import Usage
 
 JSON_SCRIPT = """{"replies": [
    {"reasoning": "…", "text": "I will patch the plan.",

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from midturn.assistant.chosen import ChosenAssistant
+from midturn.assistant.request import ChosenAssistant
 from midturn.assistant.responder import Consultation, consult
-from midturn.core.events import ToolCallRequest
-from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.models.reached_model import ReachedModel
-from midturn.models.retry import RetryingModel
+from midturn.models.wrapper import RetryingModel
+from midturn.record.events import ToolCallRequest
+from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from servers.answers import Answer, Fails, Says, ToolUse
 from servers.loopback import Loopback
 from support.clocks import FakeClock

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from midturn.core.json_value import Json, JsonObject
 from midturn.errors import Problem
-from midturn.prompts.json_text import json_path, problem_text, skeleton
+from midturn.prompts.answer_text import json_path, problem_text, skeleton
+from midturn.values.json_value import Json, JsonObject
 
 
 @pytest.mark.parametrize(

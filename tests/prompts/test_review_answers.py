@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.core.json_value import Json
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.subject import AnswersSubject
 from midturn.prompts.body import subject_lines
+from midturn.question.question import Question
+from midturn.record.prompt import Prompt
+from midturn.record.subject import AnswersSubject
+from midturn.values.json_value import Json
 
 
 def reviewed(question: Question[object], answer: Json) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from midturn.cli.question_rows import question_rows as inbox_rows
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.question.answer_type import SelectOption
 from midturn.prompts.content import label
-from midturn.prompts.plain.scene import Scene
-from midturn.store.memory_store import MemoryStore
+from midturn.prompts.plain_scene import Scene
+from midturn.question.answer_type import SelectOption
+from midturn.question.question import Question
+from midturn.record.prompt import Prompt
+from midturn.store.memory_conversations import MemoryStore
 from support.pages import agent_with, asking, wait_for
 
 WANT = "می\u200cخواهید"  # noqa: RUF001  Persian

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.servers.asked import QUICKEST
+from midturn.foreign.errand import QUICKEST
 from support.cli import CommandLine, asks, calls
 from support.hooks import until, wait_for
 from support.installed import installed, or_skip

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from midturn.servers.asked import QUICKEST
+from midturn.foreign.errand import QUICKEST
 from real_agents.agents import AGENTS, Agent
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider, Reply

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import midturn as mt
-from midturn.core.form import Form
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Answered, Reply
-from midturn.core.stream import OpenQuestion
-from midturn.core.turn.inputs import TurnRequested
+from midturn.question.form import Form
+from midturn.question.reply import Answered, Reply
+from midturn.record.open_question import OpenQuestion
+from midturn.record.prompt import Prompt
+from midturn.turn.inputs import TurnRequested
 from support.sessions import OneConversation
 
 

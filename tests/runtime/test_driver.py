@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import midturn as mt
-from midturn.core.events import AnsweredBy, InquiryAnswered
-from midturn.core.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
-from midturn.core.limits import Limits
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Answered, Reply
-from midturn.core.turn.inputs import FormToAsk, TurnRequested
 from midturn.ports import Notice, TextShown
+from midturn.question.reply import Answered, Reply
+from midturn.record.events import AnsweredBy, InquiryAnswered
+from midturn.record.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
+from midturn.record.prompt import Prompt
 from midturn.testing.prompter import ScriptedPrompter
+from midturn.turn.inputs import FormToAsk, TurnRequested
+from midturn.values.limits import Limits
 from support.sessions import OneConversation
 from support.waiting import until
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from midturn.core.turn.inputs import CallLeft
-from midturn.runtime.happenings import Happenings
+from midturn.runtime.driver import Happenings
+from midturn.turn.inputs import CallLeft
 
 
 def left(*calls: str) -> list[CallLeft]:

@@ -7,11 +7,10 @@ from base64 import b64encode
 import pytest
 
 import midturn as mt
-from midturn.core.events import ToolCallResponse
-from midturn.core.image import Image
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.outcome import Success
-from midturn.store.memory_store import MemoryStore
+from midturn.record.events import Image, ToolCallResponse
+from midturn.record.outcome import Success
+from midturn.store.memory_conversations import MemoryStore
+from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 PICTURE = Image("image/png", b64encode(b"\x89PNG" + b"x" * 899_996).decode())
 HUGE = Image("image/png", b64encode(b"\x89PNG" + b"x" * 2_999_996).decode())

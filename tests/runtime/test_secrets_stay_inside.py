@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec
+from midturn.tools.command import CommandSpec, CommandTool
 from support.canary import ASK, ENCODINGS, OUT, SECRET, WRONG, tools
 
 REPLIES = {"login.name": "Ann", "login.passphrase": [WRONG, SECRET]}

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 import midturn as mt
-from midturn.core.json_value import Json
-from midturn.core.question.answer_type import BooleanType
-from midturn.core.turn.inputs import FormToAsk
+from midturn.question.answer_type import BooleanType
+from midturn.turn.inputs import FormToAsk
+from midturn.values.json_value import Json
 from support.agents import CONFIRM, calling, told
 
 

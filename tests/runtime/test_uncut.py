@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from midturn.runtime.cancelling import uncut
+from midturn.runtime.loop_thread import uncut
 
 
 def test_who_is_cancelled_while_something_is_recorded_is_so_when_it_is_done() -> None:

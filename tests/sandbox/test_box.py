@@ -15,14 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from midturn.files.own import keep
+from midturn.files import keep
 from midturn.sandbox import box, bubblewrap, confine as confinement
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.confine import Means, Offer, confine, offer
 from midturn.sandbox.profile import Declared, Workplace, profile
 from midturn.testing import run_tool
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec
+from midturn.tools.command import CommandSpec, CommandTool
 from midturn.tools.process import ProcessEnd, Program, run_process
 
 FOUND = offer()

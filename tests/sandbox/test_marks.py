@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from midturn.sandbox.ancestry import ancestors, process
-from midturn.sandbox.marks import VARIABLE, tool_above
+from midturn.sandbox.marks import VARIABLE, ancestors, process, tool_above
 from midturn.tools.process import Program, run_process
 
 LOOK = "import os; from midturn.sandbox.marks import tool_above; print(tool_above(os.environ))"
@@ -73,7 +72,7 @@ def test_the_kernels_mark_survives(script: str) -> None:
 def test_who_left_the_session_of_a_running_turn_is_a_tool_and_who_stays_in_it_is_not() -> None:
     """Without the other marks: root may raise the limit again, and anybody may empty an environment."""
     turn = (
-        "import subprocess, sys; from midturn.sandbox.own_process import keep_to_itself; keep_to_itself();"
+        "import subprocess, sys; from midturn.sandbox.marks import keep_to_itself; keep_to_itself();"
         f"[subprocess.run([sys.executable, '-c', {LOOK!r}], start_new_session=new, env={{}}) for new in (False, True)]"
     )
     printed = subprocess.run([sys.executable, "-c", turn], capture_output=True, text=True, check=True).stdout

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 LOOK = (
-    "import os; from midturn.sandbox.own_process import State, keep_to_itself; before = State(); keep_to_itself(); after = State();"
+    "import os; from midturn.sandbox.marks import State, keep_to_itself; before = State(); keep_to_itself(); after = State();"
     "print(before.dumpable, after.dumpable, after.leaves_core, open('/proc/self/stat').read().split()[1])"
 )
 
@@ -25,8 +25,8 @@ def test_it_is_neither_dumpable_nor_a_source_of_cores() -> None:
 @linux
 def test_what_it_starts_is_as_dumpable_as_anything() -> None:
     script = (
-        "import subprocess, sys; from midturn.sandbox.own_process import keep_to_itself; keep_to_itself();"
-        "subprocess.run([sys.executable, '-c', 'from midturn.sandbox.own_process import State; print(State().dumpable)'])"
+        "import subprocess, sys; from midturn.sandbox.marks import keep_to_itself; keep_to_itself();"
+        "subprocess.run([sys.executable, '-c', 'from midturn.sandbox.marks import State; print(State().dumpable)'])"
     )
 
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "True\n"
@@ -34,7 +34,7 @@ def test_what_it_starts_is_as_dumpable_as_anything() -> None:
 
 def test_a_library_changes_nothing_in_its_program() -> None:
     script = (
-        "from midturn.sandbox.own_process import State; before = vars(State()); import midturn; midturn.Agent; midturn.tool;"
+        "from midturn.sandbox.marks import State; before = vars(State()); import midturn; midturn.Agent; midturn.tool;"
         "print(vars(State()) == before)"
     )
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.json_value import JsonObject
+from midturn.values.json_value import JsonObject
 
 
 class ToolUse(Struct, frozen=True):

@@ -17,8 +17,8 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.server import make_server
+from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.server import make_server
 from midturn.store.file_store import FileStore
 from support.cli import CommandLine
 from support.clocks import FakeClock

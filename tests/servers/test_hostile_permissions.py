@@ -12,10 +12,10 @@ from mcp import Client, types
 from mcp.server.lowlevel import Server
 
 from midturn.clock import SYSTEM
-from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.server import make_server
+from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.server import make_server
+from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
 from support.mcp_tasks import waiting
 

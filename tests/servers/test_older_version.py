@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from midturn.servers.mcp.older_version import keeps_dialogs
+from midturn.mcp_server.server import keeps_dialogs
 from support.cli import CommandLine
 from support.hooks import wait_for
 

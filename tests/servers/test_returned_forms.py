@@ -13,8 +13,8 @@ from mcp import Client, MCPError, types
 from mcp.types import INVALID_PARAMS
 
 from midturn.clock import SYSTEM
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.server import make_server
+from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.server import make_server
 from midturn.store.file_store import FileStore
 from support.mcp_clients import MODERN, Person
 from support.mcp_tasks import recorded, waiting

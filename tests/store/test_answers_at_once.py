@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import midturn as mt
-from midturn.core.events import InquiryAnswered, ToolCallResponse
+from midturn.record.events import InquiryAnswered, ToolCallResponse
 
 ROUNDS = int(os.environ.get("MIDTURN_ROUNDS", "12"))
 

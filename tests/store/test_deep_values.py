@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnStart
-from midturn.core.limits import DEFAULT_LIMITS
-from midturn.core.question.answer import DEPTH_LIMIT
 from midturn.errors import AnswerError, StoreError
+from midturn.question.answer import DEPTH_LIMIT
+from midturn.record.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnStart
 from midturn.store.file_store import FileStore
-from midturn.store.memory_store import MemoryStore
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
+from midturn.values.limits import DEFAULT_LIMITS
 
 
 def nested(depth: int) -> Any:

@@ -13,7 +13,7 @@ from midturn.errors import StoreError
 from midturn.store.directories import Directories
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
-from midturn.store.ids import conversation_id, event_id, slug, title
+from midturn.store.metadata import conversation_id, event_id, slug, title
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 from support.processes import output, python

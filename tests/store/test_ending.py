@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.codec import encode_event
-from midturn.core.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart
-from midturn.store import ending
-from midturn.store.ending import Ending, read_ending, turn_of
+from midturn.record.codec import encode_event
+from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart
+from midturn.store import tail
 from midturn.store.folder import Folder
-from midturn.store.tail import FileEnd, committed_end, last_turn
+from midturn.store.tail import Ending, FileEnd, committed_end, last_turn, read_ending, turn_of
 
 AT = "2026-01-01T00:00:00.000000Z"
 START = encode_event(TurnStart(event_id="a", timestamp=AT))
@@ -85,7 +84,7 @@ def test_a_file_ends_as_its_lines_say_however_they_are_written(lines: list[bytes
 
 @pytest.mark.parametrize("history", [0, 3, 400])
 def test_what_we_have_written_is_not_looked_at_line_by_line(history: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(ending, "committed_end")
+    monkeypatch.delattr(tail, "committed_end")
     before = b"".join(line + b"\n" for line in [START, SAID, END] * history)
     turn = [START, SAID, LINES[4], SAID]
 

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.core.codec import encode_event
-from midturn.core.events import (
+from midturn.question.answer_type import BooleanType, SecretType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.codec import encode_event
+from midturn.record.events import (
     AnsweredBy,
     Approval,
     ChatRequest,
@@ -22,15 +24,13 @@ from midturn.core.events import (
     InquiryRedacted,
     InquiryRequest,
     OpaqueEvent,
+    Source,
     ToolCallRequest,
     TurnEnd,
 )
-from midturn.core.json_value import Json
-from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_type import BooleanType, SecretType
-from midturn.core.source import Source
 from midturn.store.export import export_jp, export_jsonl, export_markdown
-from midturn.store.jp.exporting import jp_time
+from midturn.store.jp import jp_time
+from midturn.values.json_value import Json
 from support.tapes import Tape
 
 

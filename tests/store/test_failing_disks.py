@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from midturn.core.address import address
-from midturn.core.events import Event, InquiryAnswered
 from midturn.errors import MidturnError, StoreError
+from midturn.record.asker import address
+from midturn.record.events import Event, InquiryAnswered
 from midturn.store import outside_answers
 from midturn.store.held import HeldConversation
 from midturn.store.opening import open_store

@@ -12,23 +12,23 @@ import pytest
 from msgspec.structs import replace
 
 import midturn as mt
-from midturn.core.address import address
-from midturn.core.events import AnsweredBy, InquiryAnswered, InquiryRequest
-from midturn.core.question.answer_type import SecretType
-from midturn.core.reply import Answered
-from midturn.core.turn.closed import decision_about
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
+from midturn.question.answer_type import SecretType
+from midturn.question.reply import Answered
+from midturn.record.asker import address
+from midturn.record.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.held import HeldConversation
-from midturn.store.memory_conversation import MemoryAnswers
+from midturn.store.memory_conversations import MemoryAnswers
 from midturn.store.opening import open_store
 from midturn.store.outside_answers import Receipt
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
+from midturn.turn.closed import decision_about
 from support.loops import in_a_loop
 from support.processes import kill, line, output, python
 from support.stored import asking, handed, hold, keep, path_of, release, reopen

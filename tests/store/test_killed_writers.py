@@ -6,14 +6,14 @@ import random
 import time
 from pathlib import Path
 
-from midturn.core.events import ChatRequest
+from midturn.record.events import ChatRequest
 from midturn.store.opening import open_store
 from support.processes import kill, line, python
 from support.stored import create, release, reopen
 
 WRITER = """
 import asyncio, sys
-from midturn.core.events import ChatRequest, ChatResponse, TurnEnd, TurnStart
+from midturn.record.events import ChatRequest, ChatResponse, TurnEnd, TurnStart
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 

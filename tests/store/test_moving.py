@@ -9,7 +9,7 @@ import pytest
 import midturn as mt
 from midturn.errors import StoreLocked
 from midturn.store.file_store import FileStore
-from midturn.store.memory_store import MemoryStore
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.metadata import Metadata
 from midturn.store.moving import Copying
 from midturn.store.store import ConversationStore

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.events import TurnEnd
+from midturn.record.events import TurnEnd
 from midturn.store import open_index, seen_turns
 from midturn.store.file_conversations import FileConversations
 from midturn.store.folder import Folder
@@ -87,7 +87,7 @@ def test_what_has_not_changed_is_not_read_again(store: ConversationStore, looks:
 
 HOLDER = """
 import sys
-from midturn.core.events import TurnStart
+from midturn.record.events import TurnStart
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 journal = drive(open_store(sys.argv[1]).create("dies"))

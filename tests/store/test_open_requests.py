@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from hypothesis import example, given, settings, strategies as st
 
-from midturn.core.events import Approval, ChatResponse, ConfigDelta, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
-from midturn.core.stream import last_turn, open_turn
-from midturn.core.turn.closed import decision_about
-from midturn.core.turn.pending import pending
-from midturn.store.open_requests import OpenRequests
+from midturn.record.events import Approval, ChatResponse, ConfigDelta, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
+from midturn.record.window import last_turn, open_turn
+from midturn.store.decisions import OpenRequests, is_ready
 from midturn.store.port import LastTurn
-from midturn.store.postgres.turn_row import TurnRow
-from midturn.store.readiness import is_ready
+from midturn.store.postgres.journal import TurnRow
+from midturn.turn.closed import decision_about
+from midturn.turn.pending import pending
 from support.tapes import Tape
 
 STEPS = st.sampled_from(["start", "end", "call", "ask", "answer", "cancel", "approve", "decide", "respond", "say", "legacy", "between"])

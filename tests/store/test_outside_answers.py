@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.address import address
-from midturn.core.events import (
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
+from midturn.question.answer_type import SecretType
+from midturn.record.asker import address
+from midturn.record.events import (
     AnsweredBy,
     Approval,
     AskedForm,
@@ -20,8 +22,6 @@ from midturn.core.events import (
     ToolCallResponse,
     TurnEnd,
 )
-from midturn.core.question.answer_type import SecretType
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
 from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
 from support.stored import append, asking, finished, keep, release, reopen

@@ -18,17 +18,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from midturn.core.address import address
-from midturn.core.events import InquiryRequest, TurnEnd
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreLocked
-from midturn.store import trying_again
+from midturn.record.asker import address
+from midturn.record.events import InquiryRequest, TurnEnd
+from midturn.store import held
 from midturn.store.file_conversations import FileConversations
 from midturn.store.held import HeldConversation
 from midturn.store.memory_conversations import MemoryConversations
 from midturn.store.port import HeldBy, StorePort
 from midturn.store.postgres import statements
-from midturn.store.postgres.address import parse_database_address
 from midturn.store.postgres.conversations import PostgresConversations
+from midturn.store.postgres.own_loop import parse_database_address
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive, in_a_loop
@@ -227,7 +227,7 @@ def hold_to_memory(place: Callable[[Path], StorePort], examples: int = EXAMPLES,
 
 @pytest.mark.parametrize("place", PLACES)
 def test_whatever_is_done_in_whatever_order_every_place_says_the_same(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trying_again, "pause_after", _no_pause)
+    monkeypatch.setattr(held, "pause_after", _no_pause)
     hold_to_memory(PLACES[place])
 
 
@@ -258,7 +258,7 @@ def test_what_comes_for_a_closed_question_goes_with_the_next_decision_in_a_datab
 
 @pytest.mark.real("PostgreSQL")
 def test_a_database_says_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trying_again, "pause_after", _no_pause)
+    monkeypatch.setattr(held, "pause_after", _no_pause)
     # What has been due for longest comes first there; the others go by age.
     monkeypatch.setattr(
         statements, "CLAIM", statements.CLAIM.replace("least(300, 0.25", "least(0, 0.25").replace("order by wake", "order by id")

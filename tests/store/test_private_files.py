@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import StoreError
-from midturn.files.private import ensure_private
+from midturn.files import ensure_private
 from midturn.store.conversation import Conversation
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder

@@ -10,8 +10,8 @@ import sys
 import msgspec
 import pytest
 
-from midturn.core.asker import ProcessMark
-from midturn.store.processes import is_found, lives, mark
+from midturn.record.asker import ProcessMark
+from midturn.store.lock import is_found, lives, mark
 
 MARKED = """
 import msgspec, os, sys

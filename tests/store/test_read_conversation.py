@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.events import ChatRequest, OpaqueEvent, TurnEnd, TurnStart
-from midturn.core.limits import DEFAULT_LIMITS
 from midturn.errors import StoreError
+from midturn.record.events import ChatRequest, OpaqueEvent, TurnEnd, TurnStart
 from midturn.store.conversation import Conversation
 from midturn.store.folder import Folder
 from midturn.store.opening import open_store
-from midturn.store.reader import EventReader
 from midturn.store.sync_forms import drive
+from midturn.store.tail import EventReader
+from midturn.values.limits import DEFAULT_LIMITS
 from support.stored import append, asking, create, finished, hold, keep, path_of, release, reopen
 
 TURN = [

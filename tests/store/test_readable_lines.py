@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from midturn.core.codec import decode_event
-from midturn.core.events import (
+from midturn.errors import StoreError
+from midturn.record.codec import decode_event
+from midturn.record.events import (
     AnsweredBy,
     Approval,
     ChatRequest,
@@ -21,9 +22,8 @@ from midturn.core.events import (
     ToolCallResponse,
     TurnStart,
 )
-from midturn.errors import StoreError
 from midturn.store.file_store import FileStore
-from midturn.store.memory_store import MemoryStore
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 
 NUMBER = cast("Any", 7)

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from midturn.core.events import ChatRequest, TurnStart
 from midturn.errors import StoreError, StoreLocked
+from midturn.record.events import ChatRequest, TurnStart
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 from support.stored import append, asking, create, finished, hold, keep, release, reopen

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store import file_conversations
 from midturn.store.answer_bell import ring
 from midturn.store.file_store import FileStore

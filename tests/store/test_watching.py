@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 import midturn as mt
-from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 
 TWO = ["asked", "answered", "asked", "answered", "turn_ended"]
 

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import midturn as mt
-from midturn.core.events import Event, InquiryRequest, ToolCallResponse
-from midturn.core.form.steps import Cancelled
-from midturn.core.json_value import Json, JsonObject
+from midturn.question.steps import Cancelled
+from midturn.record.events import Event, InquiryRequest, ToolCallResponse
 from midturn.store.sync_forms import drive
 from midturn.testing.recorded import RecordedPair, recorded_pairs
 from midturn.tools.ask_user import AskUserTool
+from midturn.values.json_value import Json, JsonObject
 
 MIGRATION: JsonObject = {
     "questions": [

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.codec import decode_lines
-from midturn.core.events import Approval, Event, InquiryAnswered
-from midturn.core.stream import pairs
+from midturn.record.codec import decode_lines
+from midturn.record.events import Approval, Event, InquiryAnswered
+from midturn.record.window import pairs
 from midturn.store.conversation import Conversation
 from support.places import workspace_store
 from support.pty_session import PtySession

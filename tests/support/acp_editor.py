@@ -15,12 +15,12 @@ import acp
 from acp import schema
 from acp.stdio import spawn_agent_process
 
-from midturn.cli.acp.serving import editor_agent
+from midturn.acp.agent import serve
+from midturn.cli.acp import editor_agent
 from midturn.cli.loading import Flags
 from midturn.cli.place import StoreAddress
 from midturn.clock import SYSTEM, SystemClock
 from midturn.config.assign import Assignment
-from midturn.servers.acp.agent import serve
 from support.cli import CommandLine
 
 Outcome: TypeAlias = schema.RequestPermissionResponse

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import midturn as mt
-from midturn.core.events import ToolCallResponse
-from midturn.core.json_value import Json
+from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
+from midturn.values.json_value import Json
 
 CONFIRM = mt.Question.boolean("confirm", "Sure?")
 

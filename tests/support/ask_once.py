@@ -10,12 +10,12 @@ import sys
 import time
 from pathlib import Path
 
-from midturn.core.reply import Answered, Reply
-from midturn.core.secret import SecretValue
 from midturn.errors import TerminalGone
+from midturn.question.reply import Answered, Reply
 from midturn.terminal.gate import Gate
+from midturn.terminal.look import PrompterSettings
 from midturn.terminal.prompter import TerminalPrompter
-from midturn.terminal.settings import PrompterSettings
+from midturn.values.secret import SecretValue
 from support.prompt_catalogue import PROMPTS
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, quote_plus
 
 import midturn as mt
-from midturn.core.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormToAsk
 
 SECRET = "canary-7f \"Ö\\n'&/+=? staple"
 WRONG = "parrot-9a \"Ü\\t'&/+=? hinge"

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
-from midturn.core.exchange import ModelRequest, ToolDefinition
-from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_type import BooleanType
-from midturn.core.source import Source
-from midturn.core.stream import provider_view
+from midturn.question.answer_type import BooleanType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.events import (
+    ChatRequest,
+    ChatResponse,
+    Event,
+    InquiryRequest,
+    Source,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+    TurnStart,
+)
+from midturn.record.exchange import ModelRequest, ToolDefinition
+from midturn.record.provider_view import provider_view
 
 REQUEST = InquiryRequest(
     event_id="q1",

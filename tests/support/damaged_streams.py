@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from midturn.core.events import (
+from midturn.record.events import (
     Approval,
     ChatRequest,
     ChatResponse,
@@ -16,12 +16,12 @@ from midturn.core.events import (
     InquiryRedacted,
     InquiryRequest,
     OpaqueEvent,
+    Source,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
     TurnStart,
 )
-from midturn.core.source import Source
 from support.tapes import CONFIRM
 
 _EVENT_IDS = st.sampled_from(["", "line:1", "a", "b", "c", "d"])

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
-from midturn.core.loose_json import members, objects
+from midturn.values.json_value import members, objects
 from servers.answers import Says, ToolUse
 from servers.wires import stream, wire_of
 from support.listening import JsonHandler, Listening

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 from midturn.cli.place import place_in
 from midturn.clock import SYSTEM
-from midturn.core.asker import Asker
 from midturn.foreign import room
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
+from midturn.record.asker import Asker
 from midturn.store.store import ConversationStore
 from support.cli import CommandLine
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import midturn as mt
-from midturn.inquirer.call import InquirerCall
+from midturn.agent.inquirer_call import InquirerCall
 from midturn.tools.asker import CALL
 
 FRAMEWORK, HERE, CONVERSATION = sys.argv[1], Path(sys.argv[2]), sys.argv[3]

@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from midturn.core.asker import ProcessMark
-from midturn.core.json_value import JsonObject
 from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, asker_of
 from midturn.foreign.occasion import Said
 from midturn.foreign.room import Room
 from midturn.ports import Clock
+from midturn.record.asker import ProcessMark
 from midturn.store.file_store import FileStore
+from midturn.values.json_value import JsonObject
 from support.clocks import FakeClock
 
 CLAUDE_ALONE = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}

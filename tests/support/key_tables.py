@@ -8,12 +8,11 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from midturn.config.defaults import BUILT_IN_SETTINGS, built_in_layer
-from midturn.config.keys import KEYS
-from midturn.config.nodes import Branch, Leaf, Node
+from midturn.config.check import WrongValue, checked
+from midturn.config.keys import KEYS, Branch, Leaf, Node
+from midturn.config.load import BUILT_IN_SETTINGS, built_in_layer
 from midturn.config.tree import BUILT_IN, KeyPath, Tree, entry
-from midturn.config.untrusted import RULES
-from midturn.config.values import WrongValue, checked
+from midturn.config.trust import RULES
 
 _NAMES = {
     "a parameter of the model": "<parameter>",

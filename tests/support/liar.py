@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from midturn import Agent, EndedTurn, MemoryStore, ScriptedModel, ScriptedPrompter, events
-from midturn.mcp.servers import McpServers
+from midturn.mcp.tool import McpServers
 from support.hooks import until
 
 

@@ -12,9 +12,9 @@ from mcp import Client, types
 from mcp.server.lowlevel import Server
 
 from midturn.clock import SYSTEM
-from midturn.core.events import InquiryAnswered
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.server import make_server
+from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.server import make_server
+from midturn.record.events import InquiryAnswered
 from midturn.store.file_store import FileStore
 from support.mcp_clients import MODERN, LeavesToRunOn, Person, Task, about_task
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 import midturn as mt
-from midturn.core.question import Question
+from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 
 HOST = "qwertyuiopasdfgh.localhost:7478"  # a name of the page's own

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply
-from midturn.prompts.plain.dialog import Edit, Say
-from midturn.prompts.plain.prompt import plain_dialog
-from midturn.prompts.plain.scene import Scene
+from midturn.prompts.plain_prompt import plain_dialog
+from midturn.prompts.plain_scene import Edit, Say, Scene
+from midturn.question.reply import Reply
+from midturn.record.prompt import Prompt
 
 
 class Talk:

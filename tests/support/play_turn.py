@@ -13,12 +13,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from midturn.core.tool_call import ToolCall
 from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
+from midturn.record.exchange import ToolCall
 from midturn.terminal.gate import Gate
+from midturn.terminal.look import PrompterSettings
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.prompter import TerminalPrompter
-from midturn.terminal.settings import PrompterSettings
 from support.prompt_catalogue import PROMPTS
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
-from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject
-from midturn.core.tool_call import ToolCall
+from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
+from midturn.question.question import Question
+from midturn.record.exchange import ToolCall
+from midturn.record.prompt import Prompt
+from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject
 
 PATCH = """I want to change the retry loop:
 

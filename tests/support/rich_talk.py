@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply
-from midturn.prompts.plain.dialog import Edit
-from midturn.prompts.rich.face import Sign
-from midturn.prompts.rich.key import Key, Paste, Press
+from midturn.prompts.plain_scene import Edit
+from midturn.prompts.rich.keyboard import Key, Paste, Press
 from midturn.prompts.rich.markup import ContextRows, plain_context
 from midturn.prompts.rich.pager import Pager
 from midturn.prompts.rich.prompt import RichPrompt, Settle
-from midturn.prompts.rich.screen import POINTER, Frame, Size, row_text
+from midturn.prompts.rich.screen import POINTER, Frame, Sign, Size, row_text
+from midturn.question.reply import Reply
+from midturn.record.prompt import Prompt
 
 
 class Keys:

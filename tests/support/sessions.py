@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from midturn.compose.agent import AgentParts, compose_agent
-from midturn.compose.run_parts import RunParts
-from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.compose.session import RunParts
 from midturn.ports import Happening, Model, Tool
 from midturn.prompter import Prompter
 from midturn.runtime.session import Session
-from midturn.store.memory_store import MemoryStore
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
+from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 
 class Seen:

@@ -11,9 +11,8 @@ import click
 
 from midturn.cli.completions import completion_script
 from midturn.cli.main import midturn
-from midturn.config.keys import KEYS
-from midturn.config.nodes import Leaf, Node
-from midturn.core.json_value import Json
+from midturn.config.keys import KEYS, Leaf, Node
+from midturn.values.json_value import Json
 from support.command_tables import options_of
 from support.documents import ROOT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import midturn as mt
-from midturn.core.events import ToolCallRequest, ToolCallResponse
+from midturn.record.events import ToolCallRequest, ToolCallResponse
 from midturn.store.store import ConversationStore
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import midturn as mt
-from midturn.core.question import Question
+from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 from support.pages import asking, asking_form
 

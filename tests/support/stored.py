@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from midturn.core.events import Event, InquiryRequest
 from midturn.journal import HandedAnswer, Journal
+from midturn.record.events import Event, InquiryRequest
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder

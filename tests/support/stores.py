@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from midturn.store.file_store import FileStore
-from midturn.store.memory_store import MemoryStore
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 
 

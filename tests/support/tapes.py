@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from midturn.core.events import (
+from midturn.question.answer_type import BooleanType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.events import (
     AnsweredBy,
     Approval,
     AskedForm,
@@ -16,15 +18,13 @@ from midturn.core.events import (
     InquiryAnswered,
     InquiryCancelled,
     InquiryRequest,
+    Source,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
     TurnStart,
 )
-from midturn.core.json_value import Json
-from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_type import BooleanType
-from midturn.core.source import Source
+from midturn.values.json_value import Json
 
 E = TypeVar("E", bound=Event)
 CONFIRM = PersistedQuestion(text="Deploy to production?", answer_type=BooleanType())

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from midturn.core.json_value import Json
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.outcome import Outcome
-from midturn.core.secret import SecretValue
-from midturn.core.tool_call import ToolCall
-from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
-from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import Tool, ToolRun
+from midturn.record.exchange import ToolCall
+from midturn.record.outcome import Outcome
 from midturn.runtime import executing
 from midturn.runtime.surroundings import CallSecrets
+from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.inputs import FormToAsk
+from midturn.values.json_value import Json
+from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.secret import SecretValue
 
 Scripted: TypeAlias = Json | SecretValue | GivenAnswer | NoAnswer
 

@@ -7,17 +7,17 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from midturn.core.form import Form
-from midturn.core.json_value import Json
-from midturn.core.limits import Limits
-from midturn.core.question import Question, When
-from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
-from midturn.core.secret import SecretValue
-from midturn.core.source import Source
-from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
-from midturn.core.turn.inputs import FormToAsk, OnFailure
-from midturn.core.turn.settings import TurnSettings
+from midturn.question.answer_type import When
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.record.events import Source
+from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
+from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.inputs import FormToAsk, OnFailure, TurnSettings
+from midturn.values.json_value import Json
+from midturn.values.limits import Limits
+from midturn.values.secret import SecretValue
 from support.turn_people import EDITED, EDITED_RESULT, Deed, Does, Says
 from support.turn_script import CONFIGURED, DEFAULTS, Ask, How, Round, Rule, Script, Tool, Value, asks_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from midturn.core.events import (
+from midturn.record.events import (
     Approval,
     Event,
     InquiryAnswered,

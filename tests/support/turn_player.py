@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
-from midturn.core.reply import Reply
-from midturn.core.routing.policy import DetachedPolicies
-from midturn.core.stream import OpenQuestion
-from midturn.core.turn.effects import EndTurn, LeaveOpen, SuspendTurn
-from midturn.core.turn.inputs import TurnRequested
-from midturn.core.turn.pending import pending
-from midturn.core.turn.readiness import is_due, is_ready, recorded_turn
-from midturn.core.turn.turn import Turn
-from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError
+from midturn.question.reply import Reply
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
+from midturn.record.open_question import OpenQuestion
+from midturn.routing.policy import DetachedPolicies
+from midturn.turn.effects import EndTurn, LeaveOpen, SuspendTurn
+from midturn.turn.inputs import TurnRequested
+from midturn.turn.pending import pending
+from midturn.turn.readiness import is_due, is_ready, recorded_turn
+from midturn.turn.turn import Turn
+from midturn.turn.visit import Visit
 from support.turn_bridge import reply, settings
 from support.turn_people import person
 from support.turn_process import Process

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, assert_never
 
-from midturn.core.events import AnsweredBy, InquiryRequest
-from midturn.core.outcome import Success, ToolError
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply, Unavailable
-from midturn.core.turn.effects import (
+from midturn.question.reply import Reply, Unavailable
+from midturn.record.events import AnsweredBy, InquiryRequest
+from midturn.record.outcome import Success, ToolError
+from midturn.record.prompt import Prompt
+from midturn.turn.effects import (
     CallModel,
     ClosePrompt,
     ConsultAssistant,
@@ -29,7 +29,7 @@ from midturn.core.turn.effects import (
     SuspendTurn,
     Warn,
 )
-from midturn.core.turn.inputs import (
+from midturn.turn.inputs import (
     AskDropped,
     AssistantFailed,
     AssistantReplied,
@@ -42,7 +42,7 @@ from midturn.core.turn.inputs import (
     ToolReturned,
     UserReplied,
 )
-from midturn.core.turn.turn import Turn
+from midturn.turn.turn import Turn
 from support.turn_bridge import MISFIT, asking, plain_answers, plain_given, question, reply
 from support.turn_people import ARGUMENTS, EDITED, LOST, MODEL, OVERLOADED, Does, Manner, Says, manner_of, manner_of_decision, model, person
 from support.turn_record_reading import ask_behind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from midturn.core.events import (
+from midturn.question.answer_type import SecretType
+from midturn.record.events import (
     Approval,
     Event,
     InquiryAnswered,
@@ -16,7 +17,6 @@ from midturn.core.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from midturn.core.question.answer_type import SecretType
 from support.turn_bridge import plain, question
 from support.turn_expected import Outcome, Pair
 from support.turn_script import Ask, Called, asks_of

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from midturn.core.events import Event
-from midturn.core.exchange import TextPart, ToolCallPart
-from midturn.core.reply import Reply
-from midturn.core.turn.inputs import Happened, Interrupted, ModelAnswered, ModelFailed, TurnFailed
+from midturn.question.reply import Reply
+from midturn.record.events import Event
+from midturn.record.exchange import TextPart, ToolCallPart
+from midturn.turn.inputs import Happened, Interrupted, ModelAnswered, ModelFailed, TurnFailed
 from support.turn_bridge import reply
 from support.turn_oracle import called_name
 from support.turn_people import ARGUMENTS, delivery, permission, review

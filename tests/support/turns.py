@@ -8,17 +8,15 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Event, InquiryRequest
-from midturn.core.exchange import TextPart, ToolCallPart
-from midturn.core.form import Form
-from midturn.core.json_value import Json
-from midturn.core.outcome import Success, ToolError
-from midturn.core.question import Question
-from midturn.core.reply import Answered, Reply
-from midturn.core.routing.policy import ToolPolicy
-from midturn.core.source import Source
-from midturn.core.turn.effects import Effect, PromptUser, Record, RunTool
-from midturn.core.turn.inputs import (
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Reply
+from midturn.record.events import AnsweredBy, Event, InquiryRequest, Source
+from midturn.record.exchange import TextPart, ToolCallPart
+from midturn.record.outcome import Success, ToolError
+from midturn.routing.policy import ToolPolicy
+from midturn.turn.effects import Effect, PromptUser, Record, RunTool
+from midturn.turn.inputs import (
     FormToAsk,
     Happened,
     ModelAnswered,
@@ -27,10 +25,11 @@ from midturn.core.turn.inputs import (
     ToolDone,
     ToolReturned,
     TurnRequested,
+    TurnSettings,
     UserReplied,
 )
-from midturn.core.turn.settings import TurnSettings
-from midturn.core.turn.turn import Turn
+from midturn.turn.turn import Turn
+from midturn.values.json_value import Json
 
 E = TypeVar("E")
 

@@ -8,12 +8,13 @@ from typing import Any, TypeAlias, cast
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.form import Form
-from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
-from midturn.core.json_value import Json
-from midturn.core.question import Question, When
-from midturn.core.reply import Answered, EndedTurn, Replied, Submitted, WentBack
-from midturn.core.secret import SecretValue
+from midturn.question.answer_type import When
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
+from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
 
 Action: TypeAlias = Answered | WentBack | Replied | EndedTurn | Submitted
 

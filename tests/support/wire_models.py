@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import pytest
 from msgspec import Struct
 
-from midturn.core.exchange import Finished, ModelEvent, ModelRequest
-from midturn.core.secret import SecretValue
 from midturn.models.profiles import Family, ModelSpec
 from midturn.models.reached_model import ReachedModel
 from midturn.ports import Model
+from midturn.record.exchange import Finished, ModelEvent, ModelRequest
+from midturn.values.secret import SecretValue
 from servers.loopback import Loopback
 
 KEY = "sk-loopback-1234567890"

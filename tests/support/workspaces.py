@@ -8,8 +8,8 @@ from pathlib import Path
 from midturn.config.approvals import Approvals
 from midturn.config.assign import Assignment
 from midturn.config.load import Loaded, LoadRequest, load
-from midturn.core.enabling import Toggle
-from midturn.core.json_value import Json
+from midturn.record.enabling import Toggle
+from midturn.values.json_value import Json
 
 
 class Workspace:

@@ -8,10 +8,10 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.core.visible import exact
 from midturn.prompts.content import code_line, one_line
 from midturn.prompts.rich.screen import POINTER, Frame, Size, Span, row_cells, row_text
 from midturn.terminal.ascii import as_ascii, ascii_frame
+from midturn.values.text import exact
 
 ALIKE = [
     *("café", r"caf\xe9", r"caf\x5cxe9", "cafe\u0301", "echo a\tb", "echo a>  b", r"echo a\x09b", "echo a⇥  b", r"echo a\tb"),

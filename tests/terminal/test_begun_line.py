@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.terminal.begun_line import BegunLine
-from midturn.terminal.lines import typed_text
+from midturn.terminal.lines import BegunLine, typed_text
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from midturn.terminal.look import PrompterSettings
 from midturn.terminal.notify import called_off, calling
-from midturn.terminal.settings import PrompterSettings
 from support.prompt_catalogue import HOSTILE, SECRET
 
 ALL = PrompterSettings()

@@ -11,8 +11,6 @@ import sys
 
 import pytest
 
-from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED
-from midturn.core.tool_call import ToolCall
 from midturn.ports import (
     ConsultFinished,
     ConsultStarted,
@@ -25,6 +23,8 @@ from midturn.ports import (
     ToolBegan,
     ToolEnded,
 )
+from midturn.record.exchange import ToolCall
+from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED
 from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.spinner import FRAMES

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.question.answer_type import SchemaType, SecretType, TextType
+from midturn.question.answer_type import SchemaType, SecretType, TextType
 from support.golden import assert_golden, golden
 from support.prompt_catalogue import PROMPTS
 from support.pty_session import ASK_ONCE, TESTS, PtySession, ask_once

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from midturn.terminal.readiness import readable_now, readable_within, until_readable
+from midturn.terminal.device import readable_now, readable_within, until_readable
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pytest
 
-from midturn.core.json_value import Json
+from midturn.values.json_value import Json
 from support.cli import CommandLine, calls
 from support.pty_session import PtySession
 
@@ -175,7 +175,7 @@ def test_a_terminal_that_went_away_before_the_question_is_nobody_either(midturn:
     gate = midturn.root / "note"
     model = midturn.script(calls("deploy", sleep=2, note=str(gate), ask=[*ASKINGS["boolean"].questions]))
     ignoring = "import signal; signal.signal = signal.signal; "
-    code = f"{ignoring}import asyncio, sys; from midturn.cli.signals import DEADLY; import midturn.cli.signals as s; s.DEADLY = (); "
+    code = f"{ignoring}import asyncio, sys; from midturn.cli.headless import DEADLY; import midturn.cli.headless as s; s.DEADLY = (); "
     code += "signal.signal(signal.SIGHUP, signal.SIG_IGN); from midturn.cli.main import run; sys.exit(run())"
 
     with midturn.on_a_terminal_run("python", "-c", code, "query", "-m", model, "Go") as session:

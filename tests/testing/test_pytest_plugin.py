@@ -8,8 +8,8 @@ TEST = """
 import asyncio
 import midturn as mt
 import pytest
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
+from midturn.record.prompt import Prompt
+from midturn.question.question import Question
 
 PROMPT = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.core.events import AnsweredBy, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
-from midturn.core.source import ASSISTANT
+from midturn.record.events import ASSISTANT, AnsweredBy, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.testing import RecordedPair, assert_answers, recorded_pairs
 from support.conversations import REQUEST, asked_events
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.question.answer_type import BooleanType
-from midturn.core.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
-from midturn.core.secret import SecretValue
+from midturn.question.answer_type import BooleanType
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
+from midturn.record.prompt import Prompt
 from midturn.testing import ScriptedPrompter, UnscriptedPrompt
+from midturn.values.secret import SecretValue
 
 CONFIRM = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")
 REGIONS = Prompt(question=Question.multi_select("regions", "Where?", ["eu", "us", "ap"]), tool="deploy")

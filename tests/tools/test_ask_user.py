@@ -9,15 +9,14 @@ from typing import cast
 import pytest
 from msgspec import UNSET
 
-from midturn.core.form import Form
-from midturn.core.json_value import Json
-from midturn.core.outcome import Success, ToolError
-from midturn.core.question import When
-from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType, TextType
-from midturn.core.secret import SecretValue
-from midturn.core.source import ASSISTANT
-from midturn.core.turn.effects import GivenAnswer, NoAnswer
+from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType, TextType, When
+from midturn.question.form import Form
+from midturn.record.events import ASSISTANT
+from midturn.record.outcome import Success, ToolError
 from midturn.tools.ask_user import AskUserTool
+from midturn.turn.effects import GivenAnswer, NoAnswer
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
 from support.tool_running import Around, Responder, Scripted, execute
 
 MIGRATION: list[Json] = [

@@ -9,9 +9,9 @@ from typing import cast
 
 import msgspec
 
-from midturn.core.json_value import Json, JsonObject
 from midturn.tools.ask_user import AskUserTool
-from midturn.tools.ask_user_arguments import ENTRY_KEYS, SINGLE_KEYS
+from midturn.tools.ask_user_call import ENTRY_KEYS, SINGLE_KEYS
+from midturn.values.json_value import Json, JsonObject
 
 DEFINITION = AskUserTool().definition
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.core.form import Form
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.limits import Limits
-from midturn.core.outcome import ToolError
 from midturn.errors import Problem, QuestionError
+from midturn.question.form import Form
+from midturn.record.outcome import ToolError
 from midturn.tools.ask_user import AskUserTool
-from midturn.tools.ask_user_arguments import ENTRY_KEYS, SINGLE_KEYS, read_arguments
+from midturn.tools.ask_user_call import ENTRY_KEYS, SINGLE_KEYS, read_arguments
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.limits import Limits
 from support.tool_running import Around, Responder, execute
 
 HEAD = "ask_user: nothing was asked, because the arguments are wrong. Correct them and call it again."

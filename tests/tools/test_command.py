@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.limits import Limits
-from midturn.core.names import OutputProtocol
-from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.core.secret import SecretValue
-from midturn.core.source import Source
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec
+from midturn.record.events import Source
+from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.tools.command import CommandSpec, CommandTool
 from midturn.tools.wire import taken_as_data
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.limits import Limits
+from midturn.values.secret import SecretValue
+from midturn.values.text import OutputProtocol
 from support.tool_running import Around, execute
 
 DEPLOY = """

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-from midturn.core.json_value import Json
-from midturn.core.outcome import Outcome, Success, ToolError
-from midturn.core.source import Source
+from midturn.record.events import Source
+from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.tools.ask_user import AskUserTool
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec
+from midturn.tools.command import CommandSpec, CommandTool
 from midturn.tools.describe_tools import DescribeTools
+from midturn.values.json_value import Json
 from support.tool_running import execute
 
 DEPLOY = CommandTool(

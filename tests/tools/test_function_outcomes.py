@@ -6,15 +6,15 @@ from functools import partial
 
 import pytest
 
-from midturn.core.form import Form
-from midturn.core.limits import Limits
-from midturn.core.outcome import NeedsInput, Success, ToolError
-from midturn.core.question import Question
-from midturn.core.secret import SecretValue
-from midturn.core.source import Source
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.record.events import Source
+from midturn.record.outcome import NeedsInput, Success, ToolError
 from midturn.tools.context import ToolContext
 from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
+from midturn.values.limits import Limits
+from midturn.values.secret import SecretValue
 from support.tool_running import Around, execute
 
 CONFIRM = Question.boolean("confirm", "Deploy?")

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from msgspec import Meta
 
-from midturn.core.json_value import Json
-from midturn.core.outcome import Success, ToolError
 from midturn.errors import ConfigError
+from midturn.record.outcome import Success, ToolError
 from midturn.tools.context import ToolContext
 from midturn.tools.function import tool
+from midturn.values.json_value import Json
 from support.tool_running import execute
 
 

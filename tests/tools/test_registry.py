@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from midturn.errors import ConfigError
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec
+from midturn.tools.command import CommandSpec, CommandTool
 from midturn.tools.names import register
 
 

@@ -10,8 +10,8 @@ from urllib.parse import quote, quote_plus, urlencode
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.secret import SecretValue
-from midturn.tools.scrub import REDACTED, scrub
+from midturn.tools.returned import REDACTED, scrub
+from midturn.values.secret import SecretValue
 
 SECRET = "p\"ä/ss+w & or'd?\\n=1"
 

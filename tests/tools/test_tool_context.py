@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.form import Form
-from midturn.core.outcome import Outcome, Success, ToolError
-from midturn.core.question import Question
-from midturn.core.secret import SecretValue
-from midturn.core.source import Source
-from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
-from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import Tool
-from midturn.tools.answers import Answer, Unanswered
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.record.events import Source
+from midturn.record.outcome import Outcome, Success, ToolError
+from midturn.tools.asker import Answer, Unanswered
 from midturn.tools.context import ToolContext
 from midturn.tools.function import tool
+from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.inputs import FormToAsk
+from midturn.values.secret import SecretValue
 from support.tool_running import Around, Responder, execute, tool_run
 
 

@@ -6,13 +6,12 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.json_value import Json
-from midturn.core.outcome import NeedsInput, Success, ToolError
-from midturn.core.question.answer_type import BooleanType
-from midturn.core.secret import SecretValue
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec
+from midturn.question.answer_type import BooleanType
+from midturn.record.outcome import NeedsInput, Success, ToolError
+from midturn.tools.command import CommandSpec, CommandTool
 from midturn.tools.wire import WireError, WireWorkspace, read_outcome, request_document
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
 from support.tool_running import tool_run
 
 

@@ -23,9 +23,9 @@ from msgspec import UNSET, UnsetType
 
 import midturn as mt
 from midturn.cli.main import run
-from midturn.core.events import InquiryRequest
-from midturn.core.json_value import Json
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
+from midturn.record.events import InquiryRequest
+from midturn.values.json_value import Json
 
 RIVALS = 0.1
 VALUES: dict[str, Json] = {"sure": True, "region": "us-2", "go": True, "why": "because", "left": True, "right": "yes"}
@@ -34,7 +34,7 @@ Decision: TypeAlias = tuple[Json | UnsetType, bool | None]
 
 def main() -> None:
     """Serve until stdin ends."""
-    loaded = ["subject", "midturn.cli.worker", *(["midturn.engines.dbos"] if "dbos" in sys.argv[1:] else [])]
+    loaded = ["subject", "midturn.cli.worker", *(["midturn.agent.dbos"] if "dbos" in sys.argv[1:] else [])]
     for name in loaded:
         importlib.import_module(name)  # opens no connection and starts no thread
     gc.freeze()

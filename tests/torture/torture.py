@@ -29,9 +29,9 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import midturn as mt
-from midturn.core.events import Approval, Child, InquiryAnswered, InquiryRequest, TurnEnd
-from midturn.core.stream.children import parent_of
 from midturn.errors import StoreLocked
+from midturn.record.events import Approval, Child, InquiryAnswered, InquiryRequest, TurnEnd
+from midturn.record.window import parent_of
 
 PATIENCE = 90.0  # seconds without any progress after the last kill until what is not done counts as stuck
 PERSONS = 2

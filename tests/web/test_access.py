@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 import midturn as mt
-from midturn.core.question import Question
-from midturn.store.memory_store import MemoryStore
+from midturn.question.question import Question
+from midturn.store.memory_conversations import MemoryStore
 from midturn.web.app import application, inbox
 from midturn.web.board import Board
 from midturn.web.gate import MOST_BYTES, CookieAccess, HeaderAccess, Names, is_shared

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from starlette.testclient import TestClient
 
 import midturn as mt
-from midturn.core.question import Question
-from midturn.store.memory_store import MemoryStore
+from midturn.question.question import Question
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.watching import Watch
 from midturn.web import inbox
 from midturn.web.openapi import document

@@ -13,11 +13,10 @@ from typing import NoReturn
 import pytest
 
 import midturn as mt
-from midturn.core.question import Question
-from midturn.store.memory_store import MemoryStore
+from midturn.question.question import Question
+from midturn.store.memory_conversations import MemoryStore
 from midturn.web import inbox
-from midturn.web.facts import AskedFact
-from midturn.web.sums import sums
+from midturn.web.library import AskedFact, sums
 from support.pages import ada, agent_with, asking, browsing, send, wait_for
 
 CONFIRM = Question.boolean("q", "Deploy to production?", context="It *restarts* three services.")

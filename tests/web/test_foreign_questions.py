@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from midturn.core.json_value import JsonObject
-from midturn.foreign.agents import AGENTS
+from midturn.foreign.clients import AGENTS
 from midturn.store.file_store import FileStore
+from midturn.values.json_value import JsonObject
 from midturn.web import inbox
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns

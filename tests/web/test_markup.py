@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.web.markup import block, rich_text
+from midturn.web.templating import block, rich_text
 
 
 def test_markdown_is_shown_as_markdown() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.core.question import Question
 from midturn.errors import ConfigError
+from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 from midturn.web.board import Board
 from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen

@@ -11,17 +11,17 @@ from starlette.types import ASGIApp
 
 import midturn as mt
 from midturn.cli.question_rows import question_rows
-from midturn.core.events import InquiryAnswered, InquiryCancelled
-from midturn.core.question import Question
-from midturn.store.memory_store import MemoryStore
+from midturn.question.question import Question
+from midturn.record.events import InquiryAnswered, InquiryCancelled
+from midturn.store.memory_conversations import MemoryStore
 from midturn.web import inbox
 from midturn.web.app import application
 from midturn.web.board import Board
-from midturn.web.drafts import Drafts
 from midturn.web.gate import ProgramAccess
 from midturn.web.library import Library
 from midturn.web.port import Port
 from midturn.web.site import Site
+from midturn.web.walk import Drafts
 from support.agents import told
 from support.pages import OWN, ada, agent_with, asking, asking_form, browsing, carried, send, wait_for
 

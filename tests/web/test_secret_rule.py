@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from midturn.web.secret_rule import is_private
+from midturn.web.closed import is_private
 
 
 @pytest.mark.parametrize(

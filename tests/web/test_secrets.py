@@ -13,8 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import midturn as mt
-from midturn.core.events import InquiryAnswered, InquiryRedacted
-from midturn.core.question import Question
+from midturn.question.question import Question
+from midturn.record.events import InquiryAnswered, InquiryRedacted
 from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
 from midturn.web import inbox

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from midturn.core.question import Question
+from midturn.question.question import Question
 from midturn.store.file_store import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.serving import asked_here, free_port

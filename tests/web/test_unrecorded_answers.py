@@ -7,9 +7,9 @@ from typing import NoReturn
 import pytest
 
 import midturn as mt
-from midturn.core.question import Question
 from midturn.errors import MidturnError, PersonNeeded
-from midturn.store.memory_store import MemoryStore
+from midturn.question.question import Question
+from midturn.store.memory_conversations import MemoryStore
 from midturn.web import inbox
 from support.pages import ada, agent_with, asking, browsing, send, wait_for
 

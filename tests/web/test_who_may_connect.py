@@ -19,9 +19,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from midturn.cli.serve.places import announce, door_for_codes
-from midturn.core.question import Question
-from midturn.http.server import HEAD_SECONDS, MOST_STRANGERS
+from midturn.cli.serve_places import announce, door_for_codes
+from midturn.http import HEAD_SECONDS, MOST_STRANGERS
+from midturn.question.question import Question
 from midturn.sandbox.marks import marked
 from midturn.store.file_store import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
@@ -181,7 +181,7 @@ def test_the_door_for_codes_is_not_for_tools(tmp_path: Path, monkeypatch: pytest
     announce(7478, "http://127.0.0.1:7478/")
     listener, take = door_for_codes(7478, lambda: "2222-3333-4444-5555")
     listener.setblocking(True)
-    running = "from midturn.cli.serve.places import find_running; print(find_running(None).new_code())"
+    running = "from midturn.cli.serve_places import find_running; print(find_running(None).new_code())"
     pipe = subprocess.PIPE
     with listener:
         for command, said in (((), "2222-3333-4444-5555"), (marked(()), "The server gives no code to this process: it was started by")):

@@ -4,27 +4,83 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import Process
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, schema, text_block
 
 from midturn import __version__
-from midturn.acp.options import choice, kept
-from midturn.core.asker import Asker
-from midturn.core.form.elicitation import form_of
-from midturn.core.form.form import Form
-from midturn.core.form.web_address import opens, web_address_form
-from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import members
 from midturn.errors import QuestionError
 from midturn.foreign import words
-from midturn.foreign.child import AgentFailed
-from midturn.foreign.errand import AnswersGiven, Decided, Errand, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands
-from midturn.foreign.headless import Headless, Inbox, Unsaid
-from midturn.foreign.naming import asker_name
+from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
 from midturn.foreign.room import NoRoom
+from midturn.foreign.words import asker_name
+from midturn.question.elicitation import form_of, one_line, opens, web_address_form
+from midturn.question.form import Form
+from midturn.record.asker import Asker
+from midturn.values.json_value import JsonObject, members
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which of an agent's own options a decision is
+
+
+OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+
+class Option(Protocol):
+    """One that an agent offers."""
+
+    @property
+    def option_id(self) -> str:
+        """What the agent calls it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What it says to its user."""
+        ...
+
+    @property
+    def kind(self) -> OptionKind:
+        """What it does."""
+        ...
+
+
+def kept(options: Sequence[Option]) -> Sequence[str]:
+    """Return in the agent's own words what it offers to keep of a yes that goes beyond this once, each by itself."""
+    return [*dict.fromkeys(_words(option) for option in options if option.kind == "allow_always")]
+
+
+def choice(outcome: Decided | None, options: Sequence[Option]) -> str | None:
+    """Return the option that a decision is; None where there is none: no yes and no no goes further than what was said.
+
+    What is kept is what was shown: where the agent offers something else by now, the yes is for this once. A yes with changed arguments is
+    a no to the call as it is: what a person changed is told afterwards.
+    """
+    match outcome:
+        case Approved(arguments=None, always=always):
+            named = next((option for option in options if option.kind == "allow_always" and _words(option) == always), None)
+            if named:
+                return named.option_id
+            wanted: OptionKind = "allow_once"
+        case Refused() | RepliedTo() | Approved():
+            wanted = "reject_once"
+        case _:
+            return None
+    chosen = _first(wanted, options)
+    return chosen.option_id if chosen else None
+
+
+def _words(option: Option) -> str:
+    return f'in the words of the agent, "{one_line(option.name)}"'
+
+
+def _first(kind: OptionKind, options: Sequence[Option]) -> Option | None:
+    return next((option for option in options if option.kind == kind), None)
+
 
 VIA = "acp"
 COMPLETED: Final = "end_turn"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from midturn.core.json_value import JsonObject
-from midturn.core.question import Question
-from midturn.inquirer.call import InquirerCall
+from midturn.agent.inquirer_call import InquirerCall
+from midturn.question.question import Question
 from midturn.tools.returned import Rejected
+from midturn.values.json_value import JsonObject
 
 APPROVE = "approve"
 """The id of the question."""

@@ -21,12 +21,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.types import Command, Interrupt, StateSnapshot, interrupt
 
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.question import Question
+from midturn.agent.inquirer import Inquirer
+from midturn.agent.inquirer_call import InquirerCall
 from midturn.errors import CallEnded, QuestionError, Suspended
-from midturn.inquirer.call import InquirerCall
-from midturn.inquirer.inquirer import Inquirer
+from midturn.question.question import Question
 from midturn.runtime.foreign_turn import CallContent
+from midturn.values.json_value import Json, JsonObject
 
 T = TypeVar("T")
 _INQUIRER: ContextVar[Inquirer] = ContextVar("midturn_langgraph_inquirer")

@@ -23,11 +23,11 @@ from agents.items import ToolApprovalItem
 from agents.tool_context import ToolContext
 
 from midturn.adapters.approval import check_approved
-from midturn.core.json_value import JsonObject
+from midturn.agent.inquirer import Inquirer
+from midturn.agent.inquirer_call import InquirerCall
 from midturn.errors import CallEnded, Suspended
-from midturn.inquirer.call import InquirerCall
-from midturn.inquirer.inquirer import Inquirer
 from midturn.runtime.foreign_turn import CallContent
+from midturn.values.json_value import JsonObject
 
 NeedsApproval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 

@@ -22,9 +22,9 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, Tool
 from pydantic_ai.tools import ToolDefinition
 
 from midturn.adapters.approval import check_approved
+from midturn.agent.inquirer import Inquirer
+from midturn.agent.inquirer_call import InquirerCall
 from midturn.errors import CallEnded, Suspended
-from midturn.inquirer.call import InquirerCall
-from midturn.inquirer.inquirer import Inquirer
 from midturn.tools.returned import Rejected
 
 Deps = TypeVar("Deps")

@@ -16,19 +16,18 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
-    from midturn.agent.history import HistoryMessage
-    from midturn.agent.result import RunResult
+    from midturn.agent.result import HistoryMessage, RunResult
     from midturn.agent.turn_stream import OnEvent, SyncTurnStream, TurnStream
     from midturn.agent.turns import Turns
     from midturn.compose.given import GivenTool
     from midturn.compose.given_policies import GivenDetached, GivenRoute
-    from midturn.core.json_value import Json, JsonObject
-    from midturn.core.limits import Limits
-    from midturn.models.library_model import LibraryModel
+    from midturn.models.provider_model import LibraryModel
     from midturn.ports import Model
     from midturn.prompter import Prompter
     from midturn.store.admission import MayAnswer
     from midturn.store.store import ConversationStore
+    from midturn.values.json_value import Json, JsonObject
+    from midturn.values.limits import Limits
 
     Deps = TypeVar("Deps", default=Any)
     Shape = TypeVar("Shape", default=None)

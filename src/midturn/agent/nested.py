@@ -12,17 +12,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.clock import now
-from midturn.core.events import Child, Event, TurnEnd
-from midturn.core.stream import Window
-from midturn.core.stream.children import turn_of_child
-from midturn.core.turn.record import TurnRecord
 from midturn.errors import StoreError
 from midturn.journal import Journal
+from midturn.record.events import Child, Event, TurnEnd
+from midturn.record.window import Window, turn_of_child
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.nesting import OuterCall
-from midturn.store.ids import conversation_number, title
-from midturn.store.metadata import Metadata
+from midturn.store.metadata import Metadata, conversation_number, title
 from midturn.store.store import ConversationStore
+from midturn.turn.record import TurnRecord
 
 
 class NestedRun(Struct, frozen=True):

@@ -5,19 +5,71 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, cast
 
 import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from midturn.agent.turn_usage import TurnUsage, turn_usage
-from midturn.core.events import ChatRequest, ChatResponse, Event
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.stream import OpenQuestion, Window, refused
-from midturn.errors import MidturnError, ModelError
+from midturn.errors import ConfigError, MidturnError, ModelError
+from midturn.journal import Journal
 from midturn.models.wrapper import Spent
+from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart
+from midturn.record.exchange import Usage
+from midturn.record.open_question import OpenQuestion
+from midturn.record.window import Window, refused
 from midturn.runtime.driver import RunEnding
+from midturn.store.metadata import event_id
+from midturn.values.json_value import Json, JsonObject
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a run has cost
+
+
+class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):
+    """The tokens of one run, of all its models together; `total` is their sum.
+
+    `requests` counts the requests that were answered, `by_model` the tokens of each model, and `inquiries` those of models that answered
+    questions, which are in the others, too.
+
+    Args:
+        input_tokens: What the models read.
+        output_tokens: What they wrote.
+        cache_read_tokens: What of it a provider had kept.
+        cache_write_tokens: What it has kept now.
+    """
+
+    requests: int = 0
+    by_model: Mapping[str, Usage] = {}
+    inquiries: Usage = Usage()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the counts by name."""
+        counts = Usage(self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens).to_json()
+        by_model: Json = {name: usage.to_json() for name, usage in self.by_model.items()}
+        return {**counts, "requests": self.requests, "by_model": by_model, "inquiries": self.inquiries.to_json()}
+
+
+def turn_usage(spent: Iterable[Spent]) -> TurnUsage:
+    """Return what requests have cost together."""
+    requests, whole, inquiries = 0, Usage(), Usage()
+    by_model: dict[str, Usage] = {}
+    for request in spent:
+        requests += 1
+        whole += request.usage
+        by_model[request.model] = by_model.get(request.model, Usage()) + request.usage
+        if request.is_inquiry:
+            inquiries += request.usage
+    return TurnUsage(
+        whole.input_tokens,
+        whole.output_tokens,
+        whole.cache_read_tokens,
+        whole.cache_write_tokens,
+        requests=requests,
+        by_model=by_model,
+        inquiries=inquiries,
+    )
+
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -92,7 +144,7 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
     Raises:
         QuestionError: No schema can be made from the type.
     """
-    from midturn.core.question.python_schema import schema_as_json  # most results are text
+    from midturn.question.python_answer import schema_as_json  # most results are text
 
     return schema_as_json(wanted)[0]
 
@@ -100,7 +152,7 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
 @cache
 def _load_pending_in() -> Callable[[Window, str], Sequence[OpenQuestion]]:
     """Load what finds open questions: most turns end with nothing open."""
-    from midturn.core.turn.pending import pending_in
+    from midturn.turn.pending import pending_in
 
     return pending_in
 
@@ -146,7 +198,8 @@ def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: 
     if isinstance(wanted, Mapping):
         typed = checked(result, wanted)
     elif wanted is not None:
-        from midturn.core.value_types import Mismatch, value_type  # most answers are text
+        from midturn.question.python_types import Mismatch  # most answers are text
+        from midturn.question.value_type import value_type  # most answers are text
 
         try:
             typed = replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
@@ -160,7 +213,8 @@ def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: 
 
 def checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
     """Let an answer fail that does not fit its schema; one of more than the closed subset is checked by the model's provider alone."""
-    from midturn.core.schema import check_schema, validate  # most answers are text
+    from midturn.question.schema import check_schema  # most answers are text
+    from midturn.question.schema_check import validate  # most answers are text
 
     problems = () if check_schema(schema) else validate(schema, cast("Json", result.structured))
     return _misfit(result, "; ".join(map(str, problems))) if problems else result
@@ -195,3 +249,48 @@ def _model_is_down(conversation: str, message: str, failure: ModelError | None) 
     error.conversation = conversation
     error.__cause__ = failure
     return error
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Earlier messages, with which a conversation begins
+
+
+class HistoryMessage(TypedDict):
+    """One earlier message: what the user said, or what the assistant answered."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+async def begin_with(journal: Journal, history: Sequence[HistoryMessage]) -> None:
+    """Record earlier messages as turns that are over; each message of the user begins one.
+
+    Raises:
+        ConfigError: The conversation has begun already; or something in it is not a message, or the first one is not the user's.
+        StoreError: It cannot be recorded.
+    """
+    if history and journal.events:
+        raise ConfigError(f"`history` begins a conversation; {journal.conversation} has begun already.")
+    batch: list[Event] = []
+    for place, message in enumerate(history):
+        role, content = _read(place, message)
+        if role == "user":
+            batch += [*_ended(batch), TurnStart(event_id=event_id()), ChatRequest(event_id=event_id(), content=content)]
+        elif not batch:
+            raise ConfigError("history[0]: the first message is the user's (`role` is `user`).")
+        else:
+            batch.append(ChatResponse(event_id=event_id(), message=content))
+    if batch:
+        await journal.append([*batch, *_ended(batch)])
+
+
+def _ended(batch: Sequence[Event]) -> list[Event]:
+    return [TurnEnd(event_id=event_id(), status="completed")] if batch else []
+
+
+def _read(place: int, message: object) -> tuple[str, str]:
+    said = cast("dict[str, object]", message) if isinstance(message, dict) else {}
+    role, content = said.get("role"), said.get("content")
+    if role not in ("user", "assistant") or not isinstance(content, str):
+        raise ConfigError(f'history[{place}]: a message is {{"role": "user", "content": "…"}}, or one with the role `assistant`.')
+    return str(role), content

@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.agent.history import HistoryMessage, begin_with
 from midturn.agent.nested import NestedRun, nested_journal, wanted_child
-from midturn.agent.result import RunResult, finished, schema_of
+from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, SyncTurnStream, TurnStream, Watching
 from midturn.compose.agent import AgentParts, compose_agent
 from midturn.compose.given import (
@@ -30,24 +29,23 @@ from midturn.compose.given import (
 )
 from midturn.compose.given_policies import Detached, GivenDetached, GivenRoute, detached_of, routes_of
 from midturn.compose.models import Models
-from midturn.compose.run_parts import RunParts
-from midturn.core.json_value import JsonObject
-from midturn.core.limits import Limits
-from midturn.core.plain_text import check_text, check_text_or_none
-from midturn.core.stream import Window
-from midturn.core.stream.children import open_children
-from midturn.core.turn.inputs import TurnRequested
+from midturn.compose.session import RunParts
 from midturn.errors import MidturnError, TurnOpen
 from midturn.journal import Journal
-from midturn.models.library_model import LibraryModel
+from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT, Spent
 from midturn.ports import Model
 from midturn.prompter import Prompter
+from midturn.record.window import Window, open_children
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
 from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import in_a_loop
+from midturn.turn.inputs import TurnRequested
+from midturn.values.json_value import JsonObject
+from midturn.values.limits import Limits
+from midturn.values.text import check_text, check_text_or_none
 
 Wanted: TypeAlias = JsonObject | type | None
 """The type of an answer, or its JSON Schema."""
@@ -329,7 +327,7 @@ class _Begun(Struct, frozen=True):
 
 
 def _in_memory(limits: Limits) -> ConversationStore:
-    from midturn.store.memory_store import MemoryStore  # who brings a store needs no other
+    from midturn.store.memory_conversations import MemoryStore  # who brings a store needs no other
 
     return MemoryStore(limits)
 

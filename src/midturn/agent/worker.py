@@ -110,7 +110,7 @@ def worker_of(engine: Literal["none", "dbos"]) -> type[Working]:
     if engine == "none":
         return Worker
     try:
-        from midturn.engines.dbos import DbosEngine  # loaded where it is used: it is large
+        from midturn.agent.dbos import DbosEngine  # loaded where it is used: it is large
     except ImportError as error:
         if error.name not in {"dbos", "psycopg"}:
             raise

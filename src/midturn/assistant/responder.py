@@ -4,30 +4,118 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.assistant.chosen import ChosenAssistant
-from midturn.assistant.request import second_request, side_request
-from midturn.assistant.trim import size, trimmed
-from midturn.assistant.verdict import LONGEST, ReadAnswer, Verdict, Wrong, read_answer
-from midturn.core.events import InquiryRequest
-from midturn.core.exchange import Finished, ModelRequest, TextDelta, TextPart, Usage
-from midturn.core.json_value import Json
-from midturn.core.question.answer import check_answer
-from midturn.core.question.answer_schema import inquiry_schema
-from midturn.core.question.answer_type import Answerable, AnswerType, SecretType, UnknownType
-from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.assistant.request import ChosenAssistant, second_request, side_request, size, trimmed
 from midturn.errors import AnswerError, ContextTooLong, MidturnError, ModelError
 from midturn.ports import Model
+from midturn.question.answer import check_answer
+from midturn.question.answer_schema import inquiry_schema
+from midturn.question.answer_type import Answerable, AnswerType, SecretType, UnknownType
+from midturn.record.events import InquiryRequest
+from midturn.record.exchange import Finished, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
+from midturn.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.values.json_value import Json, NotJson, json_equal, read_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from midturn.core.exchange import ModelEvent
+    from midturn.record.exchange import ModelEvent
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From a model's response to an answer, or to what is wrong with it
+
+
+LONGEST: Final = 256 * 1024
+"""Characters that an answer may have; whoever asked stops listening after them."""
+
+_LONGEST_REASON: Final = 2_048  # characters that are kept: it is recorded, shown, and told to the main model
+
+
+class ReadAnswer(Struct, frozen=True):
+    """A response of the right shape; whether `answer` fits the question is not decided yet."""
+
+    answer: Json
+    reason: str | None
+
+
+class Wrong(Struct, frozen=True):
+    """A response that is not an answer, and why."""
+
+    problem: str
+
+
+Verdict: TypeAlias = ReadAnswer | Wrong
+
+
+def read_answer(finished: Finished) -> Verdict:
+    """Find the answer in a response: its structured value, or its text where all of that is one JSON object."""
+    called = [part.name for part in finished.parts if isinstance(part, ToolCallPart)]
+    if called:
+        return Wrong(f"it called the tool `{called[0]}` in place of an answer")
+    if finished.stop_reason == "refusal":
+        return Wrong("the model refused to answer")
+    part = next((part for part in finished.parts if isinstance(part, StructuredPart)), None)
+    text = "".join(part.text for part in finished.parts if isinstance(part, TextPart))
+    if part is None and not text.strip():
+        return Wrong("it is empty" if finished.stop_reason != "length" else "it was cut off before it began")
+    if len(text) > LONGEST or (part is not None and len(msgspec.json.encode(part.value)) > LONGEST):
+        return Wrong(f"it is longer than {LONGEST:,} characters")
+    value = _parse(text) if part is None else _only_answer(finished)
+    return value if isinstance(value, Wrong) else _shaped(value)
+
+
+def _only_answer(finished: Finished) -> Json | Wrong:
+    """Return the first structured value, unless another one answers differently."""
+    first, *others = [part.value for part in finished.parts if isinstance(part, StructuredPart)]
+    if any(not json_equal(_answer_in(other), _answer_in(first)) for other in others):
+        return Wrong("it gives several answers, and they differ")
+    return first
+
+
+def _answer_in(value: Json) -> Json:
+    """Return what is answered, of which there may be several reasons."""
+    return value.get("answer") if isinstance(value, Mapping) else value
+
+
+def _shaped(value: Json) -> Verdict:
+    if not isinstance(value, Mapping):
+        return Wrong("it is not a JSON object with the keys `reason` and `answer`")
+    if "answer" not in value:
+        return Wrong("the key `answer` is missing")
+    unknown = [key for key in value if key not in {"reason", "answer"}]
+    if unknown:
+        return Wrong(f"the key `{unknown[0]}` does not belong in it; the keys are `reason` and `answer`")
+    reason = value.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        return Wrong("`reason` is not a string")
+    return ReadAnswer(value["answer"], _brief((reason or "").strip()) or None)
+
+
+def _brief(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
+
+
+def _parse(text: str) -> Json | Wrong:
+    """Read the text as one JSON object. Nothing is fished out of prose: it may quote an answer that it does not give."""
+    try:
+        return read_json(_unfenced(text.strip()))
+    except NotJson as error:
+        return Wrong(f"it is not a JSON object with the keys `reason` and `answer` ({error})")
+
+
+def _unfenced(text: str) -> str:
+    """Take a code fence away that holds the whole text."""
+    opening, _, rest = text.partition("\n")
+    if opening.strip() in {"```", "```json"} and rest.rstrip().endswith("```"):
+        return rest.rstrip().removesuffix("```")
+    return text
+
 
 PartMetadata: TypeAlias = dict[str, Json]
 _BYTES_A_TOKEN = 3  # fewer than any text has, so that an estimate errs on the safe side

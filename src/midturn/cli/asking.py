@@ -12,10 +12,10 @@ from midturn.cli.loading import settings_if_right
 from midturn.cli.place import environment
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.prompter import Prompter, ask_once
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable
+from midturn.record.prompt import Prompt
 from midturn.terminal.gate import Gate
 
 ASKED_BY = "midturn"
@@ -23,8 +23,8 @@ ASKED_BY = "midturn"
 
 def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prompter:
     """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks."""
+    from midturn.terminal.look import PrompterSettings
     from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
-    from midturn.terminal.settings import PrompterSettings
 
     if settings is None:
         return TerminalPrompter()

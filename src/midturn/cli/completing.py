@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from midturn.core.visible import exact
 from midturn.errors import MidturnError
+from midturn.values.text import exact
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from midturn.config.keys import Leaf
     from midturn.config.load import Loaded
-    from midturn.config.nodes import Leaf
 
 Completing: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
 _LONGEST = 72
@@ -60,7 +60,7 @@ def _known_keys() -> dict[str, Leaf]:
 def tools() -> Iterable[CompletionItem]:
     """Offer the tools, each with its summary."""
     from midturn.compose.tools import known_tools
-    from midturn.core.names import BUILT_IN_TOOLS
+    from midturn.values.text import BUILT_IN_TOOLS
 
     known = known_tools(_loaded().settings)
     return [item(name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else "")) for name, tool in sorted(known.items())]
@@ -83,10 +83,10 @@ def values(key: str) -> Iterable[CompletionItem]:
 
 def models() -> Iterable[CompletionItem]:
     """Offer the models whose names are known, the configured one first."""
-    from midturn.models.nearest import KNOWN
+    from midturn.models.profiles import KNOWN_PROFILES
 
     chosen = _loaded().settings.assistant.model.id
-    others = [item(model) for model in KNOWN if model != chosen]
+    others = [item(model) for model in KNOWN_PROFILES if model != chosen]
     return [*([item(chosen, "as configured")] if chosen else []), *others]
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from midturn.cli.exit_status import ExitStatus
 from midturn.cli.main import COMPLETING, midturn
-from midturn.cli.output import say
-from midturn.cli.shown import block
+from midturn.cli.output import ExitStatus, block, say
 
 SHELLS = ("bash", "zsh", "fish")
 _FIRST_CALL, _EVERY_CALL = "$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _midturn"

@@ -13,24 +13,21 @@ import click
 from msgspec import Struct
 
 from midturn import __version__
-from midturn.cli.attachment import SWITCHES, is_attached
-from midturn.cli.exit_status import ExitStatus
-from midturn.cli.layout import table
+from midturn.cli.held import SWITCHES, is_attached
 from midturn.cli.loading import load_here, said_of_ignored, settings_if_right
 from midturn.cli.log import log_file
 from midturn.cli.options import with_json
-from midturn.cli.output import say, say_json
+from midturn.cli.output import ExitStatus, Shown, line, say, say_json, table
 from midturn.cli.place import environment, find_place
-from midturn.cli.shown import Shown, line
 from midturn.compose.command_line import side_models
 from midturn.compose.models import providers_json, refuse_unusable
 from midturn.config.places import shown, user_config_file
 from midturn.config.settings import Settings
-from midturn.core.stream.pairing import calls
 from midturn.errors import ConfigError, StoreError
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
-from midturn.sandbox.own_process import State
+from midturn.record.window import calls
+from midturn.sandbox.marks import State
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
 from midturn.tools.wire import is_question, taken_as_data
@@ -101,7 +98,7 @@ def _inbox() -> Finding:
 
 
 def _terminal() -> Iterator[Finding]:
-    from midturn.terminal.mode import choose_mode
+    from midturn.terminal.look import choose_mode
 
     settings = settings_if_right()
     switch = next((name for name in SWITCHES if os.environ.get(name)), None)

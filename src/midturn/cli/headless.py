@@ -4,17 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, place_in
-from midturn.cli.signals import with_signals
-from midturn.core.visible import prose
+from midturn.errors import TerminalGone
 from midturn.sandbox import marks
+from midturn.values.text import prose
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a signal does while a turn runs
+
+
+_T = TypeVar("_T")
+DEADLY = (signal.SIGTERM, signal.SIGHUP)
+
+
+async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[], None]) -> _T:
+    """Let Ctrl-C end the turn (a second one leaves at once), and a deadly signal leave it open: it can be resumed.
+
+    Raises:
+        SystemExit: A signal ended the work; its status is 128 and the signal's number.
+    """
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work())
+    signals: list[signal.Signals] = []
+
+    def leave(number: signal.Signals) -> None:
+        signals.append(number)
+        task.cancel()
+
+    def stop() -> None:
+        loop.add_signal_handler(signal.SIGINT, leave, signal.SIGINT)
+        interrupt()
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    for number in DEADLY:
+        loop.add_signal_handler(number, leave, number)
+    try:
+        return await task
+    except (asyncio.CancelledError, TerminalGone):
+        if signals:
+            raise SystemExit(128 + signals[0]) from None
+        raise
+    finally:
+        for number in (signal.SIGINT, *DEADLY):
+            loop.remove_signal_handler(number)
 
 
 def headless_place(store: StoreAddress | None) -> Place:
@@ -50,7 +91,7 @@ async def to_its_end(run: Coroutine[None, None, str]) -> str | None:
         await asyncio.gather(going, return_exceptions=True)
 
 
-def say(text: str) -> None:
+def say_prose(text: str) -> None:
     """Print what an agent says, with nothing in it that a terminal would obey."""
     sys.stdout.write(prose(text))
     sys.stdout.flush()

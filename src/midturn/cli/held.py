@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
+from midturn.cli.output import is_terminal
 from midturn.cli.place import Place
-from midturn.core.events import Event
+from midturn.record.events import Event
 from midturn.store.held import HeldConversation
+from midturn.terminal.attributes import can_open_terminal
 
 
 class Held:
@@ -67,3 +70,41 @@ class Held:
     def take_answers(self) -> None:
         """Have what was handed over recorded."""
         self._place.run(self.journal.take_over())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A command that stays until Ctrl-C, and is looked at meanwhile
+
+
+@contextmanager
+def without_echo() -> Generator[None]:
+    """Keep what is typed, `^C` included, out of what is shown; where another program shows it, the terminal is that one's."""
+    if not is_terminal():
+        yield
+        return
+    from midturn.terminal.restore import HUSH  # nobody else stays so long
+
+    with HUSH.during_turn():
+        yield
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Whether a person is at a terminal who can be asked
+
+
+SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")
+
+
+def is_attached(environment: Mapping[str, str], *, non_interactive: bool) -> bool:
+    """Say whether questions can be shown: piping stdin or stdout changes nothing. Nobody sits at one that a tool or an agent made."""
+    if non_interactive or any(_is_on(environment.get(name)) for name in SWITCHES):
+        return False
+    if not can_open_terminal():
+        return False
+    from midturn.sandbox.doors import not_a_persons  # without a terminal it does not matter who has started us
+
+    return not not_a_persons(environment)
+
+
+def _is_on(value: str | None) -> bool:
+    return value is not None and value.strip().lower() not in ("", "0", "false", "no", "off")

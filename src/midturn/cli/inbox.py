@@ -9,19 +9,16 @@ from typing import LiteralString
 
 import click
 
-from midturn.cli.exit_status import ExitStatus
-from midturn.cli.layout import moment, table
+from midturn.cli.held import without_echo
 from midturn.cli.options import with_json, with_store
-from midturn.cli.output import note, say, say_json, say_line
+from midturn.cli.output import ExitStatus, Shown, line, moment, note, presented, say, say_json, say_line, table
 from midturn.cli.place import Place, StoreAddress, every_place, find_place
 from midturn.cli.question_rows import question_rows
-from midturn.cli.shown import Shown, line, presented
-from midturn.cli.watching import without_echo
 from midturn.config.places import shown
-from midturn.core.asker import Asker
-from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
-from midturn.store.store_change import StoreChange
+from midturn.record.asker import Asker
+from midturn.record.open_question import OpenQuestion
+from midturn.store.watching import StoreChange
 
 _MOST_TITLES = 100  # conversations that are opened for their titles; of more than these only the id is shown
 
@@ -130,7 +127,7 @@ def _news(place: Place, change: StoreChange, question: OpenQuestion | None) -> I
 
 def _closed(place: Place, change: StoreChange) -> Shown:
     """Say how a question was closed; where its conversation is gone meanwhile, only that it was."""
-    from midturn.cli.how_closed import how_closed  # only who watches needs it
+    from midturn.cli.question_rows import how_closed  # only who watches needs it
 
     said = ""
     with suppress(StoreError):

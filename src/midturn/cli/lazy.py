@@ -10,7 +10,7 @@ from typing import LiteralString, TypeVar, cast
 import click
 from msgspec import Struct
 
-from midturn.cli.layout import columns
+from midturn.cli.output import columns
 
 _NARROW = 52
 _BEGINNING = 2  # letters that say enough of a command
@@ -33,9 +33,9 @@ class _NarrowFormatter(click.HelpFormatter):
 
 
 class CommandEntry(Struct, frozen=True):
-    """One command: the module that has it, as `command`, and what it does, in a few words."""
+    """One command: its home as entry points name theirs (`module:name`; `command` where only a module is named), and what it does."""
 
-    module: str
+    home: str
     help: LiteralString
 
 
@@ -83,7 +83,8 @@ class LazyGroup(click.Group):
         entry = self.entries.get(self.shortcuts.get(cmd_name, cmd_name))
         if entry is None:
             return None
-        command = with_help(cast("click.Command", importlib.import_module(entry.module).command))
+        module, _, name = entry.home.partition(":")
+        command = with_help(cast("click.Command", getattr(importlib.import_module(module), name or "command")))
         command.context_class = HelpContext
         return command
 

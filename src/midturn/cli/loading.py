@@ -8,21 +8,19 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.cli.output import note
+from midturn.cli.output import block, line, note
 from midturn.cli.place import Place, environment
-from midturn.cli.shown import block, line
-from midturn.config.assign import Assignment
-from midturn.config.delta import unreadable
+from midturn.config.assign import Assignment, unreadable
 from midturn.config.layers import RECORDED
 from midturn.config.load import Loaded, LoadRequest, load
 from midturn.config.settings import Settings
 from midturn.config.tree import branch, dotted, entry
-from midturn.core.enabling import Toggle
-from midturn.core.events import ConfigDelta, Event
-from midturn.core.json_value import Json
-from midturn.core.stream import open_turn
 from midturn.errors import ConfigError
+from midturn.record.enabling import Toggle
+from midturn.record.events import ConfigDelta, Event
+from midturn.record.window import open_turn
 from midturn.store.workspace import Workspace
+from midturn.values.json_value import Json
 
 _HOW_TO_TRUST = "`midturn trust` shows what it enables and asks you."
 _MODEL = "assistant.model.id"

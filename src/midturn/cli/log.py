@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from midturn.cli.output import note
-from midturn.cli.shown import block, line
+from midturn.cli.output import block, line, note
 from midturn.config.places import state_directory
-from midturn.core.visible import exact
 from midturn.errors import ConfigError
+from midturn.values.text import exact
 
 VARIABLE = "MIDTURN_LOG"
 LEVELS = ("debug", "info", "warning", "error")
@@ -82,7 +81,7 @@ class _PrivateFile(logging.Handler):
         """Append a record."""
         with suppress(OSError):
             if self._descriptor is None:
-                from midturn.files.private import ensure_private  # most commands have nothing to log
+                from midturn.files import ensure_private  # most commands have nothing to log
 
                 ensure_private(self._path.parent)
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -11,10 +11,8 @@ from typing import Any
 
 import click
 
-from midturn.cli.exit_status import ExitStatus
 from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
-from midturn.cli.output import flush_stdout, forget_stdout, note, say
-from midturn.cli.shown import Shown, block, line
+from midturn.cli.output import ExitStatus, Shown, block, flush_stdout, forget_stdout, line, note, say
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 
 _OWN = ("-h", "--help", "--version")
@@ -24,16 +22,16 @@ COMPLETING = "_MIDTURN_COMPLETE"
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Ask": {
-        "chat": CommandEntry("midturn.cli.chat.command", "Talk, turn after turn; `midturn` alone is the same."),
-        "query": CommandEntry("midturn.cli.query.command", 'Ask; `midturn "two words"` is the same.'),
+        "chat": CommandEntry("midturn.cli.chat", "Talk, turn after turn; `midturn` alone is the same."),
+        "query": CommandEntry("midturn.cli.query", 'Ask; `midturn "two words"` is the same.'),
         "resume": CommandEntry("midturn.cli.resume", "Go on with a turn that waits or was interrupted."),
         "worker": CommandEntry("midturn.cli.worker", "Go on with turns whose questions are answered."),
         "demo": CommandEntry("midturn.cli.demo.command", "See the whole thing, without any key."),
     },
     "Answer": {
         "inbox": CommandEntry("midturn.cli.inbox", "List the open questions."),
-        "answer": CommandEntry("midturn.cli.answer.command", "Answer one of them."),
-        "serve": CommandEntry("midturn.cli.serve.command", "Show them on a web page, also on your phone."),
+        "answer": CommandEntry("midturn.cli.answer", "Answer one of them."),
+        "serve": CommandEntry("midturn.cli.serve", "Show them on a web page, also on your phone."),
     },
     "Look": {
         "conversation": CommandEntry("midturn.cli.conversation", "Show, search, move and remove conversations."),
@@ -44,7 +42,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Connect": {
         "hook": CommandEntry("midturn.cli.hook", "Carry the questions of other agents to your inbox."),
         "mcp": CommandEntry("midturn.cli.mcp", "Let any agent ask you: a server of the Model Context Protocol."),
-        "acp": CommandEntry("midturn.cli.acp.command", "Talk in your editor (ACP); run other people's agents, too."),
+        "acp": CommandEntry("midturn.cli.acp", "Talk in your editor (ACP); run other people's agents, too."),
     },
     "Set up": {
         "init": CommandEntry("midturn.cli.init", "Make this directory a workspace."),
@@ -110,7 +108,7 @@ class AllCommands(LazyGroup):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, and start the log for it."""
         from midturn.cli.log import start_log  # help and version log nothing
-        from midturn.sandbox.own_process import keep_to_itself
+        from midturn.sandbox.marks import keep_to_itself
 
         keep_to_itself()
         start_log(os.environ)

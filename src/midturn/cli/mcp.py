@@ -12,16 +12,14 @@ from typing import Any
 
 import click
 
-from midturn.cli.exit_status import ExitStatus
+from midturn.cli.hook.options import own_program
 from midturn.cli.options import with_store
-from midturn.cli.output import note, say
-from midturn.cli.own_program import own_program
+from midturn.cli.output import ExitStatus, block, note, say
 from midturn.cli.place import StoreAddress, environment, place_in
-from midturn.cli.shown import block
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
 from midturn.foreign.registering import AGENTS, registration
-from midturn.http.listening import Listening
+from midturn.http import Listening
 
 _LONGEST = 45.0
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -89,9 +87,9 @@ def _listening(address: str, tls_cert: Path | None, tls_key: Path | None, *, beh
 
 
 async def _serve(seconds: float, listening: Listening | None, store: StoreAddress | None, *, tasks: bool) -> int:
-    from midturn.cli.hook.where import woken_agents
-    from midturn.servers.mcp.asking import AskingSettings
-    from midturn.servers.mcp.server import make_server, serve_http, serve_stdio
+    from midturn.cli.hook.options import woken_agents
+    from midturn.mcp_server.asking import AskingSettings
+    from midturn.mcp_server.server import make_server, serve_http, serve_stdio
 
     place = place_in(Path.cwd(), store)
     settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks)

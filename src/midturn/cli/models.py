@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import click
 
-from midturn.cli.exit_status import ExitStatus
-from midturn.cli.layout import table
 from midturn.cli.loading import load_here, report_ignored
 from midturn.cli.options import with_json
-from midturn.cli.output import note, say, say_json
+from midturn.cli.output import ExitStatus, line, note, say, say_json, table
 from midturn.cli.place import environment
-from midturn.cli.shown import line
 from midturn.compose.models import providers_json
 from midturn.models.at_hand import AtHand, providers_at_hand
 from midturn.models.registry import Lookup

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from midturn.cli.output import note
 from midturn.config.places import configured_store
-from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
-from midturn.files.private import first_time
+from midturn.files import first_time
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
@@ -30,6 +29,7 @@ from midturn.store.workspace import (
     known_workspaces,
     own_conversations,
 )
+from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 T = TypeVar("T")
 

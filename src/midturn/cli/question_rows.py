@@ -5,13 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from midturn.cli.shown import Shown, asked, joined, line
-from midturn.core.events import AskedForm
-from midturn.core.json_text import compact
-from midturn.core.question import Question, When
-from midturn.core.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType
-from midturn.core.stream import OpenQuestion, holds_secret
+from midturn.cli.output import QUOTED, Shown, asked, joined, line, presented
 from midturn.errors import QuestionError
+from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
+from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
+from midturn.question.question import Question
+from midturn.question.steps import Cancelled
+from midturn.record.events import (
+    AnsweredBy,
+    Approval,
+    AskedForm,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    ToolCallResponse,
+)
+from midturn.record.exchange import ToolCall
+from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.record.prompt import Prompt
+from midturn.record.subject import CallSubject, ResultSubject, Subject
+from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
+from midturn.turn.closed import decision_about, why_superseded
+from midturn.values.json_value import compact
 
 _MOST_OPTIONS = 9
 _LONGEST = 300  # characters of one row of a list
@@ -19,8 +36,6 @@ _LONGEST = 300  # characters of one row of a list
 
 def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     """Return the id with the question, and below it what is decided about."""
-    from midturn.cli.decided_about import listed  # takes what prompts show: an empty inbox does without
-
     said = asked(question.question.text) if question.kind == "tool" else line("{}", question.question.text)
     head = line("{} asks: {}{}", question.source.header, said, _of_form(question))
     allowed = _allowed(question)
@@ -112,7 +127,7 @@ def _if(when: When) -> str:
 
 def _questions(form: AskedForm) -> Sequence[Question[Any]]:
     """Read the questions of a form; none of one that this version cannot read."""
-    from midturn.core.form import Form  # most questions are asked alone
+    from midturn.question.form import Form  # most questions are asked alone
 
     try:
         return Form.from_json(list[Mapping[str, Any]](form.questions)).questions
@@ -122,3 +137,107 @@ def _questions(form: AskedForm) -> Sequence[Question[Any]]:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What an open question is about, line by line behind a gutter: the change, the call with its arguments, the result
+
+
+_LISTED = 8  # lines of one question in a list of many
+
+
+def listed(question: OpenQuestion) -> list[Shown]:
+    """Return the beginning of what a question is about, for a list in which it is one of many."""
+    lines = _about(question)
+    shown = [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in lines[:_LISTED]]
+    more = len(lines) - len(shown)
+    left_out = [line("({} more line{}: `midturn answer ID` shows them)", more, "" if more == 1 else "s")] if more else []
+    return [*map(_quoted, shown), *left_out]
+
+
+def answered(question: OpenQuestion) -> list[Shown]:
+    """Return what a yes or a no was said to; of other answers the words say enough."""
+    if not isinstance(question.question.answer_type, BooleanType):
+        return []
+    lines = _about(question)
+    more = len(lines) - ROWS_SHOWN
+    left_out = [line("({} more lines are not shown)", more)] if more > 0 else []
+    return [*map(_quoted, lines[:ROWS_SHOWN]), *left_out]
+
+
+def _quoted(text: str) -> Shown:
+    return presented(f"{QUOTED}{text}".rstrip())
+
+
+def _about(question: OpenQuestion) -> list[str]:
+    """Return all lines, as a prompt shows them but without the marks that fence code in."""
+    try:
+        asked = question.question.asked(question.question_id)
+    except QuestionError:  # of a newer version, or damaged
+        return []
+    prompt = Prompt(question=asked, kind=question.kind, subject=_subject(question), tool=question.tool, arguments=question.arguments)
+    context = [text for text in context_lines(prompt) if not text.lstrip().startswith("```")]
+    return [*subject_lines(prompt), *(context if question.kind != "deliver" else ())]  # a result is its own context
+
+
+def _subject(question: OpenQuestion) -> Subject | None:
+    call = ToolCall("", "", question.tool, question.arguments)
+    match question.kind:
+        case "run":
+            return CallSubject(call)
+        case "deliver":
+            return ResultSubject(call, question.content or "", is_error=bool(question.is_error))
+        case _:
+            return None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How a question was closed, as a row of a listing says it: the answer, who gave it, and why
+
+
+_HERE = "(answered at its terminal)"
+
+
+def how_closed(events: Sequence[Event], question: str) -> str:
+    """Say how the question whose request is the event `question` was closed; empty where its events do not tell."""
+    decision = decision_about(events, question)
+    elsewhere = why_superseded(events, question)
+    if elsewhere:
+        return f"({elsewhere})"
+    match decision:
+        case Approval():
+            return f"{decision_text(decision)}  {who_decided(decision) or _HERE}"
+        case InquiryAnswered() | InquiryRedacted():
+            return f"{_answer(events, question, decision)}  {_who(decision)}"
+        case InquiryCancelled(reason="reply"):
+            return reply_text(_said(events, question, decision))
+        case _:
+            return ""
+
+
+def _answer(events: Sequence[Event], question: str, decision: InquiryAnswered | InquiryRedacted) -> str:
+    request = _request(events, question)
+    return answer_text(request, decision) if request else ""
+
+
+def _said(events: Sequence[Event], question: str, decision: InquiryCancelled) -> str:
+    """Return what was said in place of an answer: it stands there, or in the result of the call."""
+    said = (decision.metadata or {}).get("reply")
+    request = _request(events, question)
+    if said is not None or request is None:
+        return str(said or "")
+    result = next((event for event in events if isinstance(event, ToolCallResponse) and event.call == request.call), None)
+    cancelled = Cancelled.read(result.content) if result else None
+    return (cancelled.reply if cancelled else None) or ""
+
+
+def _request(events: Sequence[Event], question: str) -> InquiryRequest | None:
+    return next((event for event in events if isinstance(event, InquiryRequest) and event.event_id == question), None)
+
+
+def _who(decision: InquiryAnswered | InquiryRedacted) -> str:
+    who: AnsweredBy | None = decision.answered_by
+    reason = decision.reason if isinstance(decision, InquiryAnswered) else None
+    here = who is None or (who.by == "user" and who.via in (None, "terminal"))
+    because = who_answered(who, reason)
+    return f"{_HERE} {because}".rstrip() if here else because

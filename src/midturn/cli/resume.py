@@ -8,24 +8,20 @@ from contextlib import nullcontext
 import click
 from msgspec import Struct
 
-from midturn.cli.attachment import is_attached
-from midturn.cli.exit_status import ExitStatus
-from midturn.cli.held import Held
+from midturn.cli.held import Held, is_attached, without_echo
 from midturn.cli.loading import Flags, load_for, report_ignored
 from midturn.cli.options import with_conversation, with_non_interactive, with_output, with_store, without
-from midturn.cli.output import note
+from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
-from midturn.cli.shown import block, line
-from midturn.cli.turn_display import OutputFormat
+from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
-from midturn.cli.watching import without_echo
-from midturn.core.asker import asker_of
-from midturn.core.events import ChatRequest, Event
-from midturn.core.stream import open_turn
-from midturn.core.turn.closed import describe
 from midturn.errors import MidturnError, NotOpen, StoreLocked
+from midturn.record.asker import asker_of
+from midturn.record.events import ChatRequest, Event
+from midturn.record.window import open_turn
 from midturn.runtime.session import was_ended_by_user
 from midturn.sandbox.doors import for_people_only
+from midturn.turn.closed import describe
 
 
 class ResumeFlags(Struct, frozen=True, kw_only=True):

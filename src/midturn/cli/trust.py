@@ -5,14 +5,13 @@ from __future__ import annotations
 import click
 
 from midturn.cli.asking import confirmed
-from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import load_here
-from midturn.cli.output import note, say, tell
+from midturn.cli.output import ExitStatus, note, say, tell
 from midturn.cli.place import environment
 from midturn.config.approvals import Approvals
 from midturn.config.places import state_directory
 from midturn.config.trust import FileTrust
-from midturn.core.question import Question
+from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
 
 

@@ -2,22 +2,256 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import errno
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.agent.result import RunResult, checked, recorded_schema, result_of
-from midturn.agent.turn_usage import turn_usage
-from midturn.cli.exit_status import ExitStatus
-from midturn.cli.output import note, say_json
-from midturn.cli.shown import line, spoken
-from midturn.cli.turn_display import OutputFormat
-from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
-from midturn.core.events import Event
+from midturn.agent.result import RunResult, checked, recorded_schema, result_of, turn_usage
+from midturn.cli.output import ExitStatus, Shown, block, forget_stdout, joined, json_line, line, note, say_json, spoken, table
+from midturn.cli.turn_flags import unused_answers
+from midturn.config.settings import Settings
 from midturn.models.wrapper import Spent
+from midturn.ports import Display, Happening, Notice, Recorded, TextShown
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest
+from midturn.record.open_question import OpenQuestion
 from midturn.runtime.driver import RunEnding
+from midturn.terminal.gate import Gate
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is said when a run of a turn is over: the result, what it waits for, and the exit status
+
+
+_OTHERS = {
+    "assistant": "by a model",
+    "cached": "remembered",
+    "static": "by configuration",
+    "policy": "by a policy",
+    "default": "by default",
+}
+_HELPS = {
+    "quota": " `-m PROVIDER/MODEL` takes another one.",
+    "unknown_model": " `midturn models` lists what is reachable.",
+    "unreachable": " `midturn doctor` checks the connection, `midturn demo` needs none.",
+}
+"""Which command helps when a model has failed in this way."""
+_WHO = {"assistant": "by a model", "default": "by default", "static": "by configuration"}
+
+
+def status_of(result: RunResult[Any]) -> ExitStatus:
+    """Return what the exit status says about a result."""
+    match result.status:
+        case "completed":
+            return ExitStatus.REFUSED if result.refused else ExitStatus.DONE
+        case "suspended":
+            return ExitStatus.SUSPENDED
+        case "ended_by_user":
+            return ExitStatus.ENDED_BY_USER
+        case "failed":
+            return ExitStatus.ERROR
+
+
+def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, option: str = "") -> None:
+    """Say on stderr how the run ended; `option` is what commands that are advised need to act on the same store."""
+    if result.status == "failed":
+        note(line("midturn: the turn failed: {}", block(result.error or "")))
+    if result.status == "ended_by_user":
+        note("midturn: the turn was ended.")
+    if result.refused:
+        note("midturn: refused, because nobody was there to ask: {}.", joined(", ", result.refused))
+    if result.status == "suspended":
+        report_waiting(result.pending, option=option)
+    if unused := unused_answers(turn):
+        so_far = " so far" if result.status == "suspended" else ""
+        note("midturn: no question used the --answer for {}{}.", joined(", ", unused), so_far)
+    if attached:
+        _count_others(turn)
+    else:
+        _count_answers(turn, waits=result.status == "suspended")
+
+
+def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, option: str = "") -> None:
+    """Print the open questions with their ids, and the command that answers them."""
+    from midturn.cli.question_rows import question_rows  # most turns end with nothing open
+
+    note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
+    rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question)]
+    for row in table(rows, sys.stderr):
+        note(row)
+    if pending:
+        note("To answer:  midturn answer {} [VALUE]{}", pending[0].id, option)
+        note("To go on:   midturn resume {}{}", pending[0].conversation, option)
+    if then:
+        note(then)
+
+
+def report_left_open(conversation: str, error: str, failure: str | None = None, option: str = "") -> None:
+    """Say that the model stayed down, what helps against this kind of failure, and how to go on."""
+    said = f"{error}{_HELPS.get(failure or '', '')}"
+    note(line("midturn: {}\nThe turn is open: `midturn resume {}{}` goes on with it.", block(said), conversation, option))
+
+
+def print_result(result: RunResult[Any], status: str = "") -> None:
+    """Print a result as one JSON object (`--output json`)."""
+    say_json(
+        {
+            "conversation": result.conversation,
+            "status": status or result.status,
+            "text": result.text,
+            "structured": result.structured,
+            "pending": [question.to_json() for question in result.pending],
+            "refused": list(result.refused),
+            "usage": result.usage.to_json(),
+        }
+    )
+
+
+def _count_answers(turn: Sequence[Event], *, waits: bool) -> None:
+    """Say in one line who answered while nobody was there, if anything was asked."""
+    answers = Counter(_answerers(turn))
+    approved = sum(isinstance(event, Approval) and event.state == "approved" and _by(event.answered_by) == "default" for event in turn)
+    asked = any(isinstance(event, InquiryRequest | Approval) for event in turn)
+    if not asked or (waits and not approved and not any(answers[by] for by in _WHO)):
+        return
+    parts = ", ".join(f"{answers[by]} {what}" for by, what in _WHO.items())
+    went_ahead = f"; {approved} call{'s' if approved > 1 else ''} approved by default" if approved else ""
+    note("midturn: answered without a person: {}{}.", parts, went_ahead)
+
+
+def _count_others(turn: Sequence[Event]) -> None:
+    """Say in one line how many questions somebody else answered while a person was here."""
+    answers = Counter(by for by in _answerers(turn) if by in _OTHERS)
+    approved = Counter(_by(event.answered_by) for event in turn if isinstance(event, Approval) and event.state in ("approved", "edited"))
+    counted = {by: answers[by] + approved[by] for by in _OTHERS}
+    if parts := ", ".join(f"{count} {_OTHERS[by]}" for by, count in counted.items() if count):
+        note("midturn: answered for you: {}.", parts)
+
+
+def _answerers(turn: Sequence[Event]) -> Iterator[str]:
+    return (_by(event.answered_by) for event in turn if isinstance(event, InquiryAnswered | InquiryRedacted))
+
+
+def _by(who: AnsweredBy | None) -> str:
+    return who.by if who else ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a turn shows on the command line: the assistant's words on stdout, everything else on stderr
+
+
+OutputFormat: TypeAlias = Literal["text", "json", "jsonl"]
+_NOBODY_READS = {errno.EPIPE, errno.EIO}
+
+
+class TurnDisplay(Display, Protocol):
+    """A display that is told when the turn is over."""
+
+    def end(self) -> None:
+        """Finish what was begun."""
+        ...
+
+
+class Screen(Struct, frozen=True, kw_only=True):
+    """Where a turn is shown: the format of stdout, whether the answer has a shape of its own, and the gate that prompts shut."""
+
+    output: OutputFormat
+    shaped: bool
+    gate: Gate
+
+
+class JsonLinesDisplay:
+    """Prints each event when it is durable (`--output jsonl`)."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def show(self, happening: Happening) -> None:
+        """Print an event."""
+        match happening:
+            case Recorded(event):
+                with _nobody_reading():
+                    self._gate.write(sys.stdout, json_line(event.to_json(), sys.stdout))
+            case Notice(text):
+                _notice(self._gate, text)
+            case _:
+                pass  # not an event
+
+    def end(self) -> None:
+        """Every line is finished."""
+
+
+class QuietDisplay:
+    """Prints notices only (`--output json`: the result comes at the end)."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def show(self, happening: Happening) -> None:
+        """Print a notice."""
+        if isinstance(happening, Notice):
+            _notice(self._gate, happening.text)
+
+    def end(self) -> None:
+        """Nothing was begun."""
+
+
+class WithoutWords:
+    """A display that is not shown the assistant's words: they are the JSON that is printed at the end."""
+
+    def __init__(self, display: TurnDisplay) -> None:
+        self._display = display
+
+    def show(self, happening: Happening) -> None:
+        """Pass on everything else."""
+        if not isinstance(happening, TextShown):
+            self._display.show(happening)
+
+    def end(self) -> None:
+        """Finish what was begun."""
+        self._display.end()
+
+
+def display_for(screen: Screen, settings: Settings) -> TurnDisplay:
+    """Return the display of an output format."""
+    match screen.output:
+        case "text":
+            display = _terminal_display(screen.gate, settings)
+            return WithoutWords(display) if screen.shaped else display
+        case "json":
+            return QuietDisplay(screen.gate)
+        case "jsonl":
+            return JsonLinesDisplay(screen.gate)
+
+
+def _terminal_display(gate: Gate, settings: Settings) -> TurnDisplay:
+    from midturn.terminal.output import OutputSettings, TerminalDisplay
+
+    hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
+    shown = OutputSettings(hidden=hidden, reasoning=settings.display.reasoning, mode=settings.prompt.mode)
+    return TerminalDisplay(shown, gate, nobody_reads=forget_stdout)
+
+
+def _notice(gate: Gate, text: str) -> None:
+    row: Shown = line("midturn: {}\n", spoken(text))
+    with _nobody_reading():
+        gate.write(sys.stderr, row)
+
+
+@contextmanager
+def _nobody_reading() -> Generator[None]:
+    """Go on with the turn when whoever read is gone: everything is recorded, and may be what somebody waits for."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOBODY_READS:
+            raise
+        forget_stdout()
+
 
 _MISSHAPEN = "the answer does not have the shape that was asked for"
 

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from midturn.cli.exit_status import ExitStatus
+from midturn.cli.headless import with_signals
 from midturn.cli.held import Held
-from midturn.cli.output import note
+from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.place import Place
-from midturn.cli.signals import with_signals
-from midturn.cli.turn_display import OutputFormat, Screen, display_for
+from midturn.cli.turn_end import OutputFormat, Screen, display_for
 from midturn.compose.command_line import CommandLine, CommandParts
-from midturn.compose.run_parts import RunParts
+from midturn.compose.mcp import Connected, Servers, asks_somebody
+from midturn.compose.session import RunParts
 from midturn.config.load import Loaded
 from midturn.config.settings import Settings
-from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone
 from midturn.models.wrapper import SPENT, Spent
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
+from midturn.turn.inputs import TurnRequested
 
 if TYPE_CHECKING:
     from midturn.compose.mcp import Servers
@@ -85,7 +86,6 @@ class TurnRunner:
         settings, servers = self._run.loaded.settings, self._run.servers
         if servers is None and not settings.mcp:
             return ()
-        from midturn.cli.servers import connect  # many a configuration has no server
         from midturn.compose.mcp import Servers
 
         if servers is None:
@@ -150,3 +150,22 @@ def _hushed(*, attached: bool) -> AbstractContextManager[None]:
     from midturn.terminal.restore import HUSH  # where nobody is there, no terminal is touched
 
     return HUSH.during_turn()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The MCP servers of a command: connected, with a word about those that cannot be used
+
+
+def connect(servers: Servers, settings: Settings, root: Path, *, attached: bool) -> Connected:
+    """Return the connected servers; `attached`: a person is there to be asked."""
+    found = servers.connected(settings, root, asks=asks_somebody(settings, attached=attached))
+    for warning in found.warnings:
+        note(line("midturn: {}", block(warning)))
+    return found
+
+
+@contextmanager
+def connected(settings: Settings, root: Path, *, attached: bool) -> Generator[Connected]:
+    """Connect for as long as the block runs."""
+    with Servers() as servers:
+        yield connect(servers, settings, root, attached=attached)

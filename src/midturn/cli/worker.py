@@ -15,9 +15,8 @@ from typing import Any, Literal, cast
 import click
 
 from midturn.agent.agent import Agent
-from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
-from midturn.cli.output import note
+from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import StoreAddress
 from midturn.errors import ConfigError
 from midturn.store.opening import store_at

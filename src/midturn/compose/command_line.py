@@ -9,30 +9,27 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from midturn.assistant.chosen import INHERIT, chosen_assistant
+from midturn.assistant.request import INHERIT, chosen_assistant
 from midturn.clock import SYSTEM
 from midturn.compose.models import SCRIPTED, Models, refuse_unusable
-from midturn.compose.run_parts import RunParts, Silence
-from midturn.compose.session import Kit, session_parts
+from midturn.compose.session import Kit, RunParts, Silence, session_parts
 from midturn.compose.tools import Toolbox, toolbox, workspace_id
 from midturn.config.settings import Settings
-from midturn.core.events import ChatRequest, Event
-from midturn.core.exchange import ModelRequest
-from midturn.core.json_value import JsonObject
-from midturn.core.stream.children import open_children
-from midturn.core.turn.ending import as_it_ended
-from midturn.core.turn.inputs import Interrupted
-from midturn.core.turn.settings import TurnSettings
-from midturn.core.turn.turn import Turn
 from midturn.errors import ConfigError
 from midturn.journal import Journal
 from midturn.ports import Model, Tool
-from midturn.runtime.recorder import record_effects
+from midturn.record.events import ChatRequest, Event
+from midturn.record.exchange import ModelRequest
+from midturn.record.window import open_children
 from midturn.runtime.session import Session, open_window
-from midturn.runtime.surroundings import Surroundings
-from midturn.store.ids import event_ids
+from midturn.runtime.surroundings import Surroundings, record_effects
+from midturn.store.metadata import event_ids
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
+from midturn.turn.ending import as_it_ended
+from midturn.turn.inputs import Interrupted, TurnSettings
+from midturn.turn.turn import Turn
+from midturn.values.json_value import JsonObject
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from midturn.config.places import tools_cache
-from midturn.config.settings import ToolSettings
-from midturn.files.user_directories import own_directories
+from midturn.config.settings import McpServer, Settings, ToolSettings
+from midturn.files import own_directories
+from midturn.mcp.spec import ServerSpec, no_advice
 from midturn.ports import Tool
 from midturn.sandbox.box import Box, Own
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import DEFAULT_SECONDS, CommandSpec, arguments_schema
+from midturn.sandbox.marks import VARIABLE, marked
+from midturn.tools.command import (
+    DEFAULT_SECONDS,
+    CommandError,
+    CommandSpec,
+    CommandTool,
+    arguments_schema,
+    child_environment,
+    find_executable,
+)
 
 
 def command_tool(tool: ToolSettings, workspace_id: str) -> Tool:
@@ -33,3 +45,45 @@ def command_tool(tool: ToolSettings, workspace_id: str) -> Tool:
 def own_things() -> Own:
     """Return what of the user's own is kept from tools, and where these may keep things."""
     return Own(home=Path.home(), private=own_directories(), cache=tools_cache())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# MCP servers as they are configured, and as they are started: found, confined, and with an environment of their own
+
+
+def server_specs(settings: Settings, root: Path, *, asks: bool) -> tuple[Sequence[ServerSpec], dict[str, str]]:
+    """Return how each server is reached, and why some cannot be, by their names."""
+    specs: list[ServerSpec] = []
+    problems: dict[str, str] = {}
+    for name, server in settings.mcp.items():
+        try:
+            command = _command(server, root)
+        except CommandError as error:
+            problems[name] = str(error)
+            continue
+        passed = child_environment(os.environ, server.environment)
+        box = Box(server.sandbox, own_things(), key=f"providers.mcp.{name}", command=server.command, network=True)
+        path = passed.get("PATH", os.defpath)
+        advice = partial(box.advice, command[0], root=root, path=path) if command else no_advice
+        command, variables = box.launched(command, root, path)
+        environment = {**passed, **variables, VARIABLE: name}
+        command = marked(command) if command else command
+        reached = ServerSpec(
+            name=name,
+            command=command,
+            url=server.url,
+            headers=server.headers,
+            environment=environment,
+            cwd=str(root),
+            asks=asks,
+            advice=advice,
+        )
+        specs.append(reached)
+    return specs, problems
+
+
+def _command(server: McpServer, root: Path) -> tuple[str, ...]:
+    if not server.command:
+        return ()
+    program, *arguments = server.command
+    return (str(find_executable(program, root, os.environ.get("PATH", os.defpath))), *arguments)

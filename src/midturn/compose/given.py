@@ -10,17 +10,15 @@ from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import msgspec
 
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.names import BUILT_IN_TOOLS
-from midturn.core.routing.table import AskUser
-from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
-from midturn.models.library_model import LibraryModel, is_library_model, reached
+from midturn.models.provider_model import LibraryModel, is_library_model, reached
 from midturn.ports import Model, Tool
+from midturn.routing.table import AskUser
 from midturn.tools.function import FunctionTool
-from midturn.tools.names import register
-from midturn.tools.run_policy import check_run
+from midturn.tools.names import check_run, register
 from midturn.tools.source import source_of
+from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 
 GivenTool: TypeAlias = Tool | Callable[..., Any]
 T = TypeVar("T")

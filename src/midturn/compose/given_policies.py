@@ -9,12 +9,12 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.compose.given import converted, kind_of
-from midturn.core.json_value import Json, json_problem
-from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind
-from midturn.core.secret import SecretValue
-from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 from midturn.ports import Tool
+from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind
+from midturn.values.json_value import Json, json_problem
+from midturn.values.secret import SecretValue
+from midturn.values.text import did_you_mean
 
 GivenRoute: TypeAlias = TargetKind | Target | Mapping[str, Any]
 """A target, as a table, too, or a table with what configuration takes for a question: `target`, `answer`, `exclusive`, `prompt_label`."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Self
 
 from midturn.config.settings import Settings
-from midturn.core.names import BUILT_IN_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
+from midturn.values.text import BUILT_IN_TOOLS
 
 _SHOWN = 5
 MISSING = 'For MCP servers the extra `mcp` is needed, and it is not installed: `pip install "midturn[mcp]"`.'
@@ -42,8 +42,8 @@ class Connected:
 
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(MISSING)
-        from midturn.compose.server_specs import server_specs
-        from midturn.mcp.servers import McpServers
+        from midturn.compose.command_tools import server_specs
+        from midturn.mcp.tool import McpServers
 
         specs, self.problems = server_specs(settings, root, asks=asks)
         names = {tool.name: tool.rename for tool in settings.tools.values() if tool.source == "mcp" and tool.rename}

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 from msgspec import Struct
 
-from midturn.assistant.chosen import ChosenAssistant
+from midturn.assistant.request import ChosenAssistant
 from midturn.clock import SYSTEM
-from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ConfigError
-from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
-from midturn.models.wrapper import ObservedModel
+from midturn.models.wrapper import ObservedModel, Retrying, RetryingModel, RetryPolicy
 from midturn.ports import Display, Model, Notice
+from midturn.values.json_value import Json, JsonObject
 
 if TYPE_CHECKING:
     from midturn.config.settings import LlmProvider  # a program without a configuration loads none of its settings
@@ -130,7 +129,7 @@ class Models(Struct, frozen=True, kw_only=True):
 
 
 def _logged(model: Model) -> Model:
-    from midturn.models.logged import LoggedModel  # hardly any log is this detailed
+    from midturn.models.wrapper import LoggedModel  # hardly any log is this detailed
 
     return LoggedModel(model)
 

@@ -3,25 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.assistant.chosen import ChosenAssistant
+from midturn.assistant.request import ChosenAssistant
 from midturn.clock import SYSTEM
-from midturn.compose.run_parts import RunParts
-from midturn.core.events import TurnStart
-from midturn.core.json_value import JsonObject
-from midturn.core.routing.policy import ToolPolicy
-from midturn.core.turn.settings import TurnSettings
 from midturn.journal import Journal
-from midturn.ports import Model, Tool
+from midturn.ports import Display, Happening, Model, Tool
+from midturn.prompter import Prompter
+from midturn.record.events import Parent, TurnStart
+from midturn.routing.policy import ToolPolicy
 from midturn.runtime.assistants import Assistants
-from midturn.runtime.foretold import foretelling
-from midturn.runtime.services import Services
-from midturn.runtime.surroundings import Surroundings
-from midturn.store.ids import event_ids
+from midturn.runtime.model_response import foretelling
+from midturn.runtime.surroundings import Services, Surroundings
+from midturn.store.metadata import event_ids
+from midturn.turn.inputs import TurnSettings
+from midturn.values.json_value import JsonObject
+
+if TYPE_CHECKING:
+    from midturn.runtime.nesting import Host, Nest
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What differs from turn to turn, whoever composes it
+
+
+_UNBOUNDED = 1_000_000
+
+
+class Silence:
+    """A display that shows nothing."""
+
+    def show(self, happening: Happening) -> None:
+        """Show nothing."""
+
+
+class RunParts(Struct, frozen=True, kw_only=True):
+    """Who answers for the user, who watches, and what the program hands to its tools.
+
+    `nest` is what agents inside of those tools inherit; `host` and `parent` are the call around the turn, where it is of such an agent.
+    """
+
+    prompter: Prompter | None = None
+    display: Display = Silence()
+    deps: object = None
+    nest: Nest | None = None
+    host: Host | None = None
+    parent: Parent | None = None
+
+    @property
+    def prompts_at_once(self) -> int:
+        """How many prompts may be open: a terminal shows one, a chat or a web page any number."""
+        return _UNBOUNDED if getattr(self.prompter, "concurrent", False) else 1
 
 
 class Kit(Struct, frozen=True, kw_only=True):

@@ -16,14 +16,13 @@ from tomlkit.items import InlineTable
 from midturn.config.approvals import Approvals, sha256
 from midturn.config.assign import nested, parse_key, typed
 from midturn.config.check import Checker
-from midturn.config.files import parse, read_bytes
-from midturn.config.keys import KEYS
+from midturn.config.keys import KEYS, Branch, Leaf, Node
 from midturn.config.load import Loaded
-from midturn.config.nodes import Branch, Leaf, Node
+from midturn.config.places import parse, read_bytes
 from midturn.config.tree import KeyPath, Origin, dotted
-from midturn.core.json_value import Json
 from midturn.errors import ConfigError
-from midturn.files.private import ensure_private, write_private
+from midturn.files import ensure_private, write_private
+from midturn.values.json_value import Json
 
 TomlTable: TypeAlias = MutableMapping[str, Any]
 CheckModel: TypeAlias = Callable[[KeyPath, str], None]

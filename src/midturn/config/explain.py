@@ -8,14 +8,13 @@ from msgspec import Struct
 
 from midturn.config.assign import parse_key
 from midturn.config.check import known_child
-from midturn.config.effective import effective_tree, spellings
-from midturn.config.keys import KEYS
+from midturn.config.keys import KEYS, Branch, Leaf, Node
 from midturn.config.layers import Layer
 from midturn.config.load import Loaded
-from midturn.config.nodes import Branch, Leaf, Node
+from midturn.config.resolve import effective_tree, spellings
 from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry
-from midturn.core.json_value import Json
 from midturn.errors import ConfigError
+from midturn.values.json_value import Json
 
 HIDDEN = "(hidden)"
 

@@ -10,17 +10,14 @@ from typing import Any
 from msgspec import Struct
 
 from midturn.config.approvals import Approvals, FileSubject, sha256
-from midturn.config.assign import Assignment
+from midturn.config.assign import Assignment, Delta
 from midturn.config.check import Checker
-from midturn.config.delta import Delta
-from midturn.config.files import Document, read_document
 from midturn.config.keys import KEYS
-from midturn.config.merge import merge
-from midturn.config.places import shown
-from midturn.config.tree import KeyPath, Origin, Tree, dotted, entry
+from midturn.config.places import Document, read_document, shown
+from midturn.config.tree import KeyPath, Origin, Tree, dotted, entry, merge
 from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, waiting, without
-from midturn.core.json_value import overlay
 from midturn.errors import ConfigError
+from midturn.values.json_value import overlay
 
 WORKSPACE = ".midturn"
 RECORDED = "recorded"
@@ -150,7 +147,7 @@ class Layers:
             self._unapproved.append(tree)
             return tree
         root = document.path.parents[len(Path(document.name).parts) - 1]
-        from midturn.config.scripts import scripts  # few workspaces enable anything
+        from midturn.config.approvals import scripts  # few workspaces enable anything
 
         subject = FileSubject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
         file = FileTrust(subject=subject, name=document.name, approved=approvals.approved(subject), enables=enabled(weak))

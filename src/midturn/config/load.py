@@ -3,26 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.config.approvals import Approvals
-from midturn.config.assign import Assignment, environment_values, key_value
-from midturn.config.defaults import built_in_layer
-from midturn.config.delta import Delta, read_delta
+from midturn.config.assign import Assignment, Delta, environment_values, key_value, read_delta
+from midturn.config.check import Checker
 from midturn.config.layers import Layer, Layers
 from midturn.config.places import state_directory, user_config_file
-from midturn.config.resolve import resolve
-from midturn.config.resolving import Resolving
-from midturn.config.settings import Settings
-from midturn.config.tree import Tree
+from midturn.config.resolve import Resolving, resolve
+from midturn.config.settings import AssistantSettings, DisplaySettings, Settings, UserSettings, WebSettings
+from midturn.config.tree import BUILT_IN, Tree
 from midturn.config.trust import FileTrust
-from midturn.core.enabling import Toggle
-from midturn.core.json_value import Json
 from midturn.errors import ConfigError
+from midturn.prompts.settings import PromptSettings
+from midturn.record.enabling import Toggle
+from midturn.routing.policy import DetachedPolicies
+from midturn.values.json_value import Json
+from midturn.values.limits import DEFAULT_LIMITS
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The lowest layer: what holds where nothing is configured, built-in tools included
+
+
+_UNATTENDED = {"source": "builtin", "run": "unattended", "result": "unattended"}
+_ASKED = {"source": "builtin", "run": "ask", "result": "unattended"}
+
+BUILT_IN_SETTINGS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(BUILT_IN_TOOLS, _UNATTENDED),
+    **dict.fromkeys(("fs_create_file", "fs_delete_file", "fs_move_file"), _ASKED),
+    ASK_USER: {
+        **_UNATTENDED,
+        "enable": {"state": True, "allow_toggle": "if_named"},
+        "hidden": True,
+        "questions": {"*": {"prompt_label": "Assistant"}},
+    },
+    DESCRIBE_TOOLS: {**_UNATTENDED, "enable": {"state": True, "allow_toggle": "never"}, "hidden": True},
+}
+
+_ANY_TOOL: dict[str, Any] = {
+    "run": "ask",
+    "result": "unattended",
+    "detached": msgspec.to_builtins(DetachedPolicies()),
+    "enable": {"state": True, "allow_toggle": "any"},
+    "hidden": False,
+    "style": "line",
+}
+
+
+@cache
+def built_in_layer() -> Tree:
+    """Return the defaults as a layer."""
+    checker = Checker(BUILT_IN)
+    tree = checker.read(
+        {
+            "assistant": _given(AssistantSettings()),
+            "conversation": {"tools": {"*": _ANY_TOOL, **BUILT_IN_SETTINGS}},
+            "limits": _given(DEFAULT_LIMITS),
+            "prompt": _given(PromptSettings()),
+            "display": _given(DisplaySettings()),
+            "user": _given(UserSettings()),
+            "web": _given(WebSettings()),
+        }
+    )
+    if checker.problems:
+        raise AssertionError(checker.problems)
+    return tree
+
+
+def _given(settings: msgspec.Struct) -> dict[str, Any]:
+    return _without_none(msgspec.to_builtins(settings))
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_none(cast("dict[str, Any]", value)) if isinstance(value, dict) else value
+        for name, value in table.items()
+        if value is not None
+    }
 
 
 class LoadRequest(Struct, frozen=True, kw_only=True):

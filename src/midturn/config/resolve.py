@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
+from msgspec import UNSET, Struct
 
-from midturn.config.resolve_tool import tool, tools
-from midturn.config.resolving import Resolving, declared, variables
+from midturn.config.assign import ANSWER
+from midturn.config.check import one_of
 from midturn.config.settings import (
     AssistantSettings,
     DisplaySettings,
@@ -16,15 +17,252 @@ from midturn.config.settings import (
     McpServer,
     NotificationSettings,
     Settings,
+    ToolSettings,
+    ToolSource,
     UserSettings,
     WebSettings,
 )
-from midturn.config.tree import KeyPath, branch, entry, plain
-from midturn.config.values import one_of
-from midturn.core.enabling import Toggle
-from midturn.core.exchange import Family
-from midturn.core.limits import Limits
+from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry, plain
 from midturn.prompts.settings import PromptSettings
+from midturn.record.enabling import Enable, Toggle
+from midturn.record.events import ASSISTANT, Source
+from midturn.record.exchange import Family
+from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ResultPolicy, RunPolicy, Target, TargetKind, ToolPolicy, Words
+from midturn.sandbox.profile import Declared
+from midturn.values.json_value import Json, JsonObject, overlay
+from midturn.values.limits import Limits
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Who answers a tool's questions
+
+
+def tool_policy(name: str, tool: Tree) -> ToolPolicy:
+    """Return what applies to the tool `name`, whose values are `tool`."""
+    values = plain(tool)
+    return ToolPolicy(
+        source=ASSISTANT if name == ASK_USER else Source.tool(name),
+        run=cast("RunPolicy", values["run"]),
+        result=cast("ResultPolicy", values["result"]),
+        detached=msgspec.convert(values["detached"], DetachedPolicies),
+        questions={id_or_star: _question(branch(tool, "questions", id_or_star)) for id_or_star in branch(tool, "questions")},
+        is_program="command" in values,
+    )
+
+
+def _question(fields: Tree) -> QuestionPolicy:
+    answer = entry(fields, "answer")
+    values = plain(fields)
+    return QuestionPolicy(
+        target=_target(branch(fields, "target")),
+        answer=_answer(answer) if answer else UNSET,
+        origin=answer.origin.name if answer else None,
+        exclusive=cast("bool | None", values.get("exclusive")),
+        prompt_label=cast("str | None", values.get("prompt_label")),
+    )
+
+
+def _answer(answer: TreeEntry) -> Json | Words:
+    """Return a configured answer: a flag gives the words that were typed, everything else a value."""
+    is_typed = answer.origin.name == ANSWER and isinstance(answer.value, str)
+    return Words(str(answer.value)) if is_typed else answer.value
+
+
+def _target(fields: Tree) -> Target:
+    who = entry(fields, "")
+    if who is None or who.value == "user":
+        return Target()
+    settings = plain(fields)
+    kind: TargetKind = "assistant_with_escalation" if settings.pop("escalation", False) else "assistant"
+    return Target(kind, settings or None)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Merged layers on their way to settings: looking values up, and noting what does not fit together
+
+
+class Resolving(Struct, frozen=True):
+    """The merged layers, the keys that were left out (not approved, or wrong), and where problems go."""
+
+    merged: Tree
+    withheld: frozenset[KeyPath]
+    problems: list[str]
+
+    def problem(self, path: KeyPath, message: str) -> None:
+        """Note what is wrong with `path`; the place is where it, or the first value in it, was written."""
+        found = entry(self.merged, *path) or next((below for _, below in entries(branch(self.merged, *path))), None)
+        place = f"{found.place}: " if found else ""
+        self.problems.append(f"{place}`{dotted(path)}`: {message}")
+
+    def is_withheld(self, *path: str) -> bool:
+        """Say whether a value of `path`, or in it, was left out."""
+        return any(one[: len(path)] == path for one in self.withheld)
+
+    def command(self, value: Json, path: KeyPath) -> tuple[str, ...]:
+        """Return the program and its arguments; a string is split like a shell does it."""
+        if not isinstance(value, str):
+            return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
+        from shlex import split  # not every configuration has a command written as a string
+
+        try:
+            words = split(value)
+        except ValueError as error:
+            self.problem(path, f"cannot be split into words ({error}); write a list")
+            return ()
+        return tuple(words)
+
+
+def declared(values: Mapping[str, Json]) -> Declared:
+    """Return what a tool or a server says of its sandbox; `network` may stand beside it, too."""
+    given = {"network": values.get("network"), **cast("Mapping[str, Json]", values.get("sandbox", {}))}
+    return msgspec.convert(given, Declared)
+
+
+def variables(values: Json) -> dict[str, str | None]:
+    """Return what a program finds in its environment: values, and None for what is passed on."""
+    if not isinstance(values, Mapping):
+        return {}
+    return {name: value if isinstance(value, str) else None for name, value in values.items() if value is not False}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What holds for a tool and its questions, from general to specific
+
+
+TOOLS = ("conversation", "tools")
+QUESTIONS = "questions"
+
+
+def tool_tree(merged: Tree, name: str) -> Tree:
+    """Return a tool's values: its own entry, field by field, then that of `'*'`."""
+    own, star = branch(merged, *TOOLS, name), branch(merged, *TOOLS, "*")
+    questions = _questions(branch(own, QUESTIONS), branch(star, QUESTIONS))
+    rest = overlay(_but_questions(star), _but_questions(own))
+    return {**rest, QUESTIONS: questions} if questions else rest
+
+
+def effective_tree(merged: Tree) -> Tree:
+    """Return all values, each tool's as they hold for it."""
+    tools: Tree = {name: tool_tree(merged, name) for name in branch(merged, *TOOLS)}
+    return {**merged, "conversation": {**branch(merged, "conversation"), "tools": tools}}
+
+
+def spellings(path: KeyPath) -> list[KeyPath]:
+    """Return the keys under which a value for `path` may stand, the most specific first."""
+    found = [path]
+    if path[:2] == TOOLS and path[3:4] == (QUESTIONS,):
+        found = [(*path[:4], question, *path[5:]) for question in _specific(path[4:5])]
+    if path[:2] == TOOLS:
+        found = [(*one[:2], tool, *one[3:]) for tool in _specific(path[2:3]) for one in found]
+    return found
+
+
+def _specific(name: KeyPath) -> KeyPath:
+    return name if name in {(), ("*",)} else (*name, "*")
+
+
+def _questions(own: Tree, star: Tree) -> Tree:
+    """Between tools the own entry comes first; within one, an id before `'*'` (the layers have been compared by then)."""
+    everybody, anybody = branch(star, "*"), branch(own, "*")
+    names = sorted({*own, *star})
+    return {name: overlay(everybody, branch(star, name), anybody, branch(own, name)) for name in names}
+
+
+def _but_questions(tool: Tree) -> Tree:
+    return {name: found for name, found in tool.items() if name != QUESTIONS}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# One tool's settings, and what its entry must not say
+
+
+def tools(resolving: Resolving) -> dict[str, ToolSettings]:
+    """Return every tool that has an entry of its own, by name. One whose command waits for approval is left out."""
+    names = [name for name in branch(resolving.merged, *TOOLS) if name != "*"]
+    return {name: tool(resolving, name) for name in names if _stands(resolving, name)}
+
+
+def tool(resolving: Resolving, name: str) -> ToolSettings:
+    """Return the settings of one tool; `'*'` gives those of every tool without an entry."""
+    tree = tool_tree(resolving.merged, name)
+    values = plain(tree)
+    path = (*TOOLS, name)
+    parameters = cast("Mapping[str, JsonObject]", values.get("parameters", {}))
+    rename = cast("str | None", values.get("rename"))
+    given: dict[str, Any] = {key: values[key] for key in _TAKEN_AS_THEY_ARE if key in values}
+    return ToolSettings(
+        **given,
+        name=name,
+        policy=tool_policy(rename or name, tree),
+        source=_source(values),
+        command=_command(resolving, values, path),
+        parameters={key: _schema(definition) for key, definition in parameters.items()},
+        required=tuple(key for key, definition in parameters.items() if definition.get("required") is True),
+        environment=variables(values.get("environment")),
+        enable=msgspec.convert(values["enable"], Enable),
+        sandbox=declared(values),
+    )
+
+
+_TAKEN_AS_THEY_ARE = ("summary", "description", "shell", "protocol", "timeout", "cwd", "rename", "hidden", "style")
+
+
+def _stands(resolving: Resolving, name: str) -> bool:
+    path = (*TOOLS, name)
+    values = plain(branch(resolving.merged, *path))
+    if name in BUILT_IN_TOOLS:
+        _check_built_in(resolving, values, path)
+        return True
+    source = _source(values)
+    if source == "builtin":
+        known = ", ".join(BUILT_IN_TOOLS)
+        resolving.problem((*path, "source"), f"no built-in tool has this name, and one cannot be given another name. Built in: {known}")
+    if source == "mcp" and "command" in values:
+        resolving.problem((*path, "command"), "a tool of an MCP server has no command; the server has: `providers.mcp.<name>.command`")
+    if "rename" in values:
+        _check_rename(resolving, values, path)
+    if "command" in values or source in {"builtin", "mcp"}:
+        return True
+    waits = resolving.is_withheld(*path, "command")
+    if source == "local" and not waits:
+        resolving.problem((*path, "source"), 'a local tool needs a command; set `command = ["program", "argument"]`')
+    return source is None and not waits
+
+
+def _check_built_in(resolving: Resolving, values: Mapping[str, Json], path: KeyPath) -> None:
+    if values.get("source") != "builtin":
+        message = f'`{path[-1]}` is built in and stays so (`source = "builtin"`); give your tool another name'
+        resolving.problem((*path, "source"), message)
+    for key in ("command", "shell", "protocol", "rename"):
+        if key in values:
+            resolving.problem((*path, key), f"`{path[-1]}` is built in: this key is for other tools. Give your tool another name")
+
+
+def _check_rename(resolving: Resolving, values: Mapping[str, Json], path: KeyPath) -> None:
+    name = values["rename"]
+    if name in BUILT_IN_TOOLS:
+        resolving.problem((*path, "rename"), f"`{name}` is built in; choose another name")
+    elif name in branch(resolving.merged, *TOOLS) and name != path[-1]:
+        resolving.problem((*path, "rename"), f"another tool is configured as `{name}`; choose another name")
+    elif _source(values) == "local":
+        resolving.problem((*path, "rename"), "a local tool is named by its table; rename the table")
+
+
+def _source(values: Mapping[str, Json]) -> ToolSource | None:
+    given = values.get("source")
+    return cast("ToolSource", given) if given is not None else "local" if "command" in values else None
+
+
+def _command(resolving: Resolving, values: Mapping[str, Json], path: KeyPath) -> tuple[str, ...]:
+    command = values.get("command")
+    if values.get("shell") is True and isinstance(command, str):
+        return (command,)
+    return resolving.command(command, (*path, "command"))
+
+
+def _schema(definition: JsonObject) -> JsonObject:
+    return {key: value for key, value in definition.items() if key != "required" or not isinstance(value, bool)}
+
 
 _T = TypeVar("_T")
 _LLM, _MCP = ("providers", "llm"), ("providers", "mcp")

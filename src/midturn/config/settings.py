@@ -8,15 +8,15 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.core.enabling import Enable, Toggle
-from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
-from midturn.core.json_value import JsonObject
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.names import OutputProtocol
-from midturn.core.routing.policy import ToolPolicy
-from midturn.core.source import Source
 from midturn.prompts.settings import PromptSettings
+from midturn.record.enabling import Enable, Toggle
+from midturn.record.events import Source
+from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
+from midturn.routing.policy import ToolPolicy
 from midturn.sandbox.profile import Declared
+from midturn.values.json_value import JsonObject
+from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.text import OutputProtocol
 
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
 ToolStyle: TypeAlias = Literal["line", "full"]

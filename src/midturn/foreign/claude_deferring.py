@@ -9,15 +9,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from midturn.core.asker import Asker
-from midturn.core.json_value import JsonObject
 from midturn.foreign import claude, words
-from midturn.foreign.claude import ASKS, Claude, answers_by_text, is_alone, questions_of
-from midturn.foreign.claude_words import before_tool
+from midturn.foreign.claude import ASKS, Claude, answers_by_text, before_tool, is_alone, questions_of
 from midturn.foreign.errand import AnswersGiven, Approved, Decided
-from midturn.foreign.hook_call import call_in
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
+from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
+from midturn.record.asker import Asker
+from midturn.values.json_value import JsonObject
 
 _EVENT = "PreToolUse"  # no other event lets it end in the middle of a call
 _ASKED = f"Bash|Write|Edit|MultiEdit|NotebookEdit|WebFetch|WebSearch|{ASKS}|mcp__.*"

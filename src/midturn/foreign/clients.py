@@ -6,16 +6,19 @@ in the table is shown to, and what it accepts is checked; its "no" counts for no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import members, text
-from midturn.core.question import Question
-from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
-from midturn.foreign.naming import asker_name
+from midturn.foreign import claude, claude_deferring, codex, copilot, gemini, qwen
+from midturn.foreign.hook import HookAgent
+from midturn.foreign.installing import Installation
+from midturn.foreign.words import asker_name
+from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
+from midturn.question.question import Question
+from midturn.values.json_value import JsonObject, members, text
 
 FieldKind: TypeAlias = Literal["boolean", "choice", "several", "text", "number"]
 _ALL: Final[frozenset[FieldKind]] = frozenset(("boolean", "choice", "several", "text", "number"))
@@ -108,3 +111,26 @@ def session_of(client: Client, environment: Mapping[str, str], meta: JsonObject)
 def call_id_of(meta: JsonObject) -> str:
     """Return the id that the client itself gives a call; an empty one where it gives none."""
     return text(meta.get("claudecode/toolUseId")) or text(meta.get("callId"))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The agents whose hooks we speak with
+
+
+Locating: TypeAlias = Callable[[Path, Path | None, Mapping[str, str]], Installation]
+
+AGENTS: Final[Mapping[str, HookAgent]] = {
+    agent.key: agent for agent in (claude.Claude(), codex.Codex(), gemini.Gemini(), qwen.Qwen(), copilot.Copilot())
+}
+INSTALLATIONS: Final[Mapping[str, Locating]] = {
+    "claude": claude.installation,
+    "codex": codex.installation,
+    "gemini": gemini.installation,
+    "qwen": qwen.installation,
+    "copilot": copilot.installation,
+}
+"""What is installed where: for the user whose home is given, or for a project."""
+DEFERRING: Final[Mapping[str, tuple[HookAgent, Locating]]] = {
+    "claude": (claude_deferring.DeferringClaude(), claude_deferring.installation),
+}
+"""Those that can end where a person is needed, and go on when they are resumed: how their hooks speak then, and what is installed."""

@@ -7,17 +7,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import objects, text
 from midturn.foreign import words
-from midturn.foreign.claude import questions_of
-from midturn.foreign.claude_words import SpeaksLikeClaude, permission
+from midturn.foreign.claude import SpeaksLikeClaude, permission, questions_of
 from midturn.foreign.errand import Approved, Decided
-from midturn.foreign.hook_call import HookCall, call_in
-from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
-from midturn.foreign.running import started_with
+from midturn.foreign.occasion import HIDDEN, TIMEOUT, WAIT, HookCall, Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
+from midturn.foreign.room import started_with
+from midturn.values.json_value import JsonObject, objects, text
 
 _ASKS = "request_user_input"
 

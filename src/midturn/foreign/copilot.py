@@ -7,21 +7,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from midturn.core.form import Form
-from midturn.core.form.elicitation import Elicited, form_of
-from midturn.core.json_value import JsonObject, canonical
-from midturn.core.loose_json import members, text
-from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.errors import QuestionError
 from midturn.foreign import words
-from midturn.foreign.claude_words import SpeaksLikeClaude
+from midturn.foreign.claude import SpeaksLikeClaude
 from midturn.foreign.errand import AnswersGiven, Approved, Decided
-from midturn.foreign.hook_call import call_in
-from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
+from midturn.foreign.occasion import HIDDEN, TIMEOUT, WAIT, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable, call_in
 from midturn.foreign.registering import SERVER
-from midturn.foreign.running import has_prompt, started_with
+from midturn.foreign.room import has_prompt, started_with
+from midturn.question.answer_type import MultiSelectType, SelectType
+from midturn.question.elicitation import Elicited, form_of
+from midturn.question.form import Form
+from midturn.values.json_value import JsonObject, canonical, members, text
 
 _ASKS = "ask_user"
 

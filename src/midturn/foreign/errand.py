@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hmac import compare_digest
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from midturn.core.asker import Asker, asker_of
-from midturn.core.events import (
+from midturn.errors import QuestionError
+from midturn.question.elicitation import Outgoing, heading
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.record.asker import Asker, asker_of
+from midturn.record.events import (
     Approval,
     ChatRequest,
     ConfigDelta,
@@ -23,9 +27,10 @@ from midturn.core.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.loose_json import members, text
-from midturn.core.stream import pairs
+from midturn.record.open_question import OpenQuestion
+from midturn.record.window import pairs
+from midturn.tools.ask_user_call import read_arguments
+from midturn.values.json_value import Json, JsonObject, members, text
 
 
 class Errand(Struct, frozen=True, kw_only=True):
@@ -222,3 +227,44 @@ def _words(turn: Sequence[Event]) -> str:
     except msgspec.DecodeError:
         return ""
     return text(members(marker).get("reply"))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Dialogs about questions of ours that our server has an agent open: they are told by what they show, for a server has any name there
+
+
+VIA: Final = "mcp"
+"""How what our server asks reaches the inbox."""
+
+
+def shows(dialog: JsonObject, errand: Errand) -> bool:
+    """Say whether a dialog (`message`, `requested_schema`) is about an errand of our server: about all of its questions, or one of them."""
+    if errand.asker.via != VIA:
+        return False
+    try:
+        asked = read_arguments(errand.arguments).form.questions
+    except QuestionError:  # a permission that was asked through our server
+        return False
+    properties = members(members(dialog.get("requested_schema")).get("properties")).keys()
+    return any(
+        text(dialog.get("message")) == heading(shown) and properties == Outgoing.of(shown).schema["properties"].keys()
+        for shown in (asked, *([one] for one in asked))
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a dialog of somebody else's is shown of an open question, and how soon a person can have answered it
+
+
+QUICKEST = 0.4  # seconds that a person needs at least to read a question and to say something
+
+
+def questions_at_once(question: OpenQuestion, can_show: Callable[[Sequence[Question[Any]]], bool]) -> Sequence[Question[Any]]:
+    """Return all questions of a form, unless one depends on another, or the dialog cannot show all of them: then the one that is open."""
+    request = question.request
+    asked = request.question.asked(request.question_id) if isinstance(request, InquiryRequest) else None
+    if question.form is None:
+        return [asked] if asked else []
+    whole = Form.from_json(list(question.form.questions)).questions
+    apart = any(one.when for one in whole) or not can_show(whole) or whole[0].id != (asked.id if asked else "")
+    return [asked] if apart and asked else whole

@@ -11,15 +11,8 @@ from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
-from midturn.core.address import Address
-from midturn.core.asker import Asker
-from midturn.core.events import Approval, Event, InquiryRequest
-from midturn.core.form import Form
-from midturn.core.json_value import Json, JsonObject, canonical
-from midturn.core.moments import stamp
-from midturn.core.stream import OpenQuestion
-from midturn.core.turn.closed import why_closed
-from midturn.core.turn.pending import pending
+from midturn.agent.inquirer import Inquirer
+from midturn.agent.inquirer_call import InquirerCall
 from midturn.errors import CallEnded, StoreError, StoreLocked, Suspended
 from midturn.foreign import words
 from midturn.foreign.errand import (
@@ -37,20 +30,26 @@ from midturn.foreign.errand import (
     is_over,
     permission,
     reasons_of,
+    shows,
     tell,
     waits,
 )
-from midturn.foreign.naming import is_nameless, tool_name
-from midturn.foreign.own_dialog import shows
 from midturn.foreign.room import SESSION, NoRoom, Room
-from midturn.inquirer.call import InquirerCall
-from midturn.inquirer.inquirer import Inquirer
+from midturn.foreign.words import is_nameless, tool_name
 from midturn.ports import Clock
+from midturn.question.form import Form
+from midturn.record.asker import Address, Asker
+from midturn.record.events import Approval, Event, InquiryRequest
+from midturn.record.open_question import OpenQuestion
 from midturn.store.batch import stamped
-from midturn.store.ids import event_ids
+from midturn.store.lock import is_found, lives
+from midturn.store.metadata import event_ids
 from midturn.store.port import Settled
-from midturn.store.processes import is_found, lives
 from midturn.store.store import ConversationStore
+from midturn.turn.closed import why_closed
+from midturn.turn.pending import pending
+from midturn.values.json_value import Json, JsonObject, canonical
+from midturn.values.text import stamp
 
 _LOG = logging.getLogger(__name__)
 _LOOK_ANYWAY = 1.0  # seconds after which it is seen whether the answer is still needed

@@ -7,17 +7,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.loose_json import objects, text
 from midturn.foreign import words
-from midturn.foreign.claude import questions_of
-from midturn.foreign.claude_words import SpeaksLikeClaude
+from midturn.foreign.claude import SpeaksLikeClaude, questions_of
 from midturn.foreign.errand import Decided
-from midturn.foreign.hook_call import call_in
-from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
-from midturn.foreign.running import has_prompt, started_with
+from midturn.foreign.occasion import HIDDEN, TIMEOUT, WAIT, Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
+from midturn.foreign.room import has_prompt, started_with
+from midturn.values.json_value import Json, JsonObject, objects, text
 
 _ASKS = "ask_user"
 _CHANGES = "run_shell_command|write_file|replace"

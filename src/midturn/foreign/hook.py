@@ -11,19 +11,30 @@ from typing import Protocol, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.core.asker import Asker
-from midturn.core.json_value import JsonObject, canonical
-from midturn.core.loose_json import text
-from midturn.core.moments import rfc3339
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.errand import Approved, Decided, DecidedElsewhere, Errand, asked, is_told
 from midturn.foreign.errands import Errands, counts_later
-from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Ran, Said, Stopping, Unaskable
-from midturn.foreign.running import is_above, process_of
-from midturn.foreign.transcript import last_words
+from midturn.foreign.occasion import (
+    Done,
+    MovedOn,
+    Nothing,
+    Occasion,
+    Permit,
+    PutElicitation,
+    PutForm,
+    Ran,
+    Said,
+    Stopping,
+    Unaskable,
+    last_words,
+)
+from midturn.foreign.room import is_above, process_of
 from midturn.ports import Clock
-from midturn.store.processes import lives, mark, parent
+from midturn.record.asker import Asker
+from midturn.store.lock import lives, mark, parent
+from midturn.values.json_value import JsonObject, canonical, text
+from midturn.values.text import rfc3339
 
 _LOG = logging.getLogger(__name__)
 _LOOK = 0.3

@@ -15,11 +15,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import ConfigError
-from midturn.files.private import write_private
+from midturn.files import write_private
 from midturn.foreign.settings_text import SettingsText
+from midturn.values.json_value import Json, JsonObject, items, members, objects, text
 
 _BY_HAND = "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
 _OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z-]+)")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.form import Form
-from midturn.core.json_value import Json, JsonObject
+from midturn.question.form import Form
+from midturn.values.json_value import Json, JsonObject, items, members, objects, text
 
 
 class Permit(Struct, frozen=True, kw_only=True):
@@ -85,3 +88,93 @@ class Said(Struct, frozen=True):
     document: Json = None
     status: int = 0
     errors: str = ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The call of a tool in what an agent says to its hook
+
+
+_NAMELESS = "tool"  # one of which an agent does not say the name
+
+
+class HookCall(Struct, frozen=True):
+    """Which tool is called, with what, and the agent's own id for the call; empty where it gives none."""
+
+    tool: str
+    arguments: JsonObject
+    id: str
+
+
+def call_in(document: JsonObject, tool: str = "tool_name", arguments: str = "tool_input") -> HookCall:
+    """Read the call; most agents give its parts the names that Claude Code does."""
+    return HookCall(text(document.get(tool)) or _NAMELESS, members(document.get(arguments)), text(document.get("tool_use_id")))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How many seconds hooks may take, the same for every agent
+
+
+TIMEOUT: Final = 86_400
+"""What an agent allows a hook that waits for a person: `midturn hook install` says so in its settings."""
+WAIT: Final[float] = TIMEOUT - 60
+"""How long such a hook waits: it ends by itself before its agent ends it."""
+HIDDEN: Final = 20.0
+"""How long an agent's own dialog stays away, where it opens only when our hook has ended."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What an agent writes down of its session: what it said last, and the plan that it has made. None of it is needed to ask
+
+
+_END: Final = 1024 * 1024  # bytes from the end that are looked at: what an agent said last is there
+_LONGEST: Final = 300  # characters of what it said
+_LARGEST_PLAN: Final = 200_000  # bytes
+_AGENTS: Final = frozenset({"assistant", "model", "gemini", "agent"})
+_TEXTS: Final = frozenset({"", "text", "output_text"})
+
+
+def last_words(document: JsonObject) -> str:
+    """Return what an agent said last, in one line and cut; empty where it does not say where that is, or it cannot be read."""
+    said = next((said for entry in _backwards(document) if (said := _said(entry))), "")
+    line = " ".join(said.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def plan(document: JsonObject) -> str:
+    """Return the plan that a session has written last; empty where none is to be found."""
+    named = next((file for entry in _backwards(document) if (file := _plan_file(entry))), "")
+    try:
+        content = Path(named).read_bytes()[:_LARGEST_PLAN] if named.endswith(".md") else b""
+    except (OSError, ValueError):
+        return ""
+    return content.decode("utf-8", "replace")
+
+
+def _backwards(document: JsonObject) -> Iterator[JsonObject]:
+    """Yield what was written down, the last first."""
+    try:
+        with Path(text(document.get("transcript_path")) or text(document.get("transcriptPath"))).open("rb") as stream:
+            stream.seek(max(0, stream.seek(0, 2) - _END))
+            lines = stream.read().splitlines()
+    except (OSError, ValueError):
+        return
+    for line in reversed(lines):
+        try:
+            yield members(json.loads(line))
+        except (ValueError, RecursionError):  # the first may be cut
+            continue
+
+
+def _said(entry: JsonObject) -> str:
+    """Return the words of an agent in an entry; agents put them into `message` or `payload`, or beside its `type`."""
+    inner = members(entry.get("message")) or members(entry.get("payload")) or entry
+    if not _AGENTS & {text(entry.get("type")), text(inner.get("role")), text(inner.get("type"))}:
+        return ""
+    content = inner.get("content", inner.get("parts", inner.get("text")))
+    pieces = [text(part.get("text")) for part in objects(content) if text(part.get("type")) in _TEXTS]
+    return text(content) or " ".join([*pieces, *(text(part) for part in items(content))]).strip()
+
+
+def _plan_file(entry: JsonObject) -> str:
+    """Return the file of a plan that an entry names."""
+    return text(members(entry.get("attachment")).get("planFilePath"))

@@ -12,8 +12,6 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
@@ -22,6 +20,7 @@ from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm, Unaskable
 from midturn.foreign.room import NoRoom
 from midturn.ports import Clock
+from midturn.values.json_value import Json, JsonObject, items, members, objects, text
 
 NAME = "opencode"
 _PORT = 4096

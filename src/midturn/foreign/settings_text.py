@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from midturn.core.json_value import Json
+from midturn.values.json_value import Json
 
 _COMMENT: Final = re.compile(r'("(?:[^"\\\n]|\\.)*")|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
 _TRAILING: Final = re.compile(r'("(?:[^"\\\n]|\\.)*")|(,)(?=\s*[\]}])')

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 
-from midturn.core.json_value import Json, canonical
-from midturn.core.loose_json import members, text
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.record.asker import ProcessMark
+from midturn.values.json_value import Json, canonical, members, text
 
 NOBODY = (
     "Nobody has answered yet. The question stays open: the user finds it in the inbox. "
@@ -113,3 +115,38 @@ def told(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one return an o
             return f"midturn: {asked}: {ENDED}"
         case DecidedElsewhere():
             return f"midturn: {asked}: {ELSEWHERE}."
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Names and texts from outside, as our questions take them
+
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST = 64
+_OURS = frozenset({"assistant", "user", "you", "me", "midturn", "system", "tool", "human"})
+_SHOWN = 40
+_NAMELESS = "process-"
+
+
+def tool_name(name: str) -> str:
+    """Return a name that a tool of ours could have; different names stay different."""
+    plain = _FOREIGN.sub("_", name) or "tool"
+    if plain == name and len(name) <= _LONGEST and name.casefold() != "assistant":
+        return name
+    return f"{plain[: _LONGEST - 9]}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def nameless_session(process: ProcessMark) -> str:
+    """Return what stands for a session that its agent gives no name: the process that asks for it."""
+    return f"{_NAMELESS}{process.pid}-{process.started}"
+
+
+def is_nameless(session: str) -> bool:
+    """Say whether a session is one that its agent gives no name."""
+    return session.startswith(_NAMELESS)
+
+
+def asker_name(name: str, otherwise: str) -> str:
+    """Return a name that says who asks: never one that a person would take for us, for a model of ours, or for themselves."""
+    plain = " ".join(_FOREIGN.sub(" ", name).split())[:_SHOWN].strip()
+    return f"{otherwise} {plain}".strip() if not plain or plain.casefold() in _OURS else plain

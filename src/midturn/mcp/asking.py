@@ -11,12 +11,11 @@ from typing import Final, TypeAlias
 
 from mcp import types
 
-from midturn.core.form import Form
-from midturn.core.form.elicitation import form_of
-from midturn.core.form.web_address import opens, web_address_form
-from midturn.core.json_value import Json, canonical
-from midturn.core.turn.effects import NoAnswer
 from midturn.errors import QuestionError
+from midturn.question.elicitation import form_of, opens, web_address_form
+from midturn.question.form import Form
+from midturn.turn.effects import NoAnswer
+from midturn.values.json_value import Json, canonical
 
 AskForm: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Json] | NoAnswer]]
 """Asks a form; without answers it says why."""

@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 import httpx2
 from mcp import types
 
-from midturn.core.loose_json import members
-from midturn.mcp.lines import LONGEST, TOO_LONG, TOO_MUCH
+from midturn.mcp.stdio import LONGEST, TOO_LONG, TOO_MUCH
+from midturn.values.json_value import members
 
 _LOG = logging.getLogger(__name__)
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")

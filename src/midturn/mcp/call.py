@@ -4,19 +4,129 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
 from mcp import ClientSession, types
 from mcp.shared.exceptions import MCPError
 
-from midturn.core.loose_json import members, objects
 from midturn.mcp.asking import AsksTooMuch, Elicitations
-from midturn.mcp.farewell import Farewells
-from midturn.mcp.fitting import misfit
-from midturn.mcp.task_call import call_as_task, only_as_task
+from midturn.question.schema import check_schema
+from midturn.question.schema_check import TOO_LARGE, validate
+from midturn.values.json_value import Json, members, objects
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is still said to a server of a call that nobody waits for any more
+
 
 _LOG = logging.getLogger(__name__)
+_PATIENCE = 2.0  # seconds in which a server can take it
+
+
+class Farewells:
+    """Says it beside everything else, and forgets what comes of it."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def say(self, farewell: Coroutine[Any, Any, object]) -> None:
+        """Begin to say it."""
+        task = asyncio.create_task(_said(farewell))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def wait(self) -> None:
+        """Wait until everything is said, or has taken too long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+async def _said(farewell: Coroutine[Any, Any, object]) -> None:
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await farewell
+    except Exception:  # noqa: BLE001  nobody reads what comes of it
+        _LOG.debug("an MCP server did not take that a call was left", exc_info=True)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A call that a server of the older protocol takes only as a task: it says at once that it works, and has the result later
+
+
+_POLL = 1.0  # seconds, where a server does not say how often it likes to be asked
+_OFTEN, _SELDOM = 0.1, 10.0
+
+
+def only_as_task(tool: types.Tool) -> bool:
+    """Whether a server refuses to be called without a task."""
+    return tool.execution is not None and tool.execution.task_support == "required"
+
+
+async def call_as_task(
+    session: ClientSession, params: types.CallToolRequestParams, goes_on: Callable[[], None], farewells: Farewells
+) -> types.CallToolResult:
+    """Have a task begun, and return its result. What it asks comes while the result is waited for.
+
+    Args:
+        session: Speaks with the server.
+        params: The call.
+        goes_on: Hears each time that the server says that the task goes on.
+        farewells: Cancel the task of a call that is cancelled.
+    """
+    asked = params.model_copy(update={"task": types.TaskMetadata()}).model_dump(by_alias=True, mode="json", exclude_none=True)
+    raw = await session._dispatcher.send_raw_request("tools/call", asked, {})  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  its own methods take no task for a result
+    task = types.CreateTaskResult.model_validate(raw, by_name=False).task
+    wanted = types.GetTaskPayloadRequest(params=types.GetTaskPayloadRequestParams(task_id=task.task_id))
+    result = asyncio.create_task(session.send_request(wanted, types.CallToolResult))
+    try:
+        while not (await asyncio.wait({result}, timeout=_pause(task)))[0]:
+            task = await _state(session, task.task_id)
+            goes_on()
+        return result.result()
+    except asyncio.CancelledError:
+        farewells.say(_cancelled(session, task.task_id))
+        raise
+    finally:
+        result.cancel()
+
+
+async def _state(session: ClientSession, id: str) -> types.Task:
+    return await session.send_request(types.GetTaskRequest(params=types.GetTaskRequestParams(task_id=id)), types.GetTaskResult)
+
+
+async def _cancelled(session: ClientSession, id: str) -> None:
+    await session.send_request(types.CancelTaskRequest(params=types.CancelTaskRequestParams(task_id=id)), types.CancelTaskResult)
+
+
+def _pause(task: types.Task) -> float:
+    """Return for how many seconds a server is not asked how its task goes."""
+    return min(max((task.poll_interval or _POLL * 1000) / 1000, _OFTEN), _SELDOM)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Whether a result fits the schema that its server gave for it. Both are the server's: nothing is fetched, and no schema takes long
+
+
+def misfit(schema: object, result: types.CallToolResult) -> str | None:
+    """Say what does not fit. A schema that cannot be used here, or not on so much, says nothing of a result."""
+    if schema is None or result.is_error:
+        return None
+    if result.structured_content is None:
+        return "it has no structured content, which its own schema asks for"
+    wanted = cast("Json", schema)
+    if check_schema(wanted):
+        return None
+    for problem in validate(wanted, cast("Json", result.structured_content)):
+        if problem.message != TOO_LARGE:
+            return f"its structured content does not fit its own schema: {problem}"
+    return None
+
+
+async def unchecked(name: str, result: types.CallToolResult) -> None:
+    """Check nothing: what the SDK does by itself matches patterns for as long as a server likes."""
+    del name, result
+
+
 _ROUNDS = 10  # times that a server may ask in one call
 _BACK_OFF = 0.1
 _INVALID = -32602

@@ -19,12 +19,9 @@ from mcp.shared.exceptions import MCPError
 from midturn import __version__
 from midturn.mcp.asking import Elicitations
 from midturn.mcp.bounded_http import BoundedClient
-from midturn.mcp.call import ServerCall, UnfitResult
-from midturn.mcp.farewell import Farewells
-from midturn.mcp.fitting import unchecked
-from midturn.mcp.lines import TOO_LONG
+from midturn.mcp.call import Farewells, ServerCall, UnfitResult, unchecked
 from midturn.mcp.spec import ServerSpec
-from midturn.mcp.stdio import started
+from midturn.mcp.stdio import TOO_LONG, started
 
 _LOG = logging.getLogger(__name__)
 _START = 20.0  # seconds in which a server has to answer first

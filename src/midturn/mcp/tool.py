@@ -3,26 +3,100 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar, cast
+import threading
+from collections.abc import Collection, Coroutine, Mapping, Sequence
+from typing import Any, Final, Self, TypeVar, cast
 
 from mcp import types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from midturn.core.exchange import ToolDefinition
-from midturn.core.form import Form
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.outcome import Outcome, ToolError
-from midturn.core.source import Source
-from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
-from midturn.core.turn.inputs import FormToAsk
 from midturn.mcp.asking import AsksTooMuch, Elicitations
 from midturn.mcp.call import UnfitResult
 from midturn.mcp.connection import Connection, ServerGone
-from midturn.mcp.content import outcome_of, with_what_came_of_it
-from midturn.ports import ToolRun
+from midturn.mcp.spec import ServerSpec
+from midturn.ports import Tool, ToolRun
+from midturn.question.form import Form
+from midturn.record.events import Image, Source, checked
+from midturn.record.exchange import ToolDefinition
+from midturn.record.outcome import Outcome, Success, ToolError
+from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.inputs import FormToAsk
+from midturn.values.json_value import Json, JsonObject
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a server's tool returned, as a model reads and sees it: text, pictures, and for everything else what it is
+
+
+_REASONS: Final = 3
+
+
+def outcome_of(result: types.CallToolResult) -> Success | ToolError:
+    """Return a result as the outcome of a call."""
+    text = "\n\n".join(_shown(block) for block in result.content)
+    if not text and result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
+    if result.is_error:
+        return ToolError(text or "The tool failed, and did not say why.")
+    return Success(text, tuple(image for block in result.content if (image := _picture(block))))
+
+
+def with_what_came_of_it(outcome: Success | ToolError, asked: Elicitations, server: str) -> Success | ToolError:
+    """Put before a result what the server cannot say of its questions: a person's words, which it has not heard, and that nobody was asked.
+
+    A reply is no failure of the call, whatever the server makes of hearing no.
+    """
+    text = outcome.message if isinstance(outcome, ToolError) else outcome.content
+    returned = "It returned an error:" if isinstance(outcome, ToolError) else "It returned:"
+    told: list[str] = []
+    if asked.replies:
+        told = [*asked.replies, f"The user did not answer what {server} asked; it was told `decline`."]
+    if asked.unasked:
+        told.append(_unasked(asked.unasked, server))
+    if not told:
+        return outcome
+    whole = "\n".join([*told, returned, text])
+    return ToolError(whole) if isinstance(outcome, ToolError) and not asked.replies else Success(whole, _images(outcome))
+
+
+def _unasked(reasons: Sequence[str], server: str) -> str:
+    what = "something" if len(reasons) == 1 else f"{len(reasons)} things"
+    different = list(dict.fromkeys(reasons))
+    why = "; ".join([*different[:_REASONS], *(["…"] if len(different) > _REASONS else [])])
+    return f"{server[0].upper()}{server[1:]} asked {what} that nobody answered: {why}. It was told `cancel`."
+
+
+def _images(outcome: Success | ToolError) -> tuple[Image, ...]:
+    return () if isinstance(outcome, ToolError) else outcome.images
+
+
+def _picture(block: types.ContentBlock) -> Image | None:
+    match block:
+        case types.ImageContent(data=data) | types.EmbeddedResource(resource=types.BlobResourceContents(blob=data)):
+            return checked(data)
+        case _:
+            return None
+
+
+def _shown(block: types.ContentBlock) -> str:
+    picture = _picture(block)
+    unseen = "" if picture else ", which cannot be shown here"
+    match block:
+        case types.TextContent(text=text):
+            return text
+        case types.ImageContent(data=data, mime_type=kind) | types.AudioContent(data=data, mime_type=kind):
+            return f"[{picture.media_type if picture else kind}, about {len(data) * 3 // 4:,} bytes{unseen}]"
+        case types.ResourceLink(uri=uri, name=name):
+            return f"[{name}: {uri}]"
+        case types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, text=text)):
+            return f"[{uri}]\n{text}"
+        case types.EmbeddedResource(resource=types.BlobResourceContents(uri=uri, mime_type=kind, blob=blob)):
+            return f"[{uri}: {picture.media_type if picture else kind or 'bytes'}, about {len(blob) * 3 // 4:,} bytes{unseen}]"
+        case _:
+            return f"[{type(block).__name__}, which cannot be shown here]"
+
 
 SILENCE = 60.0  # seconds that a server may be silent, unless configuration says otherwise
 T = TypeVar("T")
@@ -107,3 +181,77 @@ def _wrong(error: ValidationError) -> str:
 async def _in_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
     """Await something that runs in another loop; being cancelled here cancels it there."""
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# All servers of a run, in a thread with a loop of their own: they outlive a turn, and the loop that it runs in
+
+
+class McpServers:
+    """Connected servers. `problems` says why some could not be reached, by their names: their tools are absent."""
+
+    def __init__(
+        self,
+        specs: Sequence[ServerSpec],
+        names: Mapping[str, str] | None = None,
+        silence: Mapping[str, float] | None = None,
+        reserved: Collection[str] = (),
+    ) -> None:
+        """Connect to all of them at the same time.
+
+        Args:
+            specs: How they are reached.
+            names: Other names for tools, by `<server>_<tool>`.
+            silence: How many seconds a tool may be silent, by its name.
+            reserved: Names that no tool of a server gets.
+        """
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mcp-servers", daemon=True)
+        self._thread.start()
+        self._connections = [asyncio.run_coroutine_threadsafe(_made(spec), self._loop).result() for spec in specs]
+        self.problems: dict[str, str] = {}
+        self.tools: dict[str, list[Tool]] = {spec.name: [] for spec in specs}
+        """By the name of their server."""
+        self.left_out: dict[str, list[str]] = {}
+        """By the name of their server, the tools whose names are reserved, or taken by another tool."""
+        self._start(names or {}, silence or {}, set(reserved))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave all of them."""
+        if self._loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(self._closed(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _start(self, names: Mapping[str, str], silence: Mapping[str, float], taken: set[str]) -> None:
+        starting = [(one, asyncio.run_coroutine_threadsafe(one.start(), self._loop)) for one in self._connections]
+        for connection, started in starting:
+            try:
+                started.result()
+            except ServerGone as gone:
+                self.problems[connection.spec.name] = str(gone)
+                continue
+            for tool in connection.tools:
+                known = registered_name(connection.spec.name, tool.name)
+                name = names.get(known, known)
+                if name in taken:
+                    self.left_out.setdefault(connection.spec.name, []).append(name)
+                    continue
+                taken.add(name)
+                self.tools[connection.spec.name].append(McpTool(connection, tool, name, self._loop, silence.get(name, SILENCE)))
+
+    async def _closed(self) -> None:
+        await asyncio.gather(*(connection.close() for connection in self._connections), return_exceptions=True)
+
+
+async def _made(spec: ServerSpec) -> Connection:
+    """Make a connection in the loop that it belongs to."""
+    return Connection(spec)

@@ -13,10 +13,8 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from msgspec import Struct
 
 from midturn.errors import ConfigError
-from midturn.models.extras import install_command, is_installed
-from midturn.models.nearest import KNOWN
-from midturn.models.profiles import ModelSpec
-from midturn.models.registry import KEYS, Lookup, spec_named
+from midturn.models.profiles import KNOWN_PROFILES, ModelSpec
+from midturn.models.registry import KEYS, Lookup, install_command, is_installed, spec_named
 
 LOCAL_SERVERS: Final = {
     "ollama": "http://127.0.0.1:11434/v1",
@@ -68,7 +66,7 @@ def _known(spec: ModelSpec) -> AtHand:
     if spec.family == "openai-compatible":
         return _server(spec)
     missing = f"set {spec.key_origin}" if spec.key is None else None if is_installed(spec.family) else install_command(spec.family)
-    ids = tuple(known for known in KNOWN if known.startswith(f"{spec.provider}/"))
+    ids = tuple(known for known in KNOWN_PROFILES if known.startswith(f"{spec.provider}/"))
     return AtHand(provider=spec.provider, models=() if missing else ids, missing=missing)
 
 

@@ -7,9 +7,11 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.exchange import Family, InquiryAsked
-from midturn.core.json_value import JsonObject
-from midturn.core.secret import SecretValue
+from midturn.errors import ConfigError, ModelError
+from midturn.record.exchange import Family, InquiryAsked
+from midturn.values.json_value import JsonObject
+from midturn.values.secret import SecretValue
+from midturn.values.text import did_you_mean
 
 Shape: TypeAlias = Literal["tail", "native", "tool"]
 ForcedChoice: TypeAlias = Literal["main", "none", "answer"]
@@ -107,3 +109,117 @@ def writes_text(model: str) -> bool:
 def thinking_ends_with_text(family: Family, model: str) -> bool:
     """Whether this model's thinking ends at the user's next words (Claude before Opus 4.5 and Sonnet 4.6, and every Haiku)."""
     return family == "anthropic" and bool(_THINKING_ENDS.match(model))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a request may set: the parameters of a model, and how long a provider should keep what it has read
+
+
+KNOWN: Final = (
+    "citations",
+    "extra_body",
+    "extra_headers",
+    "frequency_penalty",
+    "logit_bias",
+    "max_tokens",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "seed",
+    "service_tier",
+    "stop_sequences",
+    "temperature",
+    "thinking",
+    "top_k",
+    "top_p",
+)
+_OWN: Final = ("anthropic_", "google_", "openai_")
+
+
+def check_parameters(model: str, parameters: JsonObject) -> None:
+    """Refuse a parameter that nothing would come of. A provider's own ones (`anthropic_…`, `google_…`, `openai_…`) pass.
+
+    Raises:
+        ModelError: There is no such parameter; the nearest is named.
+    """
+    for name in parameters:
+        if name not in KNOWN and not name.startswith(_OWN):
+            advice = did_you_mean(name, KNOWN) or f" Known are {', '.join(f'`{known}`' for known in KNOWN)}."
+            raise ModelError(f"{model}: there is no parameter `{name}`.{advice}")
+
+
+Retention: TypeAlias = Literal["5m", "30m", "1h", "12h"]
+_TIERS: Final[dict[Retention, int]] = {"5m": 300, "30m": 1_800, "1h": 3_600, "12h": 43_200}
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def retention(cache: str) -> bool | Retention:
+    """Return what `request.cache` means: off, the provider's usual time, or the offered time that is nearest to a duration.
+
+    Raises:
+        ConfigError: It is none of `off`, `short`, `long` and a duration such as `90s`, `30m`, `2h`.
+    """
+    match cache:
+        case "off":
+            return False
+        case "short":
+            return True
+        case "long":
+            return "1h"
+        case _:
+            seconds = _seconds(cache)
+            return min(_TIERS, key=lambda tier: abs(_TIERS[tier] - seconds))
+
+
+def _seconds(duration: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", duration.strip())
+    if not found:
+        raise ConfigError(f"`request.cache` is {duration!r}. Write `off`, `short`, `long`, or a duration such as `30m` or `2h`.")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Models that are known by name, to suggest one where a name is misspelt. Other names are never refused: new models appear all the time
+
+
+KNOWN_PROFILES: Final = (
+    "anthropic/claude-fable-5-2",
+    "anthropic/claude-haiku-4-5",
+    "anthropic/claude-haiku-5-5",
+    "anthropic/claude-opus-4-8",
+    "anthropic/claude-opus-5-5",
+    "anthropic/claude-sonnet-4-6",
+    "anthropic/claude-sonnet-5-5",
+    "openai/gpt-5.6-luna",
+    "openai/gpt-5.6-sol",
+    "openai/gpt-5.6-terra",
+    "openai/gpt-6-astra",
+    "openai/gpt-6-luna",
+    "openai/gpt-6.1-sol",
+    "openai/gpt-6.1-terra",
+    "google/gemini-3.1-flash-lite",
+    "google/gemini-3.1-pro-preview",
+    "google/gemini-3.5-flash-lite",
+    "google/gemini-3.8-flash",
+    "google/gemini-4-argon",
+    "google/gemini-4-carbon",
+)
+
+_NAMED: Final = 3
+_NEAR: Final = 0.8
+
+
+def nearest_models(id: str) -> list[str]:
+    """Return the known models whose ids are nearest to `id`, at most three; `id` may lack its provider."""
+    import difflib  # only where something is wrong
+
+    provider, slash, model = id[:128].rpartition("/")
+    names = {
+        known.removeprefix(f"{provider}/" if slash else known.partition("/")[0] + "/"): known for known in KNOWN_PROFILES if known != id
+    }
+    return [names[near] for near in difflib.get_close_matches(model, list(names), n=_NAMED, cutoff=_NEAR)]
+
+
+def suggested_models(id: str) -> str:
+    """Return ` Did you mean …?` with the nearest models, or nothing where none is near."""
+    near = [f"`{model}`" for model in nearest_models(id)]
+    return f" Did you mean {', '.join(near[:-1])}{' or ' if near[:-1] else ''}{near[-1]}?" if near else ""

@@ -3,15 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from midturn.core.exchange import ModelEvent, ModelRequest
-from midturn.models.importing import imported_in_thread
 from midturn.models.profiles import ModelSpec
+from midturn.record.exchange import ModelEvent, ModelRequest
 
 if TYPE_CHECKING:
-    from midturn.models.providers.connection import ProviderConnection
+    from midturn.models.library_connection import ProviderConnection
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Loading a heavy module in a thread, while the event loop runs on
+
+
+_LOADED: dict[str, ModuleType] = {}  # what is still loading stands in `sys.modules` already, but not here
+
+
+async def imported_in_thread(name: str) -> ModuleType:
+    """Import a module in a thread that nobody waits for: whoever stops waiting, with Ctrl-C, leaves at once.
+
+    (`asyncio.to_thread` will not do: the loop waits for its threads before it ends.)
+    """
+    if name in _LOADED:
+        return _LOADED[name]
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[ModuleType] = loop.create_future()
+
+    def finish(module: ModuleType | None, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if module is not None:
+            done.set_result(module)
+        elif error is not None:
+            done.set_exception(error)
+
+    def load() -> None:
+        module, error = None, None
+        try:
+            module = _LOADED[name] = import_module(name)
+        except BaseException as raised:  # noqa: BLE001 (it is raised again, where it is waited for)
+            error = raised
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(finish, module, error)
+
+    threading.Thread(target=load, name=f"import {name}", daemon=True).start()
+    return await done
 
 
 class ReachedModel:
@@ -65,7 +105,7 @@ class ReachedModel:
             await connection.aclose()
 
     async def _connected(self) -> ProviderConnection:
-        connections = await imported_in_thread("midturn.models.providers.connection")
+        connections = await imported_in_thread("midturn.models.library_connection")
         loop = asyncio.get_running_loop()
         if self._connection is None or self._loop is not loop:
             self._connection = cast("ProviderConnection", connections.ProviderConnection(self._spec, self._given))

@@ -4,19 +4,43 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Final, get_args
 
 import msgspec
 from msgspec import Struct
 
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.secret import SecretValue
-from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
-from midturn.models.extras import install_command, is_installed
-from midturn.models.nearest import KNOWN, suggested_models
-from midturn.models.profiles import Family, ModelSpec, Profile, writes_text
+from midturn.models.profiles import KNOWN_PROFILES, Family, ModelSpec, Profile, suggested_models, writes_text
 from midturn.models.reached_model import ReachedModel
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.secret import SecretValue
+from midturn.values.text import did_you_mean
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which providers' libraries are installed, and how to install one
+
+
+_NEEDS: Final[dict[Family, tuple[str, str]]] = {  # the extra, and the module that it brings
+    "anthropic": ("anthropic", "anthropic"),
+    "openai": ("openai", "openai"),
+    "google": ("google", "google.genai"),
+    "openai-compatible": ("openai", "openai"),
+}
+
+
+def is_installed(family: Family) -> bool:
+    """Whether what `family` needs can be imported; nothing heavy is imported to find out."""
+    try:
+        return find_spec("pydantic_ai") is not None and find_spec(_NEEDS[family][1]) is not None
+    except ModuleNotFoundError:  # the package around the module is missing
+        return False
+
+
+def install_command(family: Family) -> str:
+    """Return the command that installs what `family` needs."""
+    return f"pip install 'midturn[{_NEEDS[family][0]}]'"
+
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -71,7 +95,7 @@ def id_parts(id: str) -> tuple[str, str]:
     """
     provider, slash, model = id.partition("/")
     if not slash or not provider or not model:
-        raise ConfigError(f"`{id}` is not a model id. Write `<provider>/<model>`, such as `{KNOWN[1]}`.{suggested_models(id)}")
+        raise ConfigError(f"`{id}` is not a model id. Write `<provider>/<model>`, such as `{KNOWN_PROFILES[1]}`.{suggested_models(id)}")
     return provider, model
 
 
@@ -132,7 +156,7 @@ def refuse_mute(id: str) -> None:
         ConfigError: It writes no text: it embeds, draws, or speaks.
     """
     if not writes_text(id.partition("/")[2]):
-        raise ConfigError(f"`{id}` cannot answer questions: it writes no text. Choose a chat model, such as `{KNOWN[1]}`.")
+        raise ConfigError(f"`{id}` cannot answer questions: it writes no text. Choose a chat model, such as `{KNOWN_PROFILES[1]}`.")
 
 
 def _family(provider: str, settings: ProviderSettings) -> Family:

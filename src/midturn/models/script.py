@@ -6,8 +6,8 @@ from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from midturn.core.exchange import Usage
-from midturn.core.json_value import Json
+from midturn.record.exchange import Usage
+from midturn.values.json_value import Json
 
 ANY = "*"
 Filled: TypeAlias = Annotated[str, Meta(min_length=1)]

@@ -10,9 +10,23 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin
 import msgspec
 from msgspec import UNSET, Struct
 
-from midturn.core.json_value import Json
-from midturn.errors import ConfigError, Problem
-from midturn.models.script import Script
+from midturn.errors import ConfigError, ModelError, Problem
+from midturn.models.script import Script, ScriptedCall, ScriptedFailure, ScriptedReply
+from midturn.models.wrapper import is_transient
+from midturn.record.events import Event, ToolCallRequest
+from midturn.record.exchange import (
+    Finished,
+    ModelRequest,
+    Part,
+    ReasoningDelta,
+    ReasoningPart,
+    StopReason,
+    StructuredPart,
+    TextDelta,
+    TextPart,
+    ToolCallPart,
+)
+from midturn.values.json_value import Json
 
 
 def read_script(path: Path) -> Script:
@@ -100,7 +114,7 @@ def _problems(value: Json, shape: object, pointer: str) -> Iterator[Problem]:
 
 
 def _field_problems(value: Mapping[str, Json], shape: type[Struct], pointer: str) -> Iterator[Problem]:
-    from midturn.core.suggestion import did_you_mean  # only where a script is wrong
+    from midturn.values.text import did_you_mean  # only where a script is wrong
 
     fields = {field.name: field for field in msgspec.structs.fields(shape)}
     for key, item in value.items():
@@ -125,3 +139,139 @@ def _contradictions(script: Script) -> Iterator[Problem]:
         for place, answer in enumerate(inquiry.answers):
             if (answer.answer is UNSET) == (answer.error is None):
                 yield Problem(f"/inquiries/{index}/answers/{place}", "it needs either `answer` or `error`.")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where in its script a conversation is
+
+
+def position(next: int, inquiry: int | None = None) -> dict[str, Json]:
+    """Return the `metadata` that records which entry comes next: of the replies, or of the answers of entry `inquiry`."""
+    return {"scripted": {"next": next} if inquiry is None else {"next": next, "inquiry": inquiry}}
+
+
+def recorded_position(events: Sequence[Event], inquiry: int | None = None) -> int:
+    """Return the index of the entry that comes next, as far as `events` tell."""
+    found = [place["next"] for place in map(_scripted, events) if place.get("inquiry") == inquiry and isinstance(place.get("next"), int)]
+    places = [place for place in found if isinstance(place, int)]
+    if inquiry is None:
+        return places[-1] if places else 0
+    return max(places, default=0)  # questions are answered side by side, and recorded in the order in which they end
+
+
+def _scripted(event: Event) -> Mapping[str, Json]:
+    scripted = (event.metadata or {}).get("scripted")
+    return scripted if isinstance(scripted, Mapping) else {}
+
+
+class Progress:
+    """Which entries are used. The record says so; what no record can hold stands here: errors, and answers that are under way.
+
+    It forgets a conversation whose record has become shorter: that is another conversation, or one that lost its end.
+    """
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, int | None], set[int]] = {}
+        self._length: dict[tuple[str, int | None], int] = {}
+        self._delivered: dict[str, int] = {}
+
+    def take(self, request: ModelRequest, inquiry: int | None = None) -> int:
+        """Reserve the first free entry and return its index, which may lie past the end of the script."""
+        key = (request.conversation, inquiry)
+        if len(request.recorded) < self._length.get(key, 0):
+            self._taken.pop(key, None)
+        self._length[key] = len(request.recorded)
+        start = recorded_position(request.recorded, inquiry)
+        lost = None if inquiry is not None else self._delivered.pop(request.conversation, None)
+        taken = {index for index in self._taken.get(key, ()) if index >= start and index != lost}
+        index = next(place for place in range(start, start + len(taken) + 1) if place not in taken)
+        self._taken[key] = taken | {index}
+        return index
+
+    def delivered(self, request: ModelRequest, index: int) -> None:
+        """Note that a reply is complete. If it is not on record when the next one is asked for, the turn was cancelled with it in hand.
+
+        Where nothing is recorded at all, somebody asks for one reply after the other.
+        """
+        if request.recorded:
+            self._delivered[request.conversation] = index
+
+    def give_back(self, request: ModelRequest, index: int, inquiry: int | None = None) -> None:
+        """Free an entry that was not delivered: the request was cancelled."""
+        self._taken.get((request.conversation, inquiry), set()).discard(index)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From an entry of a script to what a model yields
+
+
+def deltas(reply: ScriptedReply, metadata: dict[str, Json]) -> Iterator[ReasoningDelta | TextDelta]:
+    """Cut the reply into pieces of `chunk` characters."""
+    for kind, text in ((ReasoningDelta, reply.reasoning), (TextDelta, reply.text)):
+        size = reply.chunk or max(len(text or ""), 1)
+        yield from (kind((text or "")[at : at + size], metadata) for at in range(0, len(text or ""), size))
+
+
+def finished(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, Json] | None = None) -> Finished:
+    """Return the reply as it is recorded; every part carries `metadata`.
+
+    Raises:
+        ModelError: The reply is an error.
+    """
+    if reply.error:
+        raise failure(reply.error)
+    parts = tuple(_parts(reply, request, metadata))
+    return Finished(parts, reply.usage.counted(), stop_reason(parts))
+
+
+def failure(error: ScriptedFailure, metadata: Mapping[str, Json] | None = None) -> ModelError:
+    """Return the error that the script imitates; `metadata` is recorded with it."""
+    message = error.message or f"the model failed with status {error.status}"
+    raised = ModelError(message, status=error.status, retry_after=error.retry_after, transient=is_transient(error.status))
+    raised.metadata = metadata
+    return raised
+
+
+def stop_reason(parts: Sequence[Part]) -> StopReason:
+    """Say why an answer of these parts ended."""
+    return "tool_calls" if any(isinstance(part, ToolCallPart) for part in parts) else "stop"
+
+
+def _parts(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, Json] | None) -> Iterator[Part]:
+    if reply.reasoning is not None:
+        yield ReasoningPart(reply.reasoning, metadata)
+    if reply.text is not None:
+        yield _text_part(reply, request, metadata)
+    ids = _call_ids(reply.calls, request)
+    yield from (_call_part(call, call_id, metadata) for call, call_id in zip(reply.calls, ids, strict=True))
+
+
+def _text_part(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, Json] | None) -> TextPart | StructuredPart:
+    """Return the text, or the value in it where an answer of a certain shape is wanted."""
+    text = reply.text or ""
+    if request.schema is None or reply.calls:
+        return TextPart(text, metadata)
+    from midturn.values.json_value import NotJson, read_json  # few answers are wanted in a shape
+
+    try:
+        return StructuredPart(read_json(text), metadata)
+    except NotJson:
+        return TextPart(text, metadata)
+
+
+def _call_part(call: ScriptedCall, id: str, metadata: dict[str, Json] | None) -> ToolCallPart:
+    problem = "the arguments are not a JSON object" if isinstance(call.arguments, str) else None
+    return ToolCallPart(id, call.name, call.arguments, problem, metadata)
+
+
+def _call_ids(calls: Sequence[ScriptedCall], request: ModelRequest) -> Iterator[str]:
+    """Give each call its id: the script's, or the first `call_<n>` that the conversation does not have yet."""
+    used = {event.id for event in (*request.events, *request.recorded) if isinstance(event, ToolCallRequest)}
+    used |= {call.id for call in calls if call.id}
+    number = 0
+    for call in calls:
+        call_id = call.id
+        while call_id is None:
+            number += 1
+            call_id = None if f"call_{number}" in used else f"call_{number}"
+        yield call_id

@@ -9,9 +9,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import UNSET, Struct
 
-from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
-from midturn.core.image import Image
-from midturn.core.json_value import Json, JsonObject
+from midturn.record.events import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
+from midturn.values.json_value import Json, JsonObject
 
 TAIL: Final = (
     "Reply with nothing but one JSON object that is valid under the following JSON Schema: no other text, no code fence, no tool call."

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import cast
 
-from midturn.core.json_text import NotJson, read_json
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import SchemaType
-from midturn.core.visible import exact
+from msgspec import UNSET, Struct
+
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.json_text import problem_text
+from midturn.prompts.answer_text import problem_text
+from midturn.prompts.content import description, initial, label, one_line
 from midturn.prompts.native import wanted
+from midturn.question import answer
+from midturn.question.answer import NotChosen, SelectOptions, named_option
+from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, folded
+from midturn.record.prompt import Prompt
+from midturn.values.json_value import Json, JsonObject, NotJson, read_json
+from midturn.values.text import exact
 
 ERRORS_SHOWN = 3
 
@@ -101,7 +106,8 @@ def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Pr
     """Return what is wrong with the arguments; where the tool does not say what it takes, or says it badly, it judges them itself."""
     if not parameters:
         return ()
-    from midturn.core.schema import check_schema, validate  # heavy, and needed for edited arguments only
+    from midturn.question.schema import check_schema  # heavy, and needed for edited arguments only
+    from midturn.question.schema_check import validate  # heavy, and needed for edited arguments only
 
     return () if check_schema(parameters) else validate(parameters, arguments)
 
@@ -118,3 +124,168 @@ def _plain(problem: Problem) -> str:
 def _lines(problems: tuple[Problem, ...], say: Callable[[Problem], str] = _plain) -> list[str]:
     more = [f"and {len(problems) - ERRORS_SHOWN} more"] if len(problems) > ERRORS_SHOWN else []
     return [*(exact(say(problem)) for problem in problems[:ERRORS_SHOWN]), *more]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which options a typed line means at a prompt in lines, and what is said where it means none
+
+
+def choose(typed: str, options: SelectOptions) -> int:
+    """Return the place of the one option that is meant (see `midturn.question.answer`).
+
+    Raises:
+        NotAccepted: Nothing is meant, or a number that is the name of another option.
+    """
+    with _said(options):
+        return answer.choose(typed, options)
+
+
+def choose_many(typed: str, options: SelectOptions) -> frozenset[int]:
+    """Return the places that are meant (see `midturn.question.answer`).
+
+    Raises:
+        NotAccepted: A part means nothing.
+    """
+    with _said(options):
+        return answer.choose_many(typed, options)
+
+
+def bounds(kind: MultiSelectType) -> str:
+    """Say how many may be chosen, where that is limited."""
+    most = len(kind.options) + kind.allow_other
+    if kind.max is None or kind.max >= most:
+        return f"choose {kind.min} or more" if kind.min else ""
+    if kind.min == kind.max:
+        return f"choose {kind.min}"
+    return f"choose {kind.min} to {kind.max}" if kind.min else f"choose up to {kind.max}"
+
+
+def is_option(typed: str, options: SelectOptions) -> bool:
+    """Tell whether typed words name an option."""
+    return named_option(typed, options) is not None
+
+
+@contextmanager
+def _said(options: SelectOptions) -> Generator[None]:
+    try:
+        yield
+    except NotChosen as error:
+        typed = one_line(error.typed)
+        if error.is_both:
+            said = f"{typed} is a number and a name here: type {typed}. for the number, ={typed} for the name."
+        elif error.is_range:
+            said = f"{typed} is not a range of numbers from 1 to {len(options)}."
+        else:
+            said = f"{typed} is not an option; type a number from 1 to {len(options)}, or ? for help."
+        raise NotAccepted([said]) from None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which options typed words find, and where in their labels: as they are, or else letter by letter
+
+
+class Hit(Struct, frozen=True):
+    """An option that was found, and which characters of its label were."""
+
+    place: int
+    letters: frozenset[int] = frozenset()
+
+
+class Finder:
+    """Options, folded once: `MAIN` finds `main`, and where nothing has `mn` in it, `mn` finds it, too."""
+
+    def __init__(self, options: tuple[SelectOption, ...]) -> None:
+        self._labels = [label(option) for option in options]
+        self._folded = [_by_letter(text) for text in self._labels]
+        self._meanings = [folded(description(option)) for option in options]
+
+    def find(self, words: str) -> list[Hit]:
+        """Return what has all words in its label or description; if nothing has, what has the letters of each, in order, in its label."""
+        wanted = folded(words).split()
+        places = range(len(self._labels))
+        exact = [hit for place in places if (hit := self._exactly(place, wanted)) is not None]
+        return exact or [hit for place in places if (hit := self._loosely(place, wanted)) is not None]
+
+    def _exactly(self, place: int, wanted: list[str]) -> Hit | None:
+        text, origin = self._folded[place]
+        letters: set[int] = set()
+        for word in wanted:
+            at = text.find(word)
+            if at >= 0:
+                letters.update(origin[at : at + len(word)])
+            elif word not in self._meanings[place]:
+                return None
+        return Hit(place, frozenset(letters))
+
+    def _loosely(self, place: int, wanted: list[str]) -> Hit | None:
+        text, origin = self._folded[place]
+        letters: set[int] = set()
+        for word in wanted:
+            at = -1
+            for letter in word:
+                at = text.find(letter, at + 1)
+                if at < 0:
+                    return None
+                letters.add(origin[at])
+        return Hit(place, frozenset(letters))
+
+
+def _by_letter(text: str) -> tuple[str, list[int]]:
+    """Fold a label letter by letter; return where each folded letter came from, too."""
+    parts = [" " if letter == " " else folded(letter) for letter in text]
+    return "".join(parts), [place for place, part in enumerate(parts) for _ in part]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What nobody chose (an empty text, no option, the first one) is sent only when Enter says so twice
+
+
+EMPTY_TEXT = "that is an empty text: press Enter again to send it"
+EMPTY_SECRET = "nothing was typed: press Enter again to send an empty secret"  # noqa: S105 (it is none)
+
+
+class Empty:
+    """Refuses an empty answer once, unless the question may be skipped, or starts from an empty text."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self._refuses = not prompt.question.optional and initial(prompt) != ""
+
+    def refuses(self) -> bool:
+        """Tell whether to ask again; the second time it is meant."""
+        refuses, self._refuses = self._refuses, False
+        return refuses
+
+
+class Unchosen:
+    """Refuses once the option that is highlighted from the start, unless the question starts from an answer."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self._refuses = initial(prompt) is UNSET
+
+    def touched(self) -> None:
+        """Take note that somebody moved: what is highlighted from now on is their choice."""
+        self._refuses = False
+
+    def refuses(self) -> bool:
+        """Tell whether to ask again; the second time it is meant."""
+        refuses, self._refuses = self._refuses, False
+        return refuses
+
+
+class Unmarked(Unchosen):
+    """Refuses once that nothing is marked, where it may be so, but nobody said that the question may be skipped."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        super().__init__(prompt)
+        kind = prompt.question.answer_type
+        self._refuses = self._refuses and not prompt.question.optional and isinstance(kind, MultiSelectType) and kind.min == 0
+
+
+def unchosen(name: str) -> str:
+    """Say that nobody has chosen the option with this name."""
+    return f"nothing was chosen yet: press Enter again to pick {name}"
+
+
+def unmarked(key: str) -> str:
+    """Say that nothing is marked, and which key marks."""
+    return f"nothing is marked: {key} marks; press Enter again to send none"

@@ -6,15 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import assert_never, cast
 
-from midturn.core.json_text import compact
-from midturn.core.json_value import Json
-from midturn.core.prompt import Prompt
-from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, reviewed_places
-from midturn.core.tool_call import ToolCall
-from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
 from midturn.prompts.content import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
+from midturn.record.exchange import ToolCall
+from midturn.record.prompt import Prompt
+from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject, reviewed_places
+from midturn.values.json_value import Json, compact
+from midturn.values.text import exact, prose
 
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "

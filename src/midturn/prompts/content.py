@@ -8,12 +8,11 @@ from typing import cast
 
 from msgspec import UNSET, UnsetType
 
-from midturn.core.json_text import compact
-from midturn.core.json_value import Json, json_equal
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType
-from midturn.core.visible import exact, worded
 from midturn.prompts.cells import steady
+from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
+from midturn.record.prompt import Prompt
+from midturn.values.json_value import Json, compact, json_equal
+from midturn.values.text import exact, worded
 
 RETURN = "⏎"
 TAB = "⇥"

@@ -9,13 +9,11 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from midturn.core.json_text import compact
-from midturn.core.json_value import Json, JsonObject, Scalar
-from midturn.core.loose_json import items, members
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import BooleanType, SchemaType, SelectOption, SelectType, TextType, folded, label_of
+from midturn.prompts.answer_text import kind_of, resolved, skeleton
 from midturn.prompts.content import one_line, pretty, scalar_text
-from midturn.prompts.json_text import kind_of, resolved, skeleton
+from midturn.question.answer_type import BooleanType, SchemaType, SelectOption, SelectType, TextType, folded, label_of
+from midturn.record.prompt import Prompt
+from midturn.values.json_value import Json, JsonObject, Scalar, compact, items, members
 
 _FEWEST = 2
 _LONGEST_EXAMPLE = 120

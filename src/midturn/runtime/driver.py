@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, assert_never, cast
@@ -10,9 +11,15 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.core.events import Child, ToolCallResponse
-from midturn.core.exchange import Usage
-from midturn.core.turn.effects import (
+from midturn.errors import ModelError
+from midturn.journal import AnswerFeed, Journal
+from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
+from midturn.record.events import Child, ToolCallResponse
+from midturn.record.exchange import Usage
+from midturn.runtime.loop_thread import uncut
+from midturn.runtime.model_response import ModelResponse
+from midturn.runtime.surroundings import Observed, Recorder, Services, Surroundings
+from midturn.turn.effects import (
     CallModel,
     ClosePrompt,
     ConsultAssistant,
@@ -31,24 +38,55 @@ from midturn.core.turn.effects import (
     SuspendTurn,
     Warn,
 )
-from midturn.core.turn.ending import as_it_ended
-from midturn.core.turn.inputs import AnsweredElsewhere, Interrupted, TimeIsUp
-from midturn.core.turn.turn import Turn
-from midturn.errors import ModelError
-from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
-from midturn.runtime.cancelling import uncut
-from midturn.runtime.happenings import Happenings
-from midturn.runtime.model_response import ModelResponse
-from midturn.runtime.recorder import Observed, Recorder
-from midturn.runtime.services import Services
-from midturn.runtime.surroundings import Surroundings
+from midturn.turn.ending import as_it_ended
+from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp
+from midturn.turn.turn import Turn
 
 if TYPE_CHECKING:
-    from midturn.core.prompt import Prompt
-    from midturn.runtime.consulting import Consulting
-    from midturn.runtime.elsewhere import Elsewhere
+    from midturn.record.prompt import Prompt
+    from midturn.runtime.assistants import Consulting
     from midturn.runtime.prompts import OpenPrompts
     from midturn.runtime.tool_runs import ToolRuns
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What has happened in a turn and the machine has yet to hear
+
+
+_BREATHS = 10  # rounds of the event loop: a task group, a gather, or both inside each other begin their tasks in fewer
+
+
+class Happenings:
+    """A queue with one reader, who can also find out that nothing is about to come."""
+
+    def __init__(self) -> None:
+        self._reported: deque[Happened] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+
+    def report(self, happened: Happened) -> None:
+        """Add what happened; whoever waits goes on."""
+        self._reported.append(happened)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def next(self) -> Happened:
+        """Take what happened first, once there is anything."""
+        await self.there()
+        return self._reported.popleft()
+
+    async def there(self) -> None:
+        """Return when there is anything to take."""
+        while not self._reported:
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+
+    async def are_coming(self) -> bool:
+        """Whether anything happens that needs no more than the event loop: tasks that a tool has begun get to the point where they ask."""
+        for _ in range(_BREATHS):
+            if self._reported:
+                return True
+            await asyncio.sleep(0)
+        return bool(self._reported)
 
 
 class RunEnding(Struct, frozen=True):
@@ -105,13 +143,12 @@ class Driver:
 
     @cached_property
     def _consulting(self) -> Consulting:
-        from midturn.runtime.consulting import Consulting
+        from midturn.runtime.assistants import Consulting
 
         return Consulting(self._services.consultant, self._services.journal, self._services.display, self.report)
 
     @cached_property
     def _elsewhere(self) -> Elsewhere:
-        from midturn.runtime.elsewhere import Elsewhere
 
         return Elsewhere(self._services.answers, self._services.journal, self.report)
 
@@ -217,7 +254,7 @@ class Driver:
             case StopModel():
                 self._response.stop()
             case Foretell(call):
-                from midturn.runtime.foretold import foretold
+                from midturn.runtime.model_response import foretold
 
                 self.report(foretold(self._services.tools, self._surroundings, call))
             case StopTool(call):
@@ -310,3 +347,41 @@ def _begun_inside(turn: Turn, call: str) -> list[Child]:
     """Return the turns of other agents that are on record inside of a call; a method would tie a driver to itself."""
     record = turn.record.calls.get(call)
     return [child.began for child in record.children.values()] if record else []
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Answers that come from outside while this process holds the conversation
+
+
+INTERVAL = 0.1  # seconds between two looks, while an answer waits for its question to be asked again
+
+
+class Elsewhere:
+    """Looks for answers that were handed over, and reports them.
+
+    An answer that the turn does not take is kept: a resumed turn may not have asked again yet. It is reported again whenever the turn has
+    recorded something, or has asked (what it asks again is on record already), until it is taken; whoever opens the conversation next takes
+    what is left over.
+    """
+
+    def __init__(self, feed: AnswerFeed, journal: Journal, report: Callable[[Happened], None]) -> None:
+        self._feed = feed
+        self._journal = journal
+        self._report = report
+        self._asked = 0
+        self._reported: dict[str, tuple[int, int]] = {}
+
+    def asked(self) -> None:
+        """Note that somebody is asked: an answer that came too early may be the one to this."""
+        self._asked += 1
+
+    async def listen(self, clock: Clock) -> None:
+        """Report what is handed over, until cancelled."""
+        while True:
+            handed = await self._feed.collect()
+            state = (len(self._journal.events), self._asked) if handed else (0, 0)
+            for answer in handed:
+                if self._reported.get(answer.event_id) != state:
+                    self._reported[answer.event_id] = state
+                    self._report(AnsweredElsewhere(answer.event_id, answer.reply, answer.by))
+            await (clock.sleep(INTERVAL) if handed else self._feed.changed())

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NoReturn
 
-from midturn.core.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
-from midturn.core.turn.inputs import Happened, ModelAnswered, ModelFailed, TurnFailed
 from midturn.errors import ModelError, ScriptError
 from midturn.ports import Display, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
-from midturn.runtime.cancelling import is_cancelled
+from midturn.record.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
+from midturn.runtime.loop_thread import is_cancelled
+from midturn.runtime.surroundings import Surroundings
+from midturn.turn.inputs import Foretold, FormToAsk, Happened, ModelAnswered, ModelFailed, TurnFailed
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
+if TYPE_CHECKING:
+    from midturn.ports import Tool, ToolRun
+    from midturn.question.question import Question
+    from midturn.record.exchange import ToolCall
 
 
 class ModelResponse:
@@ -84,3 +90,39 @@ class ModelResponse:
             return ModelFailed(f"{self._model.name} ended its response without finishing it")
         self.usage += finished.usage
         return ModelAnswered(finished.counted())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a call would ask first, told together with its permission: one question for one thing.
+# A tool may foretell the question that it would ask if it ran now, such as whether to overwrite a file that exists. The person then
+# sees that question in place of the permission's own words. A yes to it answers it, as long as the tool asks the very same question.
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def foretelling(tools: Mapping[str, Tool]) -> frozenset[str]:
+    """Return which tools can say what they would ask."""
+    return frozenset(name for name, tool in tools.items() if getattr(tool, "can_foretell", False))
+
+
+def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCall) -> Foretold:
+    """Ask the tool of a call what it would ask first; only what a yes answers can be told together with a permission."""
+    foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(tools.get(call.name), "foretell", None)
+    if foretell is None:
+        return Foretold(call.event, None)
+    from midturn.question.answer_type import BooleanType
+    from midturn.question.question import Question  # each start asks which tools foretell, and few calls are foretold
+
+    try:
+        question = foretell(surroundings.of_run(call, {}, _nobody))
+    except Exception:  # noqa: BLE001  whatever it is: the call itself will say what is wrong
+        _LOG.debug("%r could not foretell what it asks", call.name, exc_info=True)
+        question = None
+    is_yes_or_no = isinstance(question, Question) and isinstance(question.answer_type, BooleanType)
+    return Foretold(call.event, question if is_yes_or_no else None)
+
+
+async def _nobody(asking: FormToAsk) -> NoReturn:
+    """Answer nothing: what is foretold is not asked."""
+    raise NotImplementedError(asking)

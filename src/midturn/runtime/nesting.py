@@ -12,13 +12,13 @@ from typing import Any, Literal, Protocol, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from midturn.core.events import Child, Parent
-from midturn.core.limits import Limits
-from midturn.core.turn.ending import Ending, left_by_its_call
-from midturn.core.turn.inputs import ChildMoved, ChildWanted, Happened
-from midturn.core.turn.record import TurnRecord
 from midturn.errors import MidturnError
 from midturn.prompter import Prompter
+from midturn.record.events import Child, Parent
+from midturn.turn.ending import Ending, left_by_its_call
+from midturn.turn.inputs import ChildMoved, ChildWanted, Happened
+from midturn.turn.record import TurnRecord
+from midturn.values.limits import Limits
 
 T = TypeVar("T")
 DEEPEST = 4

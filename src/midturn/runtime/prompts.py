@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, InquiryRequest
-from midturn.core.plain_text import check_text_or_none
-from midturn.core.prompt import Prompt
-from midturn.core.reply import EndedTurn, Replied, Reply, Unavailable, WentBack
-from midturn.core.stream import OpenQuestion
-from midturn.core.turn.effects import ClosePrompt
-from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
-from midturn.core.turn.pending import pending
 from midturn.errors import TerminalGone
 from midturn.journal import Journal
 from midturn.prompter import Prompter
-from midturn.runtime.cancelling import is_cancelled
+from midturn.question.reply import EndedTurn, Replied, Reply, Unavailable, WentBack
+from midturn.record.events import AnsweredBy, InquiryRequest
+from midturn.record.open_question import OpenQuestion
+from midturn.record.prompt import Prompt
+from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Surroundings
+from midturn.turn.effects import ClosePrompt
+from midturn.turn.inputs import Happened, PromptFailed, UserReplied
+from midturn.turn.pending import pending
+from midturn.values.text import check_text_or_none
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn

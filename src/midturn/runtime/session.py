@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midturn.core.events import Event, TurnEnd
-from midturn.core.stream import last_turn, open_turn
-from midturn.core.turn.effects import Effect
-from midturn.core.turn.inputs import TurnRequested, TurnResumed
-from midturn.core.turn.settings import TurnSettings
-from midturn.core.turn.turn import Turn
 from midturn.errors import ConfigError, NotOpen, TurnOpen
 from midturn.journal import Journal
+from midturn.record.events import Event, TurnEnd
+from midturn.record.window import last_turn, open_turn
 from midturn.runtime.driver import Driver, RunEnding
-from midturn.runtime.services import Services
-from midturn.runtime.surroundings import Surroundings
+from midturn.runtime.surroundings import Services, Surroundings
+from midturn.turn.effects import Effect
+from midturn.turn.inputs import TurnRequested, TurnResumed, TurnSettings
+from midturn.turn.turn import Turn
 
 
 class Session:

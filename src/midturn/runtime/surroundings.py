@@ -3,25 +3,166 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from midturn.core.events import ChatRequest, Event
-from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.secret import SecretValue
-from midturn.core.stream import provider_view
-from midturn.core.tool_call import ToolCall
-from midturn.core.turn.effects import Given, GivenAnswer
-from midturn.core.turn.inputs import FormToAsk
-from midturn.ports import ToolRun
-from midturn.runtime.answer_checks import TurnChecks
+from midturn.errors import AnswerError
+from midturn.journal import AnswerFeed, Journal
+from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, Recorded, RunObservation, Tool, ToolRun
+from midturn.prompter import Prompter
+from midturn.record.events import ChatRequest, Event
+from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolCall, ToolDefinition
+from midturn.record.provider_view import provider_view
+from midturn.turn.effects import Effect, Given, GivenAnswer, Record
+from midturn.turn.inputs import FormToAsk
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.secret import SecretValue
+from midturn.values.text import stamp
 
 if TYPE_CHECKING:
+    from midturn.runtime.nesting import Host
+if TYPE_CHECKING:
+    from midturn.question.question import Question
+    from midturn.question.reply import Reply
+    from midturn.tools.asker import Check
+if TYPE_CHECKING:
     from midturn.runtime.nesting import Nest
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Everything a turn needs from the world
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """Everything a turn needs from the world, in one frozen bundle; `ids` gives events their ids.
+
+    `host` is the call around the turn, where that runs inside a tool.
+    """
+
+    model: Model
+    consultant: Consultant
+    tools: Mapping[str, Tool]
+    journal: Journal
+    answers: AnswerFeed
+    prompter: Prompter | None
+    display: Display
+    clock: Clock
+    ids: Iterator[str]
+    host: Host | None = None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From an event of the machine to a durable line, where it gets its moment; and on to displays, and to whoever observes this process
+
+
+class Recorder:
+    """Appends batches to a journal, and shows what became durable."""
+
+    def __init__(self, journal: Journal, clock: Clock, display: Display) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._display = display
+
+    async def append(self, batch: Sequence[Event]) -> None:
+        """Write a batch at once; when this returns, it is durable.
+
+        Raises:
+            StoreError: The disk refused; nothing of the batch is recorded.
+        """
+        now = stamp(self._clock)
+        stamped = [replace(event, timestamp=now) for event in batch]
+        await self._journal.append(stamped)
+        for event in stamped:
+            self._display.show(Recorded(event))
+
+
+async def record_effects(effects: Sequence[Effect], journal: Journal, clock: Clock, display: Display) -> None:
+    """Make what a step records durable, and do nothing else of it."""
+    await Recorder(journal, clock, display).append([effect.event for effect in effects if isinstance(effect, Record)])
+
+
+class Observed:
+    """A display that lets observers see what it shows."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._seen_by: list[RunObservation] = []
+        self.status = "open"
+        """What the run has come to."""
+
+    def show(self, happening: Happening) -> None:
+        """Take note of what happened (see `ports.Display`)."""
+        for observation in self._seen_by:
+            observation.show(happening)
+        self._display.show(happening)
+
+    def begin(self, journal: Journal) -> None:
+        """Have a run observed, until `end`."""
+        self._seen_by = [observer.run_began(journal) for observer in OBSERVERS]
+
+    def end(self) -> None:
+        """Say what the run has come to."""
+        for observation in self._seen_by:
+            observation.end(self.status)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The rules that tools have for answers, beyond the type of the answer: held while a question is open
+
+
+class _Rule(Struct, frozen=True):
+    question: Question[Any]
+    check: Check[Any]
+
+
+class CallChecks:
+    """`ports.AnswerChecks` of one call, by question id."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, _Rule] = {}
+
+    @contextmanager
+    def holding(self, question: Question[Any], check: Check[Any]) -> Generator[None]:
+        """Hold a rule while its question is open."""
+        self.rules[question.id] = _Rule(question, check)
+        try:
+            yield
+        finally:
+            self.rules.pop(question.id, None)
+
+    async def refusal(self, question_id: str, reply: Reply) -> str | None:
+        """Return what the rule says against a reply; None where it holds, or where the reply is no answer of its type."""
+        from midturn.question.reply import Answered  # few questions have a rule, and many turns no question
+        from midturn.tools.asker import refused
+        from midturn.tools.returned import scrub
+
+        rule = self.rules.get(question_id)
+        if rule is None or not isinstance(reply, Answered):
+            return None
+        try:
+            answer = rule.question.check(reply.value)
+            said = await refused(rule.check, rule.question.typed(answer))
+        except AnswerError:  # the machine says so
+            return None
+        except Exception:  # noqa: BLE001  the tool's own code: it meets its mistake again, where it is reported
+            return None
+        return scrub(said, [answer]) if said is not None and isinstance(answer, SecretValue) else said
+
+
+class TurnChecks:
+    """The rules of all calls of a turn, by the call's event."""
+
+    def __init__(self) -> None:
+        self._of = defaultdict[str, CallChecks](CallChecks)
+
+    def of(self, call: str) -> CallChecks:
+        """Return those of one call."""
+        return self._of[call]
 
 
 class CallSecrets:
@@ -47,7 +188,7 @@ class CallSecrets:
         """Replace every secret of the call, in every form in which a program may write it."""
         if not self._given:
             return text
-        from midturn.tools.scrub import scrub  # few calls are ever given a secret
+        from midturn.tools.returned import scrub  # few calls are ever given a secret
 
         return scrub(text, self._given)
 

@@ -7,18 +7,18 @@ import itertools
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from midturn.core.events import Child
-from midturn.core.json_value import Json
-from midturn.core.outcome import NeedsInput
-from midturn.core.secret import SecretValue
-from midturn.core.tool_call import ToolCall
-from midturn.core.turn.effects import GiveAnswers, Given, RunChild, RunTool
-from midturn.core.turn.ending import Ending
-from midturn.core.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolReturned
 from midturn.ports import Tool
+from midturn.record.events import Child
+from midturn.record.exchange import ToolCall
+from midturn.record.outcome import NeedsInput
 from midturn.runtime.executing import execute, may_be_asked
 from midturn.runtime.nesting import OUTER, OuterCall
 from midturn.runtime.surroundings import Surroundings
+from midturn.turn.effects import GiveAnswers, Given, RunChild, RunTool
+from midturn.turn.ending import Ending
+from midturn.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolReturned
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.files.own import kept
-from midturn.files.private import ensure_private
+from midturn.files import ensure_private, kept
 from midturn.sandbox.confine import Confined, confine, confined, offer
 from midturn.sandbox.profile import Declared, Room, SandboxProfile, Workplace, first_refused, profile, programs_with_packages
 

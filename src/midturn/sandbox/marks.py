@@ -13,13 +13,112 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from midturn.sandbox.ancestry import Process, ancestors, process
-from midturn.sandbox.own_process import NAME
+from msgspec import Struct
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Our own process: nobody reads its memory or its environment, and it leaves no core behind
+
+
+NAME: Final = "midturn-agent"
+"""What the process is called in the process table: what descends from it, in another session, is a tool."""
+
+_SET_DUMPABLE, _GET_DUMPABLE, _SET_NAME = 4, 3, 15
+
+
+def keep_to_itself() -> None:
+    """Make this process neither dumpable nor a source of cores, and give it its name.
+
+    This is for the command line: a library leaves its program alone. What the kernel does not offer is left out; `state` says what holds.
+    """
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    _prctl(_SET_DUMPABLE, 0)
+    _prctl(_SET_NAME, NAME.encode())
+
+
+class State:
+    """What holds for this process now; None where the system does not say."""
+
+    def __init__(self) -> None:
+        found = _prctl(_GET_DUMPABLE, 0)
+        self.dumpable: bool | None = None if found is None else found != 0
+        self.leaves_core: bool = resource.getrlimit(resource.RLIMIT_CORE)[0] != 0
+
+
+def _prctl(option: int, value: int | bytes) -> int | None:
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes  # only where there is something to set
+
+    try:
+        found = int(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0))
+    except (AttributeError, OSError):
+        return None
+    return None if found < 0 else found
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which processes this one descends from, as far as the system tells
+
+
+_PROC = Path("/proc")
+
+
+class Process(Struct, frozen=True):
+    """One process. `started` (clock ticks since the system was) tells it from a later one that has the same number."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int
+    name: str
+
+
+def process(pid: int) -> Process | None:
+    """Look a process up; None where it is gone, or the system does not say."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    before, _, after = text.rpartition(")")
+    fields = after.split()
+    return Process(pid, int(fields[1]), int(fields[3]), int(fields[19]), before.partition("(")[2])
+
+
+def ancestors(pid: int | None = None) -> Iterator[Process]:
+    """Yield the parent of a process (by default this one), its parent, and so on."""
+    seen: set[int] = set()
+    here = process(os.getpid() if pid is None else pid)
+    while here is not None and here.parent > 0 and here.parent not in seen:
+        seen.add(here.parent)
+        here = process(here.parent)
+        if here is not None:
+            yield here
+
+
+@cache
+def boot() -> str:
+    """Return what tells this run of the machine from any other; empty where that cannot be told."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+@cache
+def namespace() -> str | None:
+    """Return what names the numbers of processes that this one sees; None where the system has one for all."""
+    try:
+        return str((_PROC / "self/ns/pid").readlink())
+    except OSError:
+        return None
+
 
 VARIABLE: Final = "MIDTURN_WITHIN"
 """Names the tool, or the agent, whose process, or descendant, has it in its environment."""

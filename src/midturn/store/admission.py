@@ -10,7 +10,7 @@ from midturn.errors import NotAllowed
 from midturn.store.port import PortJournal
 
 if TYPE_CHECKING:
-    from midturn.core.stream import OpenQuestion
+    from midturn.record.open_question import OpenQuestion
     from midturn.store.submission import HandedOver
 
 MayAnswer: TypeAlias = "Callable[[OpenQuestion, str | None], bool | Awaitable[bool]]"
@@ -67,7 +67,7 @@ class AdmittedAnswers:
         handed = await self._feed.collect()
         if not handed:
             return handed
-        from midturn.core.turn.pending import pending  # most stores have no rule
+        from midturn.turn.pending import pending  # most stores have no rule
 
         waiting = {question.request.event_id: question for question in pending(self._journal.events, self._journal.conversation)}
         return [answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))]

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from midturn.store.folder import Folder
-from midturn.store.open_index import NAME
+from midturn.store.open_index import OPEN
 
 _TOUCHED = 0x4  # IN_ATTRIB
 _ONLY_DIRECTORIES = 0x01000000
@@ -23,7 +23,7 @@ _MUCH = 65_536
 def ring(conversation: Folder, id: str) -> None:
     """Say that a conversation was answered, which nobody holds."""
     try:
-        os.utime(f"../{NAME}/{id}", dir_fd=conversation.fd, follow_symlinks=False)
+        os.utime(f"../{OPEN}/{id}", dir_fd=conversation.fd, follow_symlinks=False)
     except OSError:
         return  # who waits looks once a second
 
@@ -73,7 +73,7 @@ class AnswerBell:
         if self._fd < 0:
             self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         for folder in missing:
-            if self._fd >= 0 and libc.inotify_add_watch(self._fd, os.fsencode(folder / NAME), _TOUCHED | _ONLY_DIRECTORIES) >= 0:
+            if self._fd >= 0 and libc.inotify_add_watch(self._fd, os.fsencode(folder / OPEN), _TOUCHED | _ONLY_DIRECTORIES) >= 0:
                 self._watched.add(folder)
 
     def _hear(self) -> None:

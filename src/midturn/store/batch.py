@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from midturn.core.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
-from midturn.core.events import (
+from midturn.errors import StoreError
+from midturn.record.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
+from midturn.record.events import (
     Approval,
     ChatRequest,
     ChatResponse,
@@ -20,9 +21,8 @@ from midturn.core.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.core.limits import Limits
-from midturn.core.moments import TimeOfDay, stamp
-from midturn.errors import StoreError
+from midturn.values.limits import Limits
+from midturn.values.text import TimeOfDay, stamp
 
 _CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd})
 _WORDS = frozenset({TurnStart, ChatRequest, ChatResponse, TurnEnd})

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import msgspec
 
-from midturn.core import stream
-from midturn.core.codec import decode_lines
-from midturn.core.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
-from midturn.core.stream import InquiryPair, OpenQuestion, Window
-from midturn.core.turn.pending import pending
+from midturn.record.codec import decode_lines
+from midturn.record.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
+from midturn.record.open_question import OpenQuestion
+from midturn.record.provider_view import provider_view
+from midturn.record.window import InquiryPair, Window, pairs, turns
+from midturn.store.event_file import EVENTS, is_jp
 from midturn.store.folder import Folder
-from midturn.store.ids import conversation_id, title
-from midturn.store.jp.folder import EVENTS, is_jp
-from midturn.store.metadata import Metadata, decode_metadata, read_metadata
-from midturn.store.reader import EventReader, ReadStream
-from midturn.store.tail import NAME
+from midturn.store.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
+from midturn.store.tail import NAME, EventReader, ReadStream
+from midturn.turn.pending import pending
 
 
 class Conversation:
@@ -67,14 +66,14 @@ class Conversation:
 
     @classmethod
     def _open_jp(cls, directory: Path) -> Conversation:
-        from midturn.store.jp import importing  # few are of `jp`
+        from midturn.store import jp  # few are of `jp`
 
-        legacy = importing.read_jp(directory)
+        legacy = jp.read_jp(directory)
         events = decode_lines(legacy.lines, str(directory / EVENTS))
         try:
             metadata, problem = decode_metadata(msgspec.json.encode(legacy.metadata)), ""
         except ValueError as error:
-            metadata, problem = Metadata(), f"{directory / importing.METADATA}: {error}. The conversation is read without it."
+            metadata, problem = Metadata(), f"{directory / jp.METADATA}: {error}. The conversation is read without it."
         return cls(_id_of(directory), events, path=directory, metadata=metadata, problems=[problem] if problem else [])
 
     @property
@@ -85,15 +84,15 @@ class Conversation:
     @cached_property
     def turns(self) -> tuple[Window, ...]:
         """The events turn by turn; only the last turn can be `open`."""
-        return tuple(stream.turns(self.events))
+        return tuple(turns(self.events))
 
     def pairs(self) -> list[InquiryPair]:
         """Return every inquiry with its response (None where it has none)."""
-        return stream.pairs(self.events)
+        return pairs(self.events)
 
     def provider_view(self) -> list[VisibleEvent]:
         """Return what a model sees: each call with exactly one result, nothing of inquiries and approvals."""
-        return stream.provider_view(self.events)
+        return provider_view(self.events)
 
     def pending(self) -> list[OpenQuestion]:
         """Return what the open turn waits for, in the order in which it was asked."""

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from midturn.errors import StoreError
-from midturn.files.private import ensure_private, make_private
+from midturn.files import ensure_private, make_private
 from midturn.store.folder import DIRECTORY, Folder, telling
-from midturn.store.ids import NEW, conversation_id, conversation_number, slug
+from midturn.store.metadata import NEW, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
 
 _CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps

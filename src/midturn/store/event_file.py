@@ -11,12 +11,12 @@ import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from midturn.clock import now_in_a_name
 from midturn.errors import StoreError
-from midturn.store.ending import read_ending
 from midturn.store.folder import PRIVATE, Folder, refusal, sync, telling, write_all
-from midturn.store.tail import NAME, FileEnd
+from midturn.store.tail import NAME, FileEnd, read_ending
 
 
 class EventFile:
@@ -137,3 +137,16 @@ class EventFile:
                 os.fsync(fd)
         finally:
             os.close(parent)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which folders `jp` has recorded. It is asked of every conversation; what reads one is loaded for those that are
+
+
+EVENTS: Final = "events.json"
+
+
+def is_jp(folder: Path) -> bool:
+    """Say whether `jp`, and nobody else, recorded what is in this folder."""
+    place = os.fspath(folder)  # asked of each conversation that is listed, and nearly always answered by the first look
+    return not os.path.exists(f"{place}/{NAME}") and os.path.isfile(f"{place}/{EVENTS}")  # noqa: PTH110, PTH113

@@ -7,17 +7,16 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from midturn.core.events import Child, Event
-from midturn.core.moments import TimeOfDay
-from midturn.core.stream import open_turn, turns
-from midturn.core.stream.children import awaited_children, children_of, open_children, parent_of
 from midturn.errors import StoreError
+from midturn.record.events import Child, Event
+from midturn.record.window import awaited_children, children_of, open_children, open_turn, parent_of, turns
 from midturn.store.batch import stamped
-from midturn.store.ids import event_ids
+from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn, StorePort
+from midturn.values.text import TimeOfDay
 
 if TYPE_CHECKING:
-    from midturn.core.turn.ending import Ending
+    from midturn.turn.ending import Ending
 
 
 async def root_of(port: StorePort, id: str) -> str:
@@ -65,7 +64,7 @@ async def _was_born_inside(port: StorePort, id: str) -> bool:
 
 async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: Ending) -> None:
     """End the turns of children that are open on record and held by nobody, those below first."""
-    from midturn.core.turn.ending import ending_batch  # hardly ever is one left open
+    from midturn.turn.ending import ending_batch  # hardly ever is one left open
 
     for child in children:
         below: list[Child] = []
@@ -92,7 +91,7 @@ async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
     """Say whether a turn inside of a tool of the open turn goes on, so that this one does."""
     if not awaited_children(events):
         return False
-    from midturn.store.readiness import is_ready  # few turns have others inside
+    from midturn.store.decisions import is_ready  # few turns have others inside
 
     found: dict[str, LastTurn] = {}
     await _find_all(port, awaited_children(events), found)
@@ -109,7 +108,7 @@ async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str,
 
 async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
     """End the turns around one that a person has ended, and what else runs inside of them, unless somebody runs them: they hear of it."""
-    from midturn.core.turn.ending import ended_by_user  # hardly ever is a turn ended from outside
+    from midturn.turn.ending import ended_by_user  # hardly ever is a turn ended from outside
 
     parent = parent_of(turn)
     while parent is not None:
@@ -128,7 +127,7 @@ async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
 
 
 def _ended(clock: TimeOfDay, child: str, asked: set[str], turn: LastTurn) -> Sequence[Event]:
-    from midturn.core.turn.ending import ended_by_user, ending_batch
+    from midturn.turn.ending import ended_by_user, ending_batch
 
     window = open_turn(turn.events)
     if window is None or not any(each.event_id == child for each in open_children(window.events)):

@@ -15,29 +15,26 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from midturn.clock import now
-from midturn.core.address import parse_address, parse_beginning
-from midturn.core.events import Event
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import open_turn
-from midturn.core.stream.children import awaited_children, parent_of
-from midturn.core.stream.log import NO_PAST
 from midturn.errors import StoreError, StoreLocked
-from midturn.files.own import keep
-from midturn.files.user_directories import user_data
+from midturn.files import keep, user_data
+from midturn.record.asker import parse_address, parse_beginning
+from midturn.record.events import Event
+from midturn.record.log import NO_PAST
+from midturn.record.window import awaited_children, open_turn, parent_of
 from midturn.store import lock
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, telling
 from midturn.store.handover import FileAnswers
-from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
-from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
+from midturn.store.metadata import Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
 from midturn.store.tail import NAME
+from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from midturn.core.stream import OpenQuestion
+    from midturn.record.open_question import OpenQuestion
     from midturn.store.answer_bell import AnswerBell
     from midturn.store.conversation import Conversation
     from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns
@@ -59,7 +56,7 @@ def _load_pasts() -> KnownPasts:
 @cache
 def _load_is_jp() -> Callable[[Path], bool]:
     """Load what knows conversations that `jp` recorded: few stores have any."""
-    from midturn.store.jp.folder import is_jp
+    from midturn.store.event_file import is_jp
 
     return is_jp
 
@@ -125,7 +122,7 @@ class FileConversations:
 
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
         """Hold conversations that are due and free."""
-        from midturn.store.readiness import is_due  # only workers take what is due
+        from midturn.store.decisions import is_due  # only workers take what is due
 
         claimed: list[FileJournal] = []
         for number, seen in self.looks():
@@ -140,8 +137,8 @@ class FileConversations:
 
     async def _tried(self, id: str) -> FileJournal | None:
         """Hold a conversation that is due, unless somebody was faster, or its pause is not over."""
-        from midturn.store.readiness import is_due  # only workers take what is due
-        from midturn.store.trying_again import may_try
+        from midturn.store.decisions import is_due  # only workers take what is due
+        from midturn.store.held import may_try
 
         with self._folder(id) as folder:
             if lock.is_held(folder):
@@ -159,7 +156,7 @@ class FileConversations:
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
         """Let no other block run for the same name meanwhile, in whichever process."""
-        from midturn.store.alone import alone_among_files  # only what asks for other agents needs it
+        from midturn.store.held import alone_among_files  # only what asks for other agents needs it
 
         return alone_among_files(self._directories.begun(), name)
 
@@ -193,7 +190,7 @@ class FileConversations:
 
     async def events_within(self, id: str, length: int) -> int:
         """Count the events in the first bytes of the file."""
-        from midturn.store.reader import EventReader  # who begins a conversation reads none
+        from midturn.store.tail import EventReader  # who begins a conversation reads none
 
         with self._folder(id) as folder, EventReader(folder) as events:
             return len(events.lines(length))
@@ -287,11 +284,11 @@ class FileConversations:
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
         path = self.path(id)
-        from midturn.store.jp.folder import is_jp
-        from midturn.store.reader import EventReader
+        from midturn.store.event_file import is_jp
+        from midturn.store.tail import EventReader
 
         if is_jp(path):
-            from midturn.store.jp.importing import read_jp  # few are of `jp`
+            from midturn.store.jp import read_jp  # few are of `jp`
 
             return list(read_jp(path).lines)
         with Folder.at(path) as folder, EventReader(folder) as events:
@@ -440,7 +437,7 @@ class FileConversations:
                 held.close()
 
     def _is_ready(self, seen: Seen) -> bool:
-        from midturn.store.readiness import is_ready  # only workers and lists of what is ready ask
+        from midturn.store.decisions import is_ready  # only workers and lists of what is ready ask
 
         if parent_of(seen.turn):
             return False  # the turn around goes on
@@ -449,7 +446,7 @@ class FileConversations:
             return (seen.is_ready or is_ready(turn, self._find)) and not lock.is_held(folder)
 
     def _last_turn(self, folder: Folder) -> LastTurn:
-        from midturn.store.reader import EventReader  # who begins a conversation reads none
+        from midturn.store.tail import EventReader  # who begins a conversation reads none
 
         handed = FileAnswers(folder).collect()  # before the events: what is not there any more is recorded by then
         with EventReader(folder) as events:

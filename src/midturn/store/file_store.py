@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.store.file_conversations import FileConversations
 from midturn.store.store import ConversationStore
+from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 
 class FileStore(ConversationStore):

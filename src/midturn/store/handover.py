@@ -23,7 +23,7 @@ from midturn.store.folder import Folder, telling
 if TYPE_CHECKING:
     from midturn.store.submission import HandedOver
 
-NAME = "answers"
+ANSWERS = "answers"
 _INTERVAL = 0.1  # seconds between two looks
 _LOG = logging.getLogger(__name__)
 _ASIDE = ".unreadable"
@@ -39,9 +39,9 @@ class FileAnswers:
     def put(self, answer: HandedOver) -> bool:
         """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first (False)."""
         name, temporary = _file_name(answer.event_id), f".{os.urandom(8).hex()}"
-        with telling("hand an answer over in", self._conversation, NAME):
-            self._conversation.make_inside(NAME)
-            with self._conversation.inside(NAME) as folder:
+        with telling("hand an answer over in", self._conversation, ANSWERS):
+            self._conversation.make_inside(ANSWERS)
+            with self._conversation.inside(ANSWERS) as folder:
                 folder.write_new(temporary, msgspec.json.encode(answer) + b"\n")
                 try:
                     os.link(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
@@ -54,13 +54,13 @@ class FileAnswers:
 
     def collect(self) -> tuple[HandedOver, ...]:
         """Read all of them; a file that is not an answer is put aside under another name."""
-        if not self._conversation.has(NAME):  # as usual: nobody has handed anything over
+        if not self._conversation.has(ANSWERS):  # as usual: nobody has handed anything over
             return ()
         from midturn.store.submission import oldest_first
 
-        with telling("read the answers in", self._conversation, NAME):
+        with telling("read the answers in", self._conversation, ANSWERS):
             try:
-                folder = self._conversation.inside(NAME)
+                folder = self._conversation.inside(ANSWERS)
             except FileNotFoundError:  # the conversation is being removed
                 return ()
             with folder:
@@ -70,8 +70,8 @@ class FileAnswers:
 
     def remove(self, event_id: str) -> None:
         """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""
-        telling_where = telling("remove an answer in", self._conversation, NAME)
-        with telling_where, suppress(FileNotFoundError), self._conversation.inside(NAME) as folder:
+        telling_where = telling("remove an answer in", self._conversation, ANSWERS)
+        with telling_where, suppress(FileNotFoundError), self._conversation.inside(ANSWERS) as folder:
             folder.remove(_file_name(event_id))
 
 

@@ -7,21 +7,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from midturn.core.events import Event, OpaqueEvent, TurnEnd, TurnStart
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import Window, last_turn
-from midturn.core.stream.log import NO_PAST, EventLog, Past
-from midturn.core.stream.window import starts_turn
+from midturn.record.events import Event, OpaqueEvent, TurnEnd, TurnStart
+from midturn.record.log import NO_PAST, EventLog, Past
+from midturn.record.window import Window, last_turn, starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
-from midturn.store.ending import NOTHING
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, refusal
 from midturn.store.handover import FileAnswers, FileFeed
-from midturn.store.ids import conversation_in
 from midturn.store.lock import Holder, Lock
+from midturn.store.metadata import conversation_in
 from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.port import LastTurn
-from midturn.store.tail import NAME
+from midturn.store.tail import NAME, NOTHING
+from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from midturn.store.submission import HandedOver
@@ -107,7 +105,7 @@ class Writer:
 
     def tidy(self, handed: Iterable[HandedOver], last_turn: Sequence[Event]) -> None:
         """Take away what was handed over for questions that are closed by now."""
-        from midturn.store.open_requests import outdated  # hardly ever was anything handed over
+        from midturn.store.decisions import outdated  # hardly ever was anything handed over
 
         for answer in outdated(handed, last_turn):
             self.answers.remove(answer.event_id)

@@ -9,19 +9,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM
-from midturn.core.codec import clean, decode_event, decode_lines, encode_event
-from midturn.core.events import ConfigDelta, Event
-from midturn.core.moments import TimeOfDay
-from midturn.core.stream import open_turn
-from midturn.core.turn.effects import Record
-from midturn.core.turn.inputs import TurnFailed
-from midturn.core.turn.settings import TurnSettings
-from midturn.core.turn.turn import Turn
 from midturn.errors import StoreLocked
+from midturn.record.codec import clean, decode_event, decode_lines, encode_event
+from midturn.record.events import ConfigDelta, Event
+from midturn.record.window import open_turn
 from midturn.store.batch import numbered, stamped
-from midturn.store.ids import event_ids
+from midturn.store.metadata import event_ids
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
+from midturn.turn.effects import Record
+from midturn.turn.inputs import TurnFailed, TurnSettings
+from midturn.turn.turn import Turn
+from midturn.values.text import TimeOfDay
 
 Fate: TypeAlias = Literal["copied", "was there", "renamed"]
 """Of a conversation: it has the same id there; it was there already, and may have gone on; or another has its id, and it has a new one."""

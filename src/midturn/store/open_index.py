@@ -18,7 +18,7 @@ from pathlib import Path
 from midturn.errors import StoreError
 from midturn.store.folder import Folder, refusal
 
-NAME = "open"
+OPEN = "open"
 _EMPTY = ".empty"
 _CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
 _ID = r"[0-9]{1,20}"
@@ -40,7 +40,7 @@ class OpenIndex:
         A turn that begins is named, and one that ends is not named any more.
         """
         try:
-            at = (self._conversations / NAME).stat().st_mtime_ns
+            at = (self._conversations / OPEN).stat().st_mtime_ns
         except OSError:
             return None
         return at if at + _CLOCK_STEP < time.time_ns() else None  # a change in the same step of the clock would not be noticed
@@ -48,7 +48,7 @@ class OpenIndex:
     def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
         """Return the conversations that the index names. Where it cannot be trusted, `scan` says which have an open turn."""
         try:
-            with Folder.at(self._conversations) as conversations, conversations.inside(NAME) as folder:
+            with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
                 if folder.read(_boot_file()).decode() == _boot():
                     is_id = re.compile(_ID).fullmatch
                     return [name for name in folder.names() if is_id(name)]
@@ -88,7 +88,7 @@ def name_open(conversation: Folder, id: str) -> None:
     """
     try:
         try:
-            folder = conversation.inside(f"../{NAME}")
+            folder = conversation.inside(f"../{OPEN}")
         except FileNotFoundError:
             with conversation.inside("..") as conversations:
                 folder = index_in(conversations)
@@ -103,7 +103,7 @@ def name_open(conversation: Folder, id: str) -> None:
 def name_finished(conversation: Folder, id: str) -> None:
     """Take a conversation out of the index. Call it while the conversation is locked: else somebody may begin a turn meanwhile."""
     try:
-        folder = conversation.inside(f"../{NAME}")
+        folder = conversation.inside(f"../{OPEN}")
     except OSError:
         return  # there is none
     try:
@@ -116,7 +116,7 @@ def name_finished(conversation: Folder, id: str) -> None:
 
 def is_named(conversation: Folder, id: str) -> bool:
     """Say whether the index beside a conversation names it."""
-    return os.access(f"../{NAME}/{id}", os.F_OK, dir_fd=conversation.fd)  # in half the time of `stat`: nothing is told of what is there
+    return os.access(f"../{OPEN}/{id}", os.F_OK, dir_fd=conversation.fd)  # in half the time of `stat`: nothing is told of what is there
 
 
 def index_in(conversations: Folder) -> Folder:
@@ -126,16 +126,16 @@ def index_in(conversations: Folder) -> Folder:
         OSError: That cannot be done.
     """
     try:
-        return conversations.inside(NAME)
+        return conversations.inside(OPEN)
     except FileNotFoundError:
         _make(conversations)
-        return conversations.inside(NAME)
+        return conversations.inside(OPEN)
 
 
 def _make(conversations: Folder) -> None:
     with suppress(FileExistsError):
-        os.mkdir(NAME, 0o700, dir_fd=conversations.fd)
-        os.chmod(NAME, 0o700, dir_fd=conversations.fd)
+        os.mkdir(OPEN, 0o700, dir_fd=conversations.fd)
+        os.chmod(OPEN, 0o700, dir_fd=conversations.fd)
 
 
 def _touch(folder: Folder, id: str) -> None:
@@ -151,7 +151,7 @@ def _touch(folder: Folder, id: str) -> None:
 
 def _boot() -> str:
     """Return what must not have changed for the index to be trusted: without a boot id, only the process itself."""
-    from midturn.sandbox.ancestry import boot  # who names one turn does not ask whether the index is whole
+    from midturn.sandbox.marks import boot  # who names one turn does not ask whether the index is whole
 
     return boot() or f"process {os.getpid()}"
 

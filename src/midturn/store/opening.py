@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from midturn.collector import loading
-from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import ConfigError
+from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from midturn.store.admission import MayAnswer
     from midturn.store.file_store import FileStore
     from midturn.store.store import ConversationStore
-    from midturn.store.waking import OnWake
+    from midturn.store.watching import OnWake
 
 
 def open_store(

@@ -8,25 +8,23 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from midturn.clock import pause
-from midturn.core.address import Address, parse_address
-from midturn.core.asker import Asker, asker_of
-from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
-from midturn.core.limits import Limits
-from midturn.core.moments import TimeOfDay, stamp
-from midturn.core.reply import Answered, EndedTurn
-from midturn.core.stream import last_turn
-from midturn.core.stream.children import open_children, parent_of
-from midturn.core.turn.closed import answered_before, decision_about, no_question, was_asked, why_closed
-from midturn.core.turn.ending import ended_by_user
-from midturn.core.turn.pending import pending
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
+from midturn.question.reply import Answered, EndedTurn
+from midturn.record.asker import Address, Asker, asker_of, parse_address
+from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.record.window import last_turn, open_children, parent_of
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
 from midturn.store.decisions import answer_batch, check_no_secret
 from midturn.store.families import end_around, end_children
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
+from midturn.turn.closed import answered_before, decision_about, no_question, was_asked, why_closed
+from midturn.turn.ending import ended_by_user
+from midturn.turn.pending import pending
+from midturn.values.limits import Limits
+from midturn.values.text import TimeOfDay, stamp
 
 _STEP = 0.05  # seconds between two looks at what became of an answer
 _STEPS = 20
@@ -222,7 +220,7 @@ def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str) -> None:
 def _check_that_a_person_answers(asker: Asker | None) -> None:
     """Let nobody answer who was started by a tool or an agent; but the process that asks for an agent brings what its dialog was told."""
     from midturn.sandbox.doors import for_people_only, not_for_its_own_agent  # only where somebody answers
-    from midturn.store.processes import mark
+    from midturn.store.lock import mark
 
     if asker and asker.process and asker.process.started and asker.process == mark(os.getpid()):
         return

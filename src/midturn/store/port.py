@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.events import Event
-from midturn.core.limits import Limits
 from midturn.journal import AnswerFeed, Journal
+from midturn.record.events import Event
+from midturn.values.limits import Limits
 
 if TYPE_CHECKING:  # nothing here is read from JSON, so nobody needs these to run
-    from midturn.core.stream import OpenQuestion
+    from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
     from midturn.store.metadata import Metadata
     from midturn.store.submission import HandedOver

@@ -11,15 +11,15 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.events import Event
-from midturn.core.stream import OpenQuestion, open_turn
-from midturn.core.stream.log import NO_PAST, Past
-from midturn.core.turn.pending import pending_in
+from midturn.record.events import Event
+from midturn.record.log import NO_PAST, Past
+from midturn.record.open_question import OpenQuestion
+from midturn.record.window import open_turn
+from midturn.store.event_file import is_jp
 from midturn.store.folder import Folder
-from midturn.store.jp.folder import is_jp
 from midturn.store.port import LastTurn
-from midturn.store.reader import EventReader
-from midturn.store.tail import NAME
+from midturn.store.tail import NAME, EventReader
+from midturn.turn.pending import pending_in
 
 _MOST_PASTS = 16
 _MOST_BYTES = 64 * 1024 * 1024
@@ -77,14 +77,14 @@ class Seen(Struct, frozen=True, dict=True):
     @cached_property
     def is_ready(self) -> bool:
         """Whether it can go on without a person who is absent."""
-        from midturn.store.readiness import is_ready  # only workers and lists of what is ready ask
+        from midturn.store.decisions import is_ready  # only workers and lists of what is ready ask
 
         return is_ready(LastTurn(self.turn))
 
     @cached_property
     def is_due(self) -> bool:
         """Whether it does not wait for a person alone."""
-        from midturn.store.readiness import is_due  # as above
+        from midturn.store.decisions import is_due  # as above
 
         return is_due(LastTurn(self.turn))
 

@@ -10,27 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from midturn.clock import SYSTEM
-from midturn.core.json_value import Json
-from midturn.core.moments import TimeOfDay, stamp
-from midturn.core.plain_text import check_text
-from midturn.core.stream.children import parent_of
-from midturn.core.stream.window import last_turn
 from midturn.errors import StoreError, StoreLocked
+from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, MayAnswer
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
 from midturn.store.held import HeldConversation
 from midturn.store.port import HeldBy, PortJournal, Settled, StorePort
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
+from midturn.values.json_value import Json
+from midturn.values.text import TimeOfDay, check_text, stamp
 
 if TYPE_CHECKING:
-    from midturn.core.events import Child
-    from midturn.core.stream import OpenQuestion
-    from midturn.core.turn.ending import Ending
+    from midturn.record.events import Child
+    from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
     from midturn.store.outside_answers import OutsideAnswers, Receipt
-    from midturn.store.store_change import StoreChange
     from midturn.store.submission import Submission
-    from midturn.store.waking import OnWake
+    from midturn.store.watching import OnWake, StoreChange
+    from midturn.turn.ending import Ending
 
 T = TypeVar("T")
 
@@ -156,7 +153,7 @@ class ConversationStore:
         Args:
             conversation: The id of the one; None for all.
         """
-        from midturn.store.processes import looked_at  # only who lists questions looks at the processes that ask them
+        from midturn.store.lock import looked_at  # only who lists questions looks at the processes that ask them
 
         family = [""] if conversation is None else [f"{id}-" for id in await open_family(self.port, conversation)]  # noqa: A001
         questions = [question for prefix in family for question in await self.port.questions(prefix)]
@@ -237,7 +234,7 @@ class ConversationStore:
     async def _submit(self, id: str, submission: Submission) -> Receipt:
         receipt = await self._answering.answer(id, submission)
         if self._on_wake and not receipt.held:
-            from midturn.store.waking import wake  # only where somebody wants to be woken
+            from midturn.store.watching import wake  # only where somebody wants to be woken
 
             await wake(self._on_wake, await root_of(self.port, receipt.conversation))
         return receipt
@@ -251,8 +248,7 @@ class ConversationStore:
             conversation: The id of the one; None for all.
         """
         # Most programs never watch, and need not load what it takes.
-        from midturn.store.watched_store import WatchedStore
-        from midturn.store.watching import changes
+        from midturn.store.watching import WatchedStore, changes
 
         return changes(WatchedStore(self, self.port), conversation)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.events import AnsweredBy
-from midturn.core.json_value import Json
-from midturn.core.plain_text import check_text, check_text_or_none
-from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
 from midturn.errors import AnswerError, Problem
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
+from midturn.record.events import AnsweredBy
+from midturn.values.json_value import Json
+from midturn.values.text import check_text, check_text_or_none
 
 _YES_OR_NO = frozenset({bool, type(None)})
 _WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")

@@ -6,14 +6,17 @@ A newline commits a line, `more` = 0 commits a batch. Nothing here looks at more
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
+from typing import Self
 
 import msgspec
 from msgspec import Struct
 
-from midturn.core.codec import clean, decode_event
 from midturn.errors import StoreError
+from midturn.record.codec import clean, decode_event, decode_lines, decode_plain, decode_stream
+from midturn.record.events import Event, OpaqueEvent, TurnStart
+from midturn.store.folder import Folder, telling
 
 NAME = "events.jsonl"
 FIRST_BLOCK = 8 * 1024
@@ -152,3 +155,137 @@ def _last_newline(file: FileEnd) -> int:
             return position + found + 1
         block = min(block * 2, LARGEST_BLOCK)
     return 0
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How an `events.jsonl` ends: what of it is committed, and its last turn, read and decoded once
+
+
+_TURN = b'\n{"type":"turn_start",'
+"""How the first line of a turn begins where we have written it."""
+
+
+class Ending(Struct, frozen=True):
+    """What a file ends with. Everything behind `end` is torn; the last turn begins at `begin`, and is there as `lines` and as `events`."""
+
+    end: int
+    begin: int
+    lines: Sequence[bytes]
+    events: Sequence[Event]
+
+
+NOTHING = Ending(0, 0, (), ())
+"""How an empty file ends."""
+
+
+def read_ending(file: FileEnd, folder: Folder) -> Ending:
+    """Read how the file in `folder` ends; what reads events is not made for a file that has none."""
+    return (_plain_ending(file) or _any_ending(file, folder)) if file.size else NOTHING
+
+
+def turn_of(file: FileEnd, lines: Sequence[WholeLine], folder: Folder) -> Sequence[Event]:
+    """Decode the lines of a last turn. A broken one is an `OpaqueEvent` whose `problem` names the file and the line."""
+    events = decode_lines([clean(line.text) for line in lines], "")
+    if any(_wants_number(event) for event in events):  # only what stands before knows the number of a line
+        before, end = lines[0].offset, lines[-1].offset + len(lines[-1].text) + 1
+        whole = file.read(0, end)
+        events = decode_stream(whole[before:], str(folder.path / NAME), whole.count(b"\n", 0, before) + 1)
+    return events
+
+
+def _plain_ending(file: FileEnd) -> Ending | None:
+    """Look for the last line that begins as the first of a turn does; None where what stands there is not one whole turn.
+
+    Where it looks is only a guess. The events that are decoded from there say whether it was right: the last batch is whole, the turn
+    begins with the first of them and with no other.
+    """
+    begin, start, data = file.size, 0, b""
+    while begin and not start:
+        if file.size - begin > LARGEST_BLOCK:
+            return None
+        begin = max(2 * begin - file.size - FIRST_BLOCK, 0)  # twice as much each time
+        data = file.read(begin, file.size)
+        if not data.endswith(b"\n"):
+            return None
+        start = data.rfind(_TURN) + 1
+    lines = data[start:].split(b"\n")[:-1]
+    events = decode_plain(lines)
+    if events is None or (events and events[-1].more > 0) or TurnStart in map(type, events[1:]):
+        return None
+    return Ending(file.size, begin + start, lines, events)
+
+
+def _any_ending(file: FileEnd, folder: Folder) -> Ending:
+    """Go from line to line, whatever they are."""
+    end = committed_end(file)
+    lines = last_turn(file, end)
+    return Ending(end, lines[0].offset if lines else 0, [line.text for line in lines], turn_of(file, lines, folder))
+
+
+def _wants_number(event: Event) -> bool:
+    return event.event_id.startswith("line:") or (isinstance(event, OpaqueEvent) and bool(event.problem))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Events from `events.jsonl`: all of them, or those of the last turn. Reading takes no lock and never writes
+
+
+class ReadStream(Struct, frozen=True):
+    """What could be read. `torn` counts the bytes at the end that were never committed."""
+
+    events: tuple[Event, ...] = ()
+    torn: int = 0
+
+
+class EventReader:
+    """An `events.jsonl`, open for reading up to what is committed now. Use it in a `with` statement.
+
+    Raises:
+        StoreError: There is no such file, or it cannot be read.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        with telling("read", folder, NAME):
+            self._fd, found = folder.opened(NAME, os.O_RDONLY)
+        self._file = FileEnd(self._fd, found.st_size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def stream(self) -> ReadStream:
+        """Read everything."""
+        whole = self._all()
+        return ReadStream(tuple(decode_stream(whole, str(self._folder.path / NAME))), self._file.size - len(whole))
+
+    def lines(self, length: int | None = None) -> list[bytes]:
+        """Read the lines as they are, without their newlines, blank ones left out: one for each event of `stream`.
+
+        With `length`, only those of the first bytes.
+        """
+        return [line for line in self._all()[:length].split(b"\n")[:-1] if clean(line)]
+
+    def last_turn(self) -> tuple[Event, ...]:
+        """Read the last turn from the end of the file, whatever its length."""
+        with telling("read", self._folder, NAME):
+            return tuple(self._ending.events)
+
+    def unfinished_turn(self) -> tuple[Event, ...]:
+        """Read the last turn as `last_turn` does, unless the last thing that the file says is that it is over."""
+        with telling("read", self._folder, NAME):
+            return tuple(turn_of(self._file, unfinished_turn(self._file, self._end), self._folder))
+
+    @cached_property
+    def _ending(self) -> Ending:
+        return read_ending(self._file, self._folder)
+
+    @cached_property
+    def _end(self) -> int:
+        return committed_end(self._file)
+
+    def _all(self) -> bytes:
+        with telling("read", self._folder, NAME):
+            return self._file.pass_by(0, self._end)

@@ -8,21 +8,21 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, pause
-from midturn.core.address import Address
-from midturn.core.events import AnsweredBy, Event
-from midturn.core.moments import stamp
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
-from midturn.core.stream import OpenQuestion
-from midturn.core.turn.closed import went_on
-from midturn.core.turn.pending import pending
-from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError, Problem
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
+from midturn.record.asker import Address
+from midturn.record.events import AnsweredBy, Event
+from midturn.record.open_question import OpenQuestion
+from midturn.record.prompt import Prompt
 from midturn.store.batch import stamped
-from midturn.store.ids import event_ids
+from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import check_that_it_lasts
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
+from midturn.turn.closed import went_on
+from midturn.turn.pending import pending
+from midturn.turn.visit import Visit
+from midturn.values.text import stamp
 
 _STEP = 0.05  # seconds between two looks at whether a reply that was handed over is on record
 

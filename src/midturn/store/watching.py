@@ -5,20 +5,177 @@ Changes are read from what was recorded since the last look, batch by batch: wha
 
 from __future__ import annotations
 
+import inspect
+import logging
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias, cast
 
+import msgspec
 from msgspec import Struct
 
 from midturn.clock import pause
-from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
+from midturn.record.events import AnsweredBy, Event
+from midturn.record.open_question import OpenQuestion
+from midturn.record.window import open_turn, starts_turn
 from midturn.store.conversation import Conversation
-from midturn.store.happened import asked, closed, happened
-from midturn.store.port import Growth
-from midturn.store.store_change import StoreChange
+from midturn.store.port import Growth, StorePort
+from midturn.turn.closed import answer_to
+from midturn.turn.pending import pending
+from midturn.values.json_value import Json
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A store as `Watch` looks at it
+
+
+class Store(Protocol):
+    """What a store does itself."""
+
+    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
+        """Return the open questions of one conversation, or of all."""
+        ...
+
+    async def open_turns(self, conversation: str | None = None) -> set[str]:
+        """Return which conversations have an open turn, of all or of one."""
+        ...
+
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation."""
+        ...
+
+
+class WatchedStore:
+    """A store and its port as one."""
+
+    def __init__(self, store: Store, port: StorePort) -> None:
+        self._store = store
+        self._port = port
+
+    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
+        """Return the open questions of one conversation, or of all."""
+        return await self._store.pending(conversation)
+
+    async def open_turns(self, conversation: str | None = None) -> set[str]:
+        """Return which conversations have an open turn, of all or of one."""
+        return await self._store.open_turns(conversation)
+
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation."""
+        return await self._store.read(id)
+
+    async def grown(self, since: Growth | None = None) -> Growth:
+        """Return how long conversations are."""
+        return await self._port.grown(since)
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return how many events a conversation of this length has."""
+        return await self._port.events_within(id, length)
+
+    async def stirred(self, since: int) -> int:
+        """Return when something may have happened."""
+        return await self._port.stirred(since)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# One thing that happened to a question of a store, or to a turn
+
+
+class StoreChange(Struct, frozen=True, kw_only=True):
+    """One thing that happened.
+
+    `asked`: `question` is open. `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
+    answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty.
+
+    Args:
+        kind: What happened: one of these words.
+    """
+
+    kind: Literal["asked", "answered", "withdrawn", "turn_ended"]
+    conversation: str
+    id: str = ""
+    question: OpenQuestion | None = None
+    answered_by: AnsweredBy | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON; what is not set is left out."""
+        shown: dict[str, Json] = {"kind": self.kind, "conversation": self.conversation}
+        if self.id:
+            shown["id"] = self.id
+        if self.question:
+            shown["question"] = self.question.to_json()
+        if self.answered_by:
+            shown["answered_by"] = cast("Json", msgspec.to_builtins(self.answered_by))
+        return shown
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What happened to the questions of a conversation, read from its events one batch at a time
+
+
+def happened(conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]) -> Iterator[StoreChange]:
+    """Yield what each batch after the first `seen` events changed.
+
+    Args:
+        conversation: The id of the conversation.
+        events: All of its events.
+        seen: How many of them were seen.
+        known: The open questions that were told of, by id.
+    """
+    seen, told = min(seen, len(events)), set(known)
+    start = _start(events, seen)
+    before, running = _waiting(conversation, events[start:seen]), _running(events[start:seen])
+    for end in _ends(events, seen):
+        start = _start(events, end)
+        now, runs = _waiting(conversation, events[start:end]), _running(events[start:end])
+        for question in before.values():
+            if question.id not in now and question.id in told:
+                told.remove(question.id)
+                yield closed(question, events[:end])
+        for question in now.values():
+            if question.id not in before and question.id not in told:
+                told.add(question.id)
+                yield asked(question)
+        if running and runs != running:
+            yield StoreChange(kind="turn_ended", conversation=conversation)
+        before, running = now, runs
+    # An open turn that its user has edited is not what it was.
+    yield from (asked(question) for question in before.values() if question.id not in told)
+    yield from (closed(question, events) for id, question in known.items() if id in told and id not in before)  # noqa: A001
+
+
+def asked(question: OpenQuestion) -> StoreChange:
+    """Say that a question is open."""
+    return StoreChange(kind="asked", conversation=question.conversation, id=question.id, question=question)
+
+
+def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
+    """Say how a question was closed; `events` are empty where nobody can know."""
+    answer = answer_to(events, question.request.event_id)
+    if answer is None:
+        return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
+    return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=answer.answered_by)
+
+
+def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuestion]:
+    return {question.id: question for question in pending(events, conversation)}
+
+
+def _running(events: Sequence[Event]) -> str:
+    """Return what names the open turn; nothing where there is none."""
+    window = open_turn(events)
+    return window.events[0].event_id if window else ""
+
+
+def _start(events: Sequence[Event], end: int) -> int:
+    return next((place for place in range(end - 1, -1, -1) if starts_turn(events[place])), 0)
+
+
+def _ends(events: Sequence[Event], seen: int) -> Iterator[int]:
+    """Yield the ends of the batches after the first `seen` events: what is recorded at once happens at once."""
+    return (place + 1 for place in range(seen, len(events)) if not events[place].more)
+
 
 _SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
 
@@ -149,3 +306,23 @@ async def changes(watched: WatchedStirring, conversation: str | None) -> AsyncGe
         async for _ in times:
             for change in await watch.look():
                 yield change
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Telling whatever runs jobs in a program that a turn can go on
+
+
+OnWake: TypeAlias = Callable[[str], Awaitable[None] | None]
+"""Takes the id of a conversation whose turn can go on; sync or async."""
+
+_LOG = logging.getLogger("midturn.store")
+
+
+async def wake(on_wake: OnWake, conversation: str) -> None:
+    """Call the program's own function. That it fails takes nothing back: the answer is recorded, and `store.ready()` names its turn."""
+    try:
+        told = on_wake(conversation)
+        if inspect.isawaitable(told):
+            await told
+    except Exception:  # noqa: BLE001  it is the program's own, and the answer is safe
+        _LOG.exception("on_wake failed; the turn of conversation %s is ready all the same", conversation)

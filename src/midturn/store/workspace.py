@@ -19,10 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError, StoreError
-from midturn.files.private import ensure_private, read_private
-from midturn.files.user_directories import user_data
+from midturn.files import ensure_private, read_private, user_data
 from midturn.store.folder import Folder, telling
-from midturn.store.ids import conversation_id
+from midturn.store.metadata import conversation_id
 
 NAME: Final = ".midturn"
 _RECORD: Final = "workspace"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from midturn.core.events import Event
-from midturn.core.json_text import compact
-from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED, switched_off, withheld
-from midturn.core.tool_call import ToolCall
-from midturn.core.visible import exact
 from midturn.prompts.cells import clip, continued_rows, hang
 from midturn.prompts.content import one_line, split_lines
-from midturn.terminal.page import Page
+from midturn.record.events import Event
+from midturn.record.exchange import ToolCall
+from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED, switched_off, withheld
+from midturn.terminal.outlet import Page
 from midturn.terminal.told import Ledger, Told, label
+from midturn.values.json_value import compact
+from midturn.values.text import exact
 
 _SIGN = "·"
 _LONGEST_ARGUMENTS = 160

@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.plain_scene import Edit
 from midturn.terminal.device import Device
 from midturn.terminal.restore import Restored
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from midturn.core.visible import prose
 from midturn.prompts.cells import cells, cut_ranges, wrap_ranges
+from midturn.values.text import prose
 
 _LONGEST_WORD = 400
 _OURS = r"[│|·~]|midturn:"

@@ -22,18 +22,15 @@ from prompt_toolkit.key_binding.bindings.page_navigation import load_page_naviga
 from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 
-from midturn.core.reply import Reply
 from midturn.errors import TerminalGone
-from midturn.prompts.plain.dialog import Edit
-from midturn.prompts.rich.face import Sign
-from midturn.prompts.rich.key import Key
-from midturn.prompts.rich.keyboard import Keyboard
-from midturn.prompts.rich.screen import Frame, Size
+from midturn.prompts.plain_scene import Edit
+from midturn.prompts.rich.keyboard import Key, Keyboard
+from midturn.prompts.rich.screen import Frame, Sign, Size
+from midturn.question.reply import Reply
 from midturn.terminal.ascii import ascii_frame
 from midturn.terminal.attributes import key_mode
-from midturn.terminal.device import Device
+from midturn.terminal.device import Device, watched
 from midturn.terminal.paint import LOOKS, Canvas, fragments
-from midturn.terminal.readiness import watched
 from midturn.terminal.restore import Restored
 
 ESCAPE_TIMEOUT = 0.05

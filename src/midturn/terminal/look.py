@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from msgspec import Struct
 
-from midturn.prompts.settings import Mode
-from midturn.terminal.mode import choose_mode
+from midturn.prompts.settings import Mode, PromptSettings
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which of the two looks a prompt has
+
+
+PLAIN_TERMINALS = frozenset({"", "dumb", "unknown", "emacs"})
+
+
+def choose_mode(setting: Mode, environment: Mapping[str, str]) -> Literal["rich", "plain"]:
+    """Return what `setting` says; `auto` is plain for terminals that draw nothing, and where `ACCESSIBLE` is set."""
+    if setting != "auto":
+        return setting
+    return "plain" if environment.get("TERM", "") in PLAIN_TERMINALS or environment.get("ACCESSIBLE") else "rich"
 
 
 class Look(Struct, frozen=True):
@@ -21,3 +34,23 @@ def choose_look(setting: Mode, environment: Mapping[str, str]) -> Look:
     """Return what the mode allows, without colours where `NO_COLOR` is set."""
     moves = choose_mode(setting, environment) == "rich"
     return Look(moves, moves and not environment.get("NO_COLOR"))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the prompts of a terminal go by
+
+
+class PrompterSettings(PromptSettings, frozen=True, kw_only=True):
+    """What configuration says about prompts, and what only the program that asks knows.
+
+    `notify_command` runs a program of the user's with the question on stdin. `announces`: it says itself who answered a prompt that was
+    taken away; a display that shows every answer does that better.
+    """
+
+    notify_command: tuple[str, ...] = ()
+    announces: bool = True
+
+    @property
+    def settle(self) -> float:
+        """`settle_ms` in seconds."""
+        return self.settle_ms / 1_000

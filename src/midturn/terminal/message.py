@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from midturn.terminal.flow import Flow, PlainFlow, Untouched
-from midturn.terminal.page import Page, PartKind
+from midturn.terminal.outlet import Page, PartKind
 
 _REASONING_MARK = "~ "
 _UNLIMITED = sys.maxsize  # cells: what is not read on a terminal is not wrapped

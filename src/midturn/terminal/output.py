@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
 
-from midturn.core.events import ChatRequest, ChatResponse, ConfigDelta, TurnEnd, TurnStart
-from midturn.core.visible import exact
 from midturn.ports import (
     ConsultFinished,
     ConsultStarted,
@@ -27,12 +25,13 @@ from midturn.ports import (
     ToolEnded,
 )
 from midturn.prompts.settings import Mode
+from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, TurnEnd, TurnStart
 from midturn.terminal.gate import Gate
-from midturn.terminal.heartbeat import Heartbeat
 from midturn.terminal.look import choose_look
 from midturn.terminal.message import StreamedMessage
-from midturn.terminal.outlet import Outlet
-from midturn.terminal.page import Page
+from midturn.terminal.outlet import Outlet, Page
+from midturn.terminal.spinner import Heartbeat
+from midturn.values.text import exact
 
 if TYPE_CHECKING:
     from midturn.terminal.asides import Asides

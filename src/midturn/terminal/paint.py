@@ -12,7 +12,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
-from midturn.prompts.rich.key import Key
+from midturn.prompts.rich.keyboard import Key
 from midturn.prompts.rich.screen import Row, Style, row_cells
 from midturn.terminal.ascii import ascii_row
 from midturn.terminal.device import Device, DeviceStream

@@ -8,21 +8,20 @@ import os
 import sys
 from contextlib import suppress
 
-from midturn.core.prompt import Prompt
-from midturn.core.reply import EndedTurn, Reply, Unavailable, WentBack
-from midturn.core.stream import OpenQuestion
-from midturn.core.visible import exact
 from midturn.errors import TerminalGone
 from midturn.prompter import Prompter
-from midturn.prompts.jump import BackTo, Jump
-from midturn.terminal.controlling import can_open_terminal
+from midturn.prompts.keys import BackTo, Jump
+from midturn.question.reply import EndedTurn, Reply, Unavailable, WentBack
+from midturn.record.open_question import OpenQuestion
+from midturn.record.prompt import Prompt
+from midturn.terminal.attributes import can_open_terminal
 from midturn.terminal.device import Device, NoTerminal, open_device
 from midturn.terminal.gate import TERMINAL, Gate
-from midturn.terminal.mode import choose_mode
-from midturn.terminal.notify_command import NotifyCommand, question_of
-from midturn.terminal.plain import ask_plain
+from midturn.terminal.look import PrompterSettings, choose_mode
+from midturn.terminal.notify import NotifyCommand, question_of
 from midturn.terminal.restore import HUSH
-from midturn.terminal.settings import PrompterSettings
+from midturn.terminal.rich import ask_plain
+from midturn.values.text import exact
 
 _HANGING_UP = 0.05  # seconds: some programs that give somebody a terminal send the end of input before they close it
 

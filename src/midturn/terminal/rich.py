@@ -6,28 +6,76 @@ import asyncio
 import os
 import re
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply, WentBack
 from midturn.errors import TerminalGone
 from midturn.prompts.body import own_context
-from midturn.prompts.plain.dialog import Edit
-from midturn.prompts.rich.face import Sign
+from midturn.prompts.content import about
+from midturn.prompts.plain_prompt import plain_dialog
+from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.markup import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichPrompt, Settle
-from midturn.prompts.rich.screen import row
+from midturn.prompts.rich.screen import Sign, row
+from midturn.question.reply import EndedTurn, Reply, WentBack
+from midturn.record.prompt import Prompt
 from midturn.terminal.attributes import key_mode
-from midturn.terminal.device import Device
+from midturn.terminal.device import Device, readable_now
 from midturn.terminal.editor import NoEdit, edit
+from midturn.terminal.lines import LineInterrupted, LineReader
 from midturn.terminal.live import LiveRows
+from midturn.terminal.look import PrompterSettings
 from midturn.terminal.notify import called_off, calling
 from midturn.terminal.paint import Canvas
-from midturn.terminal.plain import TAKEN_AWAY
-from midturn.terminal.readiness import readable_now
 from midturn.terminal.restore import Restored
-from midturn.terminal.settings import PrompterSettings
+from midturn.values.text import exact
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A prompt in plain lines: no escape byte, no bell, nothing that moves
+
+
+TAKEN_AWAY = "(the question was taken away)"
+
+
+async def ask_plain(prompt: Prompt, device: Device, settings: PrompterSettings) -> Reply:
+    """Ask on `device` and return what the person did; the terminal is left as it was found."""
+    scene = Scene(prompt, device.size.columns)
+    with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
+        reader = LineReader(device, restored, settings.settle)
+        try:
+            reply = await _converse(dialog, scene, reader, restored)
+        except LineInterrupted:
+            device.write("\n")
+            reply = EndedTurn()
+        except asyncio.CancelledError:
+            with suppress(TerminalGone):
+                device.write(f"\n{TAKEN_AWAY}\n" if settings.announces else "\n")
+            raise
+    device.write("".join(f"{row}\n" for row in (scene.transcript(reply), *scene.covered(reply))))
+    return reply
+
+
+async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: Restored) -> Reply:
+    saying = next(dialog)
+    while True:
+        heard = await _carry_out(saying, scene, reader, restored)
+        try:
+            saying = dialog.send(heard)
+        except StopIteration as stop:
+            return stop.value
+
+
+async def _carry_out(saying: Saying, scene: Scene, reader: LineReader, restored: Restored) -> str:
+    match saying:
+        case Say():
+            return await reader.ask(saying)
+        case Edit(text):
+            try:
+                return await edit(saying, about(scene.prompt), restored.device, restored)
+            except NoEdit as error:
+                restored.device.write(f"{exact(str(error))}\n")
+                return text
+
 
 MARKDOWN = re.compile(
     r"^[ ]{0,3}(?:[-*+]|\d{1,9}[.)])[ ]+\S"

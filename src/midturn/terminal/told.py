@@ -6,7 +6,13 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from midturn.core.events import (
+from midturn.errors import QuestionError
+from midturn.prompts.answer_text import HIDDEN, quoted, value_text
+from midturn.prompts.body import argument_lines
+from midturn.prompts.content import one_line, words_line
+from midturn.question.answer_type import BooleanType
+from midturn.question.steps import Cancelled
+from midturn.record.events import (
     AnsweredBy,
     Approval,
     Event,
@@ -17,17 +23,11 @@ from midturn.core.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from midturn.core.form.steps import Cancelled
-from midturn.core.json_text import compact
-from midturn.core.question.answer_type import BooleanType
-from midturn.core.stream.pairing import is_foretold
-from midturn.core.subject import asked_text
-from midturn.core.tool_call import ToolCall
-from midturn.core.visible import exact, exact_block
-from midturn.errors import QuestionError
-from midturn.prompts.answer_text import HIDDEN, quoted, value_text
-from midturn.prompts.body import argument_lines
-from midturn.prompts.content import one_line, words_line
+from midturn.record.exchange import ToolCall
+from midturn.record.subject import asked_text
+from midturn.record.window import is_foretold
+from midturn.values.json_value import compact
+from midturn.values.text import exact, exact_block
 
 _AT_THIS_TERMINAL = frozenset({None, "terminal"})
 _PLACES = {"inbox": "in the inbox", "web": "in the browser"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
-from midturn.core.json_value import Json
 from midturn.models.scripted import ScriptedModel
 from midturn.testing.prompter import Scripted, ScriptedPrompter, Unscripted
 from midturn.testing.recorded import HasRecord, RecordedPair
+from midturn.values.json_value import Json
 
 Entries: TypeAlias = Sequence[Mapping[str, Json]]
 ToolErrors: TypeAlias = Literal["raise", "allow"]

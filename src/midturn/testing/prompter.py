@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from midturn.core.json_value import Json
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import MultiSelectType
-from midturn.core.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
-from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
 from midturn.prompter import Prompter
+from midturn.question.answer_type import MultiSelectType
+from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
+from midturn.record.prompt import Prompt
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
 
 Unscripted: TypeAlias = Literal["raise", "unavailable", "end_turn"]
 ScriptedValue: TypeAlias = "Reply | Json | SecretValue"

@@ -7,10 +7,10 @@ from typing import Protocol, TypeAlias, assert_never, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
-from midturn.core.json_value import Json, json_equal
-from midturn.core.stream import InquiryPair, pairs
-from midturn.tools.scrub import REDACTED
+from midturn.record.events import Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.record.window import InquiryPair, pairs
+from midturn.tools.returned import REDACTED
+from midturn.values.json_value import Json, json_equal
 
 
 class HasEvents(Protocol):

@@ -9,13 +9,13 @@ from typing import Any
 from msgspec import Struct
 
 from midturn.agent.agent import Agent
-from midturn.agent.turn_events import Streamed, ToolFinished
+from midturn.agent.turn_stream import Streamed, ToolFinished
 from midturn.compose.given import GivenTool, tools_of
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.prompt import Prompt
 from midturn.models.scripted import ScriptedModel
+from midturn.record.prompt import Prompt
 from midturn.store.sync_forms import refuse_inside_a_loop
 from midturn.testing.prompter import Scripted, ScriptedPrompter
+from midturn.values.json_value import Json, JsonObject
 
 
 class ToolRunReport(Struct, frozen=True, kw_only=True):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from midturn.core.exchange import ToolDefinition
-from midturn.core.names import ASK_USER
-from midturn.core.source import ASSISTANT, Source
 from midturn.ports import ToolRun
+from midturn.record.events import ASSISTANT, Source
+from midturn.record.exchange import ToolDefinition
 from midturn.tools.ask_user_schema import DESCRIPTION, PARAMETERS
+from midturn.values.text import ASK_USER
 
 if TYPE_CHECKING:
-    from midturn.core.outcome import Outcome
+    from midturn.record.outcome import Outcome
 
 
 class AskUserTool:

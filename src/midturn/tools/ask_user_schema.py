@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midturn.core.json_value import Json, JsonObject
+from midturn.values.json_value import Json, JsonObject
 
 ANSWER_TYPES = ("boolean", "select", "multi_select", "text", "schema")
 

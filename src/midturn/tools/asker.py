@@ -3,23 +3,106 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from midturn.core.form import Form
-from midturn.core.json_value import Json
-from midturn.core.question import Question
-from midturn.core.secret import SecretValue
-from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
-from midturn.core.turn.inputs import OnFailure
+from msgspec import Struct
+
 from midturn.ports import AnswerChecks
-from midturn.tools.answers import Answer, FormAnswers, Unanswered
+from midturn.question.form import Form
+from midturn.question.question import Question
 from midturn.tools.call_life import CallLife
-from midturn.tools.own_rule import Check, refused
+from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.inputs import OnFailure
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Answers, as a function gets them
+
 
 T = TypeVar("T")
+
+
+class Answer(Struct, Generic[T], frozen=True):
+    """An answer with its circumstances: `by` is a tag of docs/recording.md (`user`, `assistant`, …), `reason` the responder's words.
+
+    Args:
+        value: The answer, of the type of the question.
+    """
+
+    value: T
+    reason: str | None = None
+    by: str = "user"
+
+
+class Unanswered(Struct, frozen=True):
+    """There is no answer; `reason` is the tag that says why (docs/recording.md).
+
+    With the reason `reply`, a person said something instead of answering: `reply` holds the words, None where there were none. They are
+    yours to act on, or to pass on to the model in what the tool returns.
+    """
+
+    reason: str
+    reply: str | None = None
+
+
+class FormAnswers:
+    """The answers to a form: `answers[question]` has the type of the question's answer, and is `None` where it was skipped.
+
+    `ask_form` returns one.
+    """
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
+
+    def __getitem__(self, question: Question[T]) -> T:
+        """Return the answer to a question of the form.
+
+        Raises:
+            TypeError: It is not a question: answers are found by the question itself, which knows their type.
+            KeyError: The form does not have it.
+        """
+        if not isinstance(cast("object", question), Question):
+            raise TypeError(f"Answers are found by question, not by a `{type(question).__name__}`: `answers[question]`.")
+        if question.id not in self._given:
+            raise KeyError(f"`{question.id}` is not a question of this form; it has {', '.join(map(repr, self._given))}.")
+        given = self._given[question.id]
+        return question.typed(given.value) if isinstance(given, GivenAnswer) else cast("T", None)
+
+    def __contains__(self, question: Question[Any]) -> bool:
+        """Say whether the question was answered, rather than skipped."""
+        given = self._given.get(question.id)
+        return isinstance(given, GivenAnswer) and given.value is not None
+
+    def __repr__(self) -> str:
+        return f"FormAnswers({', '.join(self._given)})"  # no values: one may be a secret
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A tool's own rule for an answer, beyond the answer's type
+
+
+Check: TypeAlias = Callable[[T], str | Awaitable[str | None] | None]
+"""A rule: None where it holds, else the sentence that the person is shown."""
+
+
+async def refused(check: Check[T], value: T) -> str | None:
+    """Return what a rule says against an answer.
+
+    Raises:
+        TypeError: It says it in something that is no sentence.
+    """
+    said = check(value)
+    sentence = await said if inspect.isawaitable(said) else said
+    if sentence is None or isinstance(cast("object", sentence), str):
+        return sentence
+    raise TypeError(f"`check` returned a `{type(sentence).__name__}`; it returns None, or the sentence that the person is shown.")
+
+
 _FAILED = "A question has no answer; the call has failed."
 
 

@@ -4,27 +4,123 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
-from midturn.core.exchange import ToolDefinition
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.outcome import Outcome, Success, ToolError
-from midturn.core.source import Source
+from midturn.errors import Problem
 from midturn.ports import ToolRun
+from midturn.record.events import Source
+from midturn.record.exchange import ToolDefinition
+from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.sandbox.box import Box
 from midturn.sandbox.marks import VARIABLE
-from midturn.tools.command_spec import CommandSpec, argument_problems
 from midturn.tools.docstring import Documentation
-from midturn.tools.environment import child_environment
-from midturn.tools.executable import CommandError, find_executable
 from midturn.tools.process import OUTPUT_CAP, ProcessEnd, Program, run_process
 from midturn.tools.wire import WireError, WireWorkspace, is_question, read_outcome, request_document, taken_as_data
+from midturn.values.json_value import Json, JsonObject, json_problem
+from midturn.values.limits import DEFAULT_LIMITS
+from midturn.values.text import OutputProtocol
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A local command, as it is declared
+
+
+DEFAULT_SECONDS: Final = 600.0
+"""Seconds that a command may run."""
+
+
+class CommandSpec(Struct, frozen=True, kw_only=True):
+    """What to run, and what the model is told of it.
+
+    `command` is a program and its words, or with `shell` a script and its words; the model's arguments follow those words as `"$1"`,
+    `"$2"`, … in the order of the properties of `parameters`, the JSON Schema of a call's arguments (an argument left out is empty).
+    `environment` maps names to values, or to None where our own value is passed on. `cwd` is relative to the workspace root; `timeout`
+    is in seconds. Where there is a `summary`, the model is sent it alone, and finds the `description` with `describe_tools`.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    shell: bool = False
+    protocol: OutputProtocol = "text"
+    summary: str = ""
+    description: str = ""
+    parameters: JsonObject = field(default_factory=lambda: arguments_schema({}, ()))
+    environment: Mapping[str, str | None] = {}
+    cwd: str = ""
+    timeout: float = DEFAULT_SECONDS
+
+
+def arguments_schema(parameters: Mapping[str, JsonObject], required: Sequence[str]) -> JsonObject:
+    """Return the JSON Schema of a call's arguments from those of its parameters."""
+    return {"type": "object", "properties": dict(parameters), "required": list(required), "additionalProperties": False}
+
+
+def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:
+    """Check a call's arguments against what was declared; every problem is listed."""
+    if not isinstance(arguments, Mapping):
+        return [Problem("", "the arguments must be one JSON object.")]
+    if problem := json_problem(arguments, DEFAULT_LIMITS.json_depth):
+        return [problem]
+    from midturn.question.schema import check_schema  # heavy, and not needed before the first call
+    from midturn.question.schema_check import validate  # heavy, and not needed before the first call
+
+    if wrong := check_schema(schema):
+        return [Problem("", f"the tool's own declaration of its arguments is wrong at {pointer}: {said}") for pointer, said in wrong]
+    return validate(schema, arguments)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a child process sees of our environment: an allow-list, and what its tool declares
+
+
+_PASSED_ON = frozenset(
+    {
+        *("PATH", "HOME", "LANG", "TERM", "TMPDIR"),
+        *("LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),  # those that POSIX names
+    }
+)
+
+
+def child_environment(ours: Mapping[str, str], declared: Mapping[str, str | None]) -> dict[str, str]:
+    """Build the environment of a child. `declared` maps names to values, or to None where our own value is passed on."""
+    kept = {name: value for name, value in ours.items() if name in _PASSED_ON}
+    return kept | {name: ours[name] if value is None else value for name, value in declared.items() if value is not None or name in ours}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where a local command's program is
+
+
+class CommandError(Exception):
+    """The command cannot be started; the message is for the model."""
+
+
+def find_executable(name: str, cwd: Path, path: str) -> Path:
+    """Return the absolute path of a program: a name with a slash is relative to `cwd`, another is looked up in `path`.
+
+    Directories in `path` that are relative do not count: a repository could put its own `git` there.
+
+    Raises:
+        CommandError: There is no such program.
+    """
+    if "/" in name:
+        found = cwd / name
+        if found.is_file() and os.access(found, os.X_OK):
+            return found
+        problem = "is not executable" if found.exists() else "does not exist"
+        raise CommandError(f"the command {found} {problem}. Do not retry; the configuration must be corrected.")
+    absolute = os.pathsep.join(part for part in path.split(os.pathsep) if Path(part).is_absolute())
+    if which := shutil.which(name, path=absolute):
+        return Path(which)
+    raise CommandError(f"the command `{name}` was not found in PATH. Do not retry; it must be installed, or the configuration corrected.")
+
 
 _SHELL = "/bin/sh"
 _LOOKED_AT = 16 * 1024  # bytes at the end of standard error: a failure names there what it could not open

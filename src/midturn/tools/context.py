@@ -7,15 +7,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, cast
 
-from midturn.core.form import Form
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.secret import SecretValue
-from midturn.core.source import Source
-from midturn.core.turn.effects import Given, GivenAnswer
-from midturn.core.turn.inputs import FormToAsk, OnFailure
 from midturn.ports import ToolRun
+from midturn.question.form import Form
+from midturn.record.events import Source
 from midturn.tools.asker import CanAsk
 from midturn.tools.call_life import CallLife
+from midturn.turn.effects import Given, GivenAnswer
+from midturn.turn.inputs import FormToAsk, OnFailure
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.secret import SecretValue
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 
 from msgspec.structs import replace
 
-from midturn.core.exchange import ToolDefinition
-from midturn.core.plain_text import check_text_or_none
-from midturn.core.source import Source
 from midturn.errors import ConfigError
+from midturn.record.events import Source
+from midturn.record.exchange import ToolDefinition
 from midturn.tools.docstring import read_docstring
 from midturn.tools.names import name_problem
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
+from midturn.values.text import check_text_or_none
 
 if TYPE_CHECKING:
-    from midturn.core.outcome import Outcome
-    from midturn.core.question import Question
-    from midturn.core.routing.policy import RunPolicy
     from midturn.ports import ToolRun
+    from midturn.question.question import Question
+    from midturn.record.outcome import Outcome
+    from midturn.routing.policy import RunPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,7 +63,7 @@ class FunctionTool(Generic[P, R_co]):
         parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
         self._callee = TypedFunction(function, parameters, _is_async(function))
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
-        from midturn.tools.run_policy import check_run  # a program that declares no tool names no policy
+        from midturn.tools.names import check_run  # a program that declares no tool names no policy
 
         check_run(self._definition.name, run)
         self._source = Source.tool(self._definition.name)

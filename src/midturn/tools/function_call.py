@@ -7,18 +7,16 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from midturn.core.outcome import Outcome, ToolError
-from midturn.core.question import Question
-from midturn.core.source import Source
-from midturn.core.value_types import Mismatch
 from midturn.ports import ToolRun
+from midturn.question.python_types import Mismatch
+from midturn.question.question import Question
+from midturn.record.events import Source
+from midturn.record.outcome import Outcome, ToolError
 from midturn.tools.asker import CALL
-from midturn.tools.call_life import CallLife
+from midturn.tools.call_life import CallLife, UnaskedError, in_thread
 from midturn.tools.context import ToolContext
 from midturn.tools.parameters import Parameters, TypedFunction
-from midturn.tools.pending_ask import UnaskedError
 from midturn.tools.returned import outcome_of
-from midturn.tools.thread import in_thread
 
 
 def foretold(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from midturn.core.names import BUILT_IN_TOOLS, NAME
 from midturn.errors import ConfigError
+from midturn.routing.policy import RunPolicy
+from midturn.values.text import BUILT_IN_TOOLS, NAME, did_you_mean
 
 if TYPE_CHECKING:
     from midturn.ports import Tool
+
 
 RESERVED_NAME = "Assistant"
 """The header of the questions that the model itself asks: no tool may look like it, in whatever case."""
@@ -47,3 +49,21 @@ def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[st
     if problems:
         raise ConfigError("\n".join(problems))
     return registered
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Who allows a tool to run, as a program says it: a typo must not let it run unasked
+
+
+RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
+
+
+def check_run(tool: str, run: str) -> None:
+    """Let a policy pass.
+
+    Raises:
+        ConfigError: There is no such policy.
+    """
+    if run not in RUN_POLICIES:
+        known = ", ".join(map(repr, RUN_POLICIES))
+        raise ConfigError(f"Tool `{tool}`: run={run!r} is not one of {known}.{did_you_mean(str(run), RUN_POLICIES)}")

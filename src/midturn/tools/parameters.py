@@ -10,9 +10,10 @@ from typing import Annotated, Any, cast, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.value_types import Mismatch, PlainType, ValueType, plain_schemas, value_type
 from midturn.errors import Problem
+from midturn.question.python_types import Mismatch, PlainType, ValueType, plain_schemas
+from midturn.question.value_type import value_type
+from midturn.values.json_value import Json, JsonObject
 
 _EMPTY: object = inspect.Parameter.empty
 _SHOWN = 400
@@ -176,7 +177,7 @@ def _described(types: Sequence[tuple[str, ValueType]]) -> tuple[dict[str, JsonOb
     except TypeError as error:
         raise TypeError(f"A tool's parameters must have types that JSON Schema can describe: {error}") from error
     if len(plain) < len(types):
-        from midturn.core.value_types.pydantic_type import PydanticType, pydantic_schemas
+        from midturn.question.pydantic_type import PydanticType, pydantic_schemas
 
         others, shared = pydantic_schemas({name: kind for name, kind in types if isinstance(kind, PydanticType)})
         if twice := sorted(definitions.keys() & shared.keys()):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from midturn.core.names import ASK_USER, BUILT_IN_TOOLS
-from midturn.core.source import Source
 from midturn.errors import ConfigError
 from midturn.ports import Tool
+from midturn.record.events import Source
 from midturn.tools.names import name_problem
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS
 
 
 def source_of(tool: Tool) -> Source:

@@ -9,14 +9,13 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from midturn.core.form import Form
-from midturn.core.json_text import read_json
-from midturn.core.json_value import Json, JsonObject, json_problem
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.core.secret import SecretValue
 from midturn.errors import Problem, QuestionError
 from midturn.ports import ToolRun
+from midturn.question.form import Form
+from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.values.json_value import Json, JsonObject, json_problem, read_json
+from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.secret import SecretValue
 
 _SHOWN = 300  # characters of an unreadable output in a message
 _FIELDS: Mapping[str, frozenset[str]] = {

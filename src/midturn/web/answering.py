@@ -9,29 +9,26 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.core.address import Address
-from midturn.core.events import Event
-from midturn.core.json_text import NotJson, read_json
-from midturn.core.json_value import Json
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.question.answer_type import SecretType
-from midturn.core.reply import Answered
-from midturn.core.secret import SecretValue
-from midturn.core.stream import OpenQuestion
-from midturn.core.subject import AnswersSubject, ResultSubject
-from midturn.core.turn.closed import went_on
-from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
 from midturn.prompts.content import pretty
 from midturn.prompts.keys import scope
-from midturn.store.ids import event_ids
+from midturn.question.answer_type import SecretType
+from midturn.question.question import Question
+from midturn.question.reply import Answered
+from midturn.record.asker import Address
+from midturn.record.events import Event
+from midturn.record.open_question import OpenQuestion
+from midturn.record.prompt import Prompt
+from midturn.record.subject import AnswersSubject, ResultSubject
+from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import Receipt
+from midturn.turn.closed import went_on
+from midturn.turn.visit import Visit
+from midturn.values.json_value import Json, NotJson, read_json
+from midturn.values.secret import SecretValue
 from midturn.web.body import Fields
-from midturn.web.controls import control_of
+from midturn.web.controls import DecisionPage, PageAgain, QuestionPage, ReviewPage, ShownPage, control_of, sent_answer
 from midturn.web.gate import Visitor
-from midturn.web.question_pages import DecisionPage, PageAgain, QuestionPage, ReviewPage, ShownPage
-from midturn.web.sent_answer import sent_answer
 from midturn.web.site import Site
 from midturn.web.walk import FormWalk, read_steps, rows_of_review
 

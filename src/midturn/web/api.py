@@ -9,19 +9,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from midturn.core.events import AnsweredBy
-from midturn.core.json_value import Json, pointer_to
-from midturn.core.stream import OpenQuestion, holds_secret
-from midturn.core.turn.closed import no_question
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
+from midturn.record.events import AnsweredBy
+from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.turn.closed import no_question
+from midturn.values.json_value import Json, pointer_to
 from midturn.web.body import read_object
-from midturn.web.closed import closed, recorded
+from midturn.web.closed import closed, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.gate import Visitor
-from midturn.web.reading import read_named
-from midturn.web.secret_rule import secret_elsewhere
-from midturn.web.shapes import WAYS
+from midturn.web.openapi import WAYS
 from midturn.web.site import Site
-from midturn.web.unrecorded import unrecorded
 
 _KEYS = (*WAYS, "reason", "remember")
 _SHAPES = {

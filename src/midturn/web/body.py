@@ -9,8 +9,7 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from midturn.core.json_text import NotJson, read_json
-from midturn.core.json_value import Json
+from midturn.values.json_value import Json, NotJson, read_json
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"

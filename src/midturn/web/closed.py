@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from msgspec import Struct
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
-from midturn.core.address import Address, parse_address
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
-from midturn.core.question import PersistedQuestion
-from midturn.core.stream import calls
-from midturn.core.subject import asked_text
-from midturn.core.turn.closed import answer_to, decision_about, why_closed, why_superseded
-from midturn.errors import AlreadyAnswered, NotOpen, StoreError
+from midturn.errors import AlreadyAnswered, Busy, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.asker import Address, parse_address
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
+from midturn.record.open_question import OpenQuestion
+from midturn.record.subject import asked_text
+from midturn.record.window import calls
+from midturn.store.conversation import Conversation
+from midturn.store.port import HeldBy
+from midturn.turn.closed import answer_to, decision_about, why_closed, why_superseded
 from midturn.web.port import Port
+from midturn.web.site import Site
 
 _LOOK = 0.05  # seconds between two looks
 _LOOKS = 20
@@ -80,3 +88,90 @@ def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None
         why=why_closed(events, at),
         elsewhere=why_superseded(events, at.event_id),
     )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Why an answer was not recorded although its question is open: the same words and statuses on the page and in the API
+
+
+class Unrecorded(Struct, frozen=True):
+    """`status` is that of the response, `error` a word for programs, `message` a sentence for people."""
+
+    status: int
+    error: str
+    message: str
+
+
+def unrecorded(error: StoreError | PersonNeeded | NotAllowed) -> Unrecorded:
+    """Return what is said of an error for which an answer was not recorded."""
+    match error:
+        case StoreLocked():
+            return Unrecorded(409, "locked", str(error))
+        case Busy():
+            return Unrecorded(503, "busy", str(error))
+        case PersonNeeded():
+            return Unrecorded(403, "person_needed", str(error))
+        case NotAllowed():
+            return Unrecorded(403, "may_not_answer", str(error))
+        case _:
+            return Unrecorded(503, "not_recorded", str(error))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where a secret may be typed: over a line that nobody else reads, into a process that goes on with the turn itself
+
+
+async def secret_elsewhere(request: Request, site: Site, question: OpenQuestion) -> str:
+    """Say why a secret is not taken on this page, and where it is; empty where it is taken."""
+    there = site.elsewhere.format(id=question.id)
+    if site.secrets is False:
+        return f"A secret is not taken in the browser here: web.secrets is off. {there}"
+    if site.resumer is None:
+        return f"A secret goes to a turn that runs, and this server leaves turns to others. {there}"
+    if site.secrets is not True and not is_private(request):
+        return f"A secret is typed over TLS or on this machine only, and this page cannot tell that it is. {there}"
+    if not site.resumer.waits_for(question) and await _is_held(site.board.port, question):
+        return "The turn runs in another process just now: the secret can be given where it runs, or here as soon as it waits."
+    return ""
+
+
+def is_private(request: Request) -> bool:
+    """Say whether nobody between the browser and this process can read what is sent."""
+    if request.url.scheme == "https":
+        return True
+    client = request.client.host if request.client else ""
+    return is_loopback(client) and is_loopback(urlsplit(f"//{request.headers.get('host', '')}").hostname or "")
+
+
+def is_loopback(name: str) -> bool:
+    """Say whether a name is this machine's own."""
+    if name.rpartition(".")[2] == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+async def _is_held(port: Port, question: OpenQuestion) -> bool:
+    return isinstance(await port.look(question.conversation), HeldBy)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# One conversation, as a request names it
+
+
+async def read_named(request: Request, site: Site) -> Conversation:
+    """Read the conversation of the address.
+
+    Raises:
+        HTTPException: There is none (404). Where others are kept is nobody's business here.
+        StoreError: The store cannot say now, or cannot read it.
+    """
+    id = request.path_params["id"]  # noqa: A001  the wire's word
+    try:
+        return await site.board.port.read(id)
+    except StoreError:
+        if id in await site.board.port.ids():
+            raise
+        raise HTTPException(404, "There is no conversation with this id.") from None

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, Literal, NoReturn, TypeAlias, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_value import Json, JsonObject
-from midturn.core.question import Question
-from midturn.core.question.answer_type import (
-    BooleanType,
-    MultiSelectType,
-    SchemaType,
-    SecretType,
-    SelectOption,
-    SelectType,
-    TextType,
-)
+from midturn.errors import AnswerError, Problem
+from midturn.prompts.answer_text import skeleton
 from midturn.prompts.content import other_text, position, pretty, scalar_text
-from midturn.prompts.json_text import skeleton
 from midturn.prompts.native import options_of, written_out
+from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
+from midturn.question.question import Question
+from midturn.values.json_value import Json, JsonObject, NotJson, read_json
+from midturn.values.secret import SecretValue
 from midturn.web.body import Fields
 
 ControlKind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json"]
@@ -176,3 +170,139 @@ def _described(schema: JsonObject) -> str:
 def _sentence(parts: Sequence[str]) -> str:
     joined = ", ".join(parts)
     return f"{joined[0].upper()}{joined[1:]}." if joined else ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From what a page sent back to the answer
+
+
+def sent_answer(question: Question[Any], sent: Fields) -> Json:
+    """Return the answer that was sent; a secret is the string that was typed.
+
+    Raises:
+        AnswerError: What was sent is not an answer; the message is for whoever sent it.
+    """
+    if sent.one("act") == "skip" and question.optional:
+        return None
+    match native(question):
+        case BooleanType():
+            return _yes_or_no(sent)
+        case SelectType(options=options):
+            return _chosen(options, sent)
+        case MultiSelectType(options=options):
+            return _all_chosen(options, sent)
+        case TextType() | SecretType():
+            return _typed_text(sent, question)
+        case SchemaType(schema):
+            return _typed_json(schema, sent)
+        case _ as other:
+            assert_never(other)
+
+
+def _yes_or_no(sent: Fields) -> bool:
+    match sent.one("answer"):
+        case "yes":
+            return True
+        case "no":
+            return False
+        case _:
+            return _refuse("Choose yes or no.")
+
+
+def _chosen(options: tuple[SelectOption, ...], sent: Fields) -> Json:
+    place = sent.one("answer")
+    if place is None:
+        _refuse("Choose one of the options.")
+    return _option(options, place, sent)
+
+
+def _all_chosen(options: tuple[SelectOption, ...], sent: Fields) -> Json:
+    return [_option(options, place, sent) for place in sent.all("answer")]
+
+
+def _option(options: tuple[SelectOption, ...], place: str, sent: Fields) -> Json:
+    if place == OTHER:
+        words = sent.text(OTHER).strip()
+        return {"other": words} if words else _refuse("Write your own words into the field, or choose another option.")
+    if place.isascii() and place.isdecimal() and len(place) <= len(str(len(options))) and int(place) < len(options):
+        return options[int(place)].value
+    return _refuse("Choose one of the options on this page.")
+
+
+def _typed_text(sent: Fields, question: Question[Any]) -> str:
+    text = sent.text("answer")
+    if not text and sent.one("empty") != "meant":
+        again = "Choose Skip to leave it out." if question.optional else "Send it once more to answer with an empty text."
+        _refuse(f"Nothing was typed. {again}")
+    return text
+
+
+def _typed_json(schema: JsonObject, sent: Fields) -> Json:
+    text = sent.text("answer").strip()
+    if not text:
+        _refuse("A number is needed." if schema.get("type") in {"integer", "number"} else "JSON is needed.")
+    try:
+        return read_json(text)
+    except NotJson as error:
+        if schema.get("type") in {"integer", "number"}:
+            _refuse("This is not a number.")
+        _refuse(f"This cannot be used: {error}.")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise AnswerError([Problem("", message)])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is put on the page of an open question: the question, the review of a form, or a decision
+
+
+class QuestionPage(Struct, frozen=True, kw_only=True):
+    """A question as it is put on the page; `carried` is what a form has come to, `is_draft` whether that was kept from an earlier visit.
+
+    `covers` says what a remembered answer covers; it is empty where none is remembered.
+    """
+
+    asked: Question[Any]
+    control: Control
+    index: int = 1
+    total: int = 1
+    can_go_back: bool = False
+    covers: str = ""
+    carried: str = ""
+    is_draft: bool = False
+    secret_elsewhere: str = ""
+
+
+class ReviewPage(Struct, frozen=True):
+    """All answers of a form once more."""
+
+    answers: list[tuple[Question[Any], Json | SecretValue]]
+    carried: str
+    is_draft: bool = False
+
+
+class DecisionPage(Struct, frozen=True, kw_only=True):
+    """A call, a result or recorded answers to be approved; `editable` is what may be changed, as text."""
+
+    kind: str
+    arguments: Json = None
+    content: str = ""
+    is_error: bool = False
+    answers: Sequence[tuple[Question[Any], Json | SecretValue]] = ()
+    covers: str = ""
+    always: Sequence[str] = ()
+    pictures: Sequence[str] = ()
+    editable: str | None = None
+
+
+ShownPage: TypeAlias = QuestionPage | ReviewPage | DecisionPage
+
+
+class PageAgain(Exception):  # noqa: N818  it says what the answer is
+    """What was sent does not do; `shown` is the page to show again, `problems` say why."""
+
+    def __init__(self, shown: ShownPage, problems: tuple[Problem, ...]) -> None:
+        self.shown = shown
+        self.problems = problems
+        super().__init__("\n".join(map(str, problems)))

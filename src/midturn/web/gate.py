@@ -25,9 +25,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from midturn.core.plain_text import check_text_or_none
-from midturn.http.server import connection_of
+from midturn.http import connection_of
 from midturn.sandbox.peers import Doubt
+from midturn.values.text import check_text_or_none
 from midturn.web.body import FORM, read_fields
 from midturn.web.keyring import Keyring, SignIn
 

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from midturn.core.question.answer_type import SecretType
-from midturn.core.stream import OpenQuestion
-from midturn.core.visible import exact
 from midturn.errors import ConfigError
-from midturn.files.private import write_private
+from midturn.files import write_private
+from midturn.question.answer_type import SecretType
+from midturn.record.open_question import OpenQuestion
+from midturn.values.text import exact
 from midturn.web.board import Board
 from midturn.web.templating import moment
 

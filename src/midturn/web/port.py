@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from midturn.core.events import Event
-from midturn.core.stream import OpenQuestion
+from midturn.record.events import Event
+from midturn.record.open_question import OpenQuestion
 from midturn.store.conversation import Conversation
 from midturn.store.file_conversations import FileConversations
 from midturn.store.outside_answers import Receipt

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from midturn.web.body import FORM, Fields, read_fields
 from midturn.web.gate import KEY_HEADER, CookieAccess, Visitor, has_shared_name, is_for_programs
 from midturn.web.keyring import SIGN_IN_SECONDS, Entered
-from midturn.web.pages.waiting import frame
+from midturn.web.pages import frame
 from midturn.web.site import Site
 from midturn.web.templating import KEY_IN_FORMS, page
 

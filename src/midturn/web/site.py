@@ -9,13 +9,13 @@ from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from midturn.core.reply import Answered
-from midturn.core.stream import OpenQuestion
+from midturn.question.reply import Answered
+from midturn.record.open_question import OpenQuestion
 from midturn.web.board import Board
-from midturn.web.drafts import Drafts
 from midturn.web.gate import Access, Visitor
 from midturn.web.library import Library
-from midturn.web.secret_replies import Vault
+from midturn.web.resuming import Vault
+from midturn.web.walk import Drafts
 
 
 class Resumer(Protocol):

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import UNSET, Struct
 
-from midturn.core.events import (
+from midturn.record.events import (
     AnsweredBy,
     Approval,
     ChatRequest,
@@ -22,9 +22,9 @@ from midturn.core.events import (
     ToolCallResponse,
     TurnEnd,
 )
-from midturn.core.json_value import Json
-from midturn.core.stream import Window, agreed_before, calls, pairs
-from midturn.core.subject import asked_text
+from midturn.record.subject import asked_text
+from midturn.record.window import Window, agreed_before, calls, pairs
+from midturn.values.json_value import Json
 
 
 class SaidItem(Struct, frozen=True, kw_only=True):

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from midturn.core.form import Form
-from midturn.core.json_value import Json
-from midturn.core.limits import Limits
-from midturn.core.question import Question, When
 from midturn.errors import QuestionError
+from midturn.question.answer_type import When
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.values.json_value import Json
+from midturn.values.limits import Limits
 
 APPLY = Question.boolean("apply", "Apply the migration?")
 ENV = Question.select("env", "Which environment?", ["staging", "production"])

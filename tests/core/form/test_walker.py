@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from midturn.core.form import Form
-from midturn.core.form.misplaced import MisplacedReplyError
-from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
-from midturn.core.form.walker import FormReply, FormWalker
-from midturn.core.json_value import Json
-from midturn.core.question import Question, When
-from midturn.core.reply import Answered, EndedTurn, Replied, Submitted, WentBack
-from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
+from midturn.question.answer_type import When
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
+from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
+from midturn.question.walker import FormReply, FormWalker, MisplacedReplyError
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
 
 APPLY = Question.boolean("apply", "Apply the migration?")
 ENV = Question.select("env", "Which environment?", ["staging", "production"], when=When("apply", True))

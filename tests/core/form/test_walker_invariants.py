@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec import UNSET
 
-from midturn.core.form import Form
-from midturn.core.form.misplaced import MisplacedReplyError
-from midturn.core.form.steps import Ask, Completed, Review, Step
-from midturn.core.form.walker import FormWalker
-from midturn.core.json_value import json_equal
-from midturn.core.reply import Answered, WentBack
-from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
+from midturn.question.form import Form
+from midturn.question.reply import Answered, WentBack
+from midturn.question.steps import Ask, Completed, Review, Step
+from midturn.question.walker import FormWalker, MisplacedReplyError
+from midturn.values.json_value import json_equal
+from midturn.values.secret import SecretValue
 from support.walks import Action, Draw, action, answering, draws, expected_step, fold, forms, kind_of
 
 MANY = settings(max_examples=2_000, deadline=None)

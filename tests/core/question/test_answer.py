@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.json_value import json_equal
-from midturn.core.question import Question
-from midturn.core.question.answer_type import SecretType, SelectOption
-from midturn.core.question.words import answer_from_words
-from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
+from midturn.question.answer import answer_from_words
+from midturn.question.answer_type import SecretType, SelectOption
+from midturn.question.question import Question
+from midturn.values.json_value import json_equal
+from midturn.values.secret import SecretValue
 from support.asked_questions import authored_questions
 from support.json_values import JSON
 

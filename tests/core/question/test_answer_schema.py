@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from midturn.core.question import Question
-from midturn.core.question.answer_schema import answer_schema, inquiry_schema
-from midturn.core.question.answer_type import SecretType, SelectOption
 from midturn.errors import AnswerError
+from midturn.question.answer_schema import answer_schema, inquiry_schema
+from midturn.question.answer_type import SecretType, SelectOption
+from midturn.question.question import Question
 from support.asked_questions import authored_questions
 from support.json_values import JSON
 

@@ -6,8 +6,8 @@ import enum
 
 import pytest
 
-from midturn.core.question import Question
 from midturn.errors import QuestionError
+from midturn.question.question import Question
 
 
 class Level(enum.IntEnum):

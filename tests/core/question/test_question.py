@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from inline_snapshot import snapshot
 
-from midturn.core.json_value import json_equal
-from midturn.core.limits import Limits
-from midturn.core.question import Question, When
-from midturn.core.question.answer_type import SelectOption, SelectType
 from midturn.errors import AnswerError, QuestionError
+from midturn.question.answer_type import SelectOption, SelectType, When
+from midturn.question.question import Question
+from midturn.values.json_value import json_equal
+from midturn.values.limits import Limits
 from support.asked_questions import authored_questions
 from support.json_values import JSON
 

@@ -7,10 +7,10 @@ from typing import Any, assert_type
 
 from msgspec import Struct
 
-from midturn.core.json_value import Json
-from midturn.core.question import Question, When
-from midturn.core.question.answer_type import OtherAnswer, SelectOption
-from midturn.core.secret import SecretValue
+from midturn.question.answer_type import OtherAnswer, SelectOption, When
+from midturn.question.question import Question
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
 
 
 class Size(Enum):

@@ -12,23 +12,10 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from midturn.core.question import Question
-from midturn.core.routing.policy import (
-    DetachedPolicy,
-    TargetKind,
-)
-from midturn.core.routing.table import (
-    AskAssistant,
-    AskUser,
-    Fail,
-    Route,
-    Suspend,
-    UseCached,
-    UseConfigured,
-    UseDefault,
-    route,
-)
-from midturn.core.secret import SecretValue
+from midturn.question.question import Question
+from midturn.routing.policy import DetachedPolicy, TargetKind
+from midturn.routing.table import AskAssistant, AskUser, Fail, Route, Suspend, UseCached, UseConfigured, UseDefault, route
+from midturn.values.secret import SecretValue
 
 Given: TypeAlias = Literal["none", "valid", "invalid"]
 _ROW = re.compile(r"\| (\d+) \| (.*) \| (.*) \| (.*) \|")

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.core.schema import check_schema, validate
+from midturn.question.schema import check_schema
+from midturn.question.schema_check import validate
 
 SUITE = Path(__file__).parents[2] / "data" / "json_schema_suite" / "draft2020-12"
 FILES = sorted(SUITE.rglob("*.json"))

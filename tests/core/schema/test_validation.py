@@ -8,7 +8,8 @@ import jsonschema_rs
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.schema import check_schema, validate
+from midturn.question.schema import check_schema
+from midturn.question.schema_check import validate
 from support.json_values import JSON
 
 SERVICE: dict[str, Any] = {

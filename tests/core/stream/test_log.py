@@ -8,12 +8,11 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.codec import decode_event, decode_lines, encode_event
-from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
-from midturn.core.stream import last_turn, open_turn, provider_view, turns
-from midturn.core.stream.log import EventLog, Past
-from midturn.core.stream.provider_view import mended_view, whole_view
-from midturn.core.stream.window import starts_turn
+from midturn.record.codec import decode_event, decode_lines, encode_event
+from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
+from midturn.record.log import EventLog, Past
+from midturn.record.provider_view import mended_view, provider_view, whole_view
+from midturn.record.window import last_turn, open_turn, starts_turn, turns
 from support.damaged_streams import STREAMS
 
 ODD_LINES = st.sampled_from(

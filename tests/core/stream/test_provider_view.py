@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 
-from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnStart, VisibleEvent, visible
-from midturn.core.stream import INTERRUPTED, provider_view, sanitize, turns
+from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnStart, VisibleEvent, visible
+from midturn.record.provider_view import INTERRUPTED, provider_view, sanitize
+from midturn.record.window import turns
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 

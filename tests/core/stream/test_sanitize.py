@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from midturn.core.events import ConfigDelta, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart, visible
-from midturn.core.stream import INTERRUPTED, Repairs, calls, open_turn, pairs, sanitize, turns
+from midturn.record.events import ConfigDelta, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart, visible
+from midturn.record.provider_view import INTERRUPTED, Repairs, sanitize
+from midturn.record.window import calls, open_turn, pairs, turns
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from midturn.core.events import ChatResponse, ConfigDelta, Event, InquiryRequest, OpaqueEvent
-from midturn.core.stream import last_turn, open_turn, turns
+from midturn.record.events import ChatResponse, ConfigDelta, Event, InquiryRequest, OpaqueEvent
+from midturn.record.window import last_turn, open_turn, turns
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.events import Approval, ToolCallResponse
-from midturn.core.reply import Answered, Edited, Unavailable
-from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
-from midturn.core.turn.effects import CallModel, PromptUser, RunTool, SuspendTurn
+from midturn.question.reply import Answered, Edited, Unavailable
+from midturn.record.events import Approval, ToolCallResponse
+from midturn.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.turn.effects import CallModel, PromptUser, RunTool, SuspendTurn
 from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
 ASK = ToolPolicy(source=DEPLOY)

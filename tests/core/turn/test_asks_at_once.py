@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
-from midturn.core.question import Question
-from midturn.core.reply import Answered, EndedTurn, Replied, Submitted
-from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target
-from midturn.core.secret import SecretValue
-from midturn.core.subject import AnswersSubject
-from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
-from midturn.core.turn.inputs import AskDropped, AssistantReplied, UserReplied
-from midturn.core.turn.pending import pending
-from midturn.core.turn.visit import Visit
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Submitted
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.record.subject import AnswersSubject
+from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target
+from midturn.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
+from midturn.turn.inputs import AskDropped, AssistantReplied, UserReplied
+from midturn.turn.pending import pending
+from midturn.turn.visit import Visit
+from midturn.values.secret import SecretValue
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 
 A = Question.text("a", "A?")

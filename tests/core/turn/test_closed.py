@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.address import Address
-from midturn.core.events import AnsweredBy, Event, InquiryRequest, TurnEnd
-from midturn.core.question import Question
-from midturn.core.reply import Answered, EndedTurn, Replied, Reply, WentBack
-from midturn.core.routing.policy import DetachedPolicies
-from midturn.core.turn.closed import answer_to, describe, why_closed
-from midturn.core.turn.ending import ending_batch, failed
-from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, MidturnError, NotOpen
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Reply, WentBack
+from midturn.record.asker import Address
+from midturn.record.events import AnsweredBy, Event, InquiryRequest, TurnEnd
+from midturn.routing.policy import DetachedPolicies
+from midturn.turn.closed import answer_to, describe, why_closed
+from midturn.turn.ending import ending_batch, failed
+from midturn.turn.visit import Visit
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 
 ANA = AnsweredBy("user", via="inbox", user="ana")

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import FrameType
 
 import midturn
-from midturn.core.limits import Limits
-from midturn.core.outcome import Success
-from midturn.core.question import Question
-from midturn.core.turn.inputs import ToolDone
+from midturn.question.question import Question
+from midturn.record.outcome import Success
+from midturn.turn.inputs import ToolDone
+from midturn.values.limits import Limits
 from support.turns import Played, settings
 
 PACKAGE = str(Path(midturn.__file__).parent)

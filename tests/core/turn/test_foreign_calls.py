@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Event, InquiryCancelled, ToolCallRequest, TurnEnd, TurnStart
-from midturn.core.outcome import Success
-from midturn.core.reply import Answered
-from midturn.core.routing.policy import DetachedPolicies
-from midturn.core.turn.effects import CallModel, ClosePrompt, EndTurn, GiveAnswers, PromptUser, RunTool, StopTool, SuspendTurn
-from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, ToolDone, UserReplied
-from midturn.core.turn.turn import Turn
+from midturn.question.reply import Answered
+from midturn.record.events import AnsweredBy, Event, InquiryCancelled, ToolCallRequest, TurnEnd, TurnStart
+from midturn.record.outcome import Success
+from midturn.routing.policy import DetachedPolicies
+from midturn.turn.effects import CallModel, ClosePrompt, EndTurn, GiveAnswers, PromptUser, RunTool, StopTool, SuspendTurn
+from midturn.turn.inputs import CallBegun, CallLeft, LoopEnded, ToolDone, UserReplied
+from midturn.turn.turn import Turn
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 
 BEGUN = CallBegun("call_1", "deploy", {"env": "staging"})

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.codec import decode_event, encode_event
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest
-from midturn.core.exchange import ToolCallPart
-from midturn.core.question import Question
-from midturn.core.reply import Answered, Edited
-from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
-from midturn.core.stream import agreed_before
-from midturn.core.turn.effects import ConsultAssistant, Foretell, PromptUser, RunTool, SuspendTurn
-from midturn.core.turn.inputs import Foretold, ModelAnswered
-from midturn.core.turn.pending import pending
-from midturn.core.turn.visit import Visit
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited
+from midturn.record.codec import decode_event, encode_event
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest
+from midturn.record.exchange import ToolCallPart
+from midturn.record.window import agreed_before
+from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
+from midturn.turn.effects import ConsultAssistant, Foretell, PromptUser, RunTool, SuspendTurn
+from midturn.turn.inputs import Foretold, ModelAnswered
+from midturn.turn.pending import pending
+from midturn.turn.visit import Visit
 from support.turns import DEPLOY, Played, counting_ids, settings
 
 OVERWRITE = Question.boolean("overwrite", "Overwrite plan.md?", context="-old\n+new")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
-from midturn.core.question import Question
-from midturn.core.reply import Answered, EndedTurn, Replied
-from midturn.core.secret import SecretValue
-from midturn.core.turn.effects import CallModel, EndTurn, PromptUser, Record, RunTool
-from midturn.core.turn.inputs import TimeIsUp, UserReplied
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied
+from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
+from midturn.turn.effects import CallModel, EndTurn, PromptUser, Record, RunTool
+from midturn.turn.inputs import TimeIsUp, UserReplied
+from midturn.values.secret import SecretValue
 from support.turns import CONFIRM, REGION, TOKEN, Played
 
 

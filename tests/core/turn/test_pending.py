@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from midturn.core.events import AskedForm, Event, InquiryRequest, TurnStart
-from midturn.core.moments import rfc3339
-from midturn.core.stream.open_question import recorded_at
-from midturn.core.turn.pending import pending
+from midturn.record.events import AskedForm, Event, InquiryRequest, TurnStart
+from midturn.record.open_question import recorded_at
+from midturn.turn.pending import pending
+from midturn.values.text import rfc3339
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 

@@ -8,15 +8,15 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, Suspended, ToolCallResponse
-from midturn.core.question import Question
-from midturn.core.reply import Answered, EndedTurn, Reply
-from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, ResultPolicy, RunPolicy, Target, ToolPolicy
-from midturn.core.turn.effects import ConsultAssistant, PromptUser, RunTool, SuspendTurn
-from midturn.core.turn.pending import pending
-from midturn.core.turn.readiness import is_due, is_ready, recorded_turn
-from midturn.core.turn.settings import TurnSettings
-from midturn.core.turn.visit import Visit
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Reply
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, Suspended, ToolCallResponse
+from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, ResultPolicy, RunPolicy, Target, ToolPolicy
+from midturn.turn.effects import ConsultAssistant, PromptUser, RunTool, SuspendTurn
+from midturn.turn.inputs import TurnSettings
+from midturn.turn.pending import pending
+from midturn.turn.readiness import is_due, is_ready, recorded_turn
+from midturn.turn.visit import Visit
 from support.turns import CONFIRM, DEPLOY, Played, settings
 
 FIRST, SECOND = Question.text("first", "First?"), Question.text("second", "Second?", default="none")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
-from midturn.core.question import Question, When
-from midturn.core.reply import Answered, Replied, Submitted, WentBack
-from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
-from midturn.core.secret import SecretValue
-from midturn.core.turn.effects import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, SuspendTurn
+from midturn.question.answer_type import When
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Replied, Submitted, WentBack
+from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.turn.effects import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, SuspendTurn
+from midturn.values.secret import SecretValue
 from support.turns import CONFIRM, DEPLOY, REGION, TOKEN, Played, settings
 
 NOTE = Question.text("note", "A note?")

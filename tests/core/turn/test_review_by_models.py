@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
-from midturn.core.question import Question
-from midturn.core.reply import Unavailable, WentBack
-from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
-from midturn.core.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, SuspendTurn, Warn
-from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, PromptFailed
+from midturn.question.question import Question
+from midturn.question.reply import Unavailable, WentBack
+from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
+from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
+from midturn.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, SuspendTurn, Warn
+from midturn.turn.inputs import AssistantFailed, AssistantReplied, PromptFailed
 from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
 PATCH = Question.boolean("confirm", "Apply it?", context="+ a line", default=True)

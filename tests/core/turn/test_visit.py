@@ -9,15 +9,16 @@ from hypothesis import given, settings as examples, strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
-from midturn.core.form import Form
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question, When
-from midturn.core.reply import Answered, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.core.routing.policy import DetachedPolicies
-from midturn.core.turn.effects import PromptUser
-from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, AnswerError
+from midturn.question.answer_type import When
+from midturn.question.form import Form
+from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.record.prompt import Prompt
+from midturn.routing.policy import DetachedPolicies
+from midturn.turn.effects import PromptUser
+from midturn.turn.visit import Visit
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 from support.walks import POSSIBLE, Draw, answering, draws, forms, kind_of
 

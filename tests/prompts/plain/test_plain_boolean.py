@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.core.subject import CallSubject
-from midturn.prompts.jump import BackTo
+from midturn.prompts.keys import BackTo
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.record.subject import CallSubject
 from support.plain_talk import Talk
 from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN
 

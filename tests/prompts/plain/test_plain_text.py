@@ -6,13 +6,12 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.core.json_value import JsonObject
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import SchemaType
-from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
-from midturn.core.secret import SecretValue
-from midturn.prompts.plain.dialog import Edit
-from midturn.prompts.plain.scene import Scene
+from midturn.prompts.plain_scene import Edit, Scene
+from midturn.question.answer_type import SchemaType
+from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
+from midturn.record.prompt import Prompt
+from midturn.values.json_value import JsonObject
+from midturn.values.secret import SecretValue
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
-from midturn.core.question.answer_type import BooleanType, SelectOption, SelectType
 from midturn.prompts.body import ROWS_SHOWN
 from midturn.prompts.cells import cells
-from midturn.prompts.plain.scene import Scene
+from midturn.prompts.plain_scene import Scene
 from midturn.prompts.rich.screen import row_text
+from midturn.question.answer_type import BooleanType, SelectOption, SelectType
+from midturn.question.question import Question
+from midturn.record.prompt import Prompt
 from support.rich_talk import Keys
 
 WORD = "x" * 2_000

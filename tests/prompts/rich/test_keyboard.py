@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.rich.key import Key, Paste, Press
-from midturn.prompts.rich.keyboard import Keyboard
+from midturn.prompts.rich.keyboard import Key, Keyboard, Paste, Press
 
 
 def keys(data: str) -> list[Key]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.prompts.jump import BackTo
-from midturn.prompts.rich.face import Sign
-from midturn.prompts.rich.key import Paste
-from midturn.prompts.rich.screen import row_text
+from midturn.prompts.keys import BackTo
+from midturn.prompts.rich.keyboard import Paste
+from midturn.prompts.rich.screen import Sign, row_text
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.record.prompt import Prompt
 from support.prompt_catalogue import BOOLEAN, DELIVER, PROMPTS, REVIEW, RUN
 from support.rich_talk import Keys, pressed
 

@@ -6,11 +6,11 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import MultiSelectType, SchemaType, SelectOption, SelectType
-from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
-from midturn.prompts.rich.key import Paste
+from midturn.prompts.rich.keyboard import Paste
 from midturn.prompts.rich.options import KEYS, MOST_WITH_KEYS, key_names
+from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, SelectType
+from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
+from midturn.record.prompt import Prompt
 from support.prompt_catalogue import CHECKS, FILES, MULTI, PROMPTS, SELECT
 from support.rich_talk import Keys, pressed
 

@@ -10,13 +10,13 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import SchemaType
-from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
-from midturn.core.secret import SecretValue
-from midturn.prompts.plain.dialog import Edit
-from midturn.prompts.rich.key import Paste
+from midturn.prompts.plain_scene import Edit
+from midturn.prompts.rich.keyboard import Paste
 from midturn.prompts.rich.screen import Span
+from midturn.question.answer_type import SchemaType
+from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
+from midturn.record.prompt import Prompt
+from midturn.values.secret import SecretValue
 from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT
 from support.rich_talk import Keys, pressed
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.codec import decode_lines
-from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, OpaqueEvent, ToolCallRequest, ToolCallResponse
-from midturn.core.stream import calls, open_turn, pairs, sanitize, turns
-from midturn.core.turn.pending import pending
 from midturn.errors import StoreError
+from midturn.record.codec import decode_lines
+from midturn.record.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, OpaqueEvent, ToolCallRequest, ToolCallResponse
+from midturn.record.provider_view import sanitize
+from midturn.record.window import calls, open_turn, pairs, turns
+from midturn.store.event_file import is_jp
 from midturn.store.export import export_jp
-from midturn.store.jp.folder import is_jp
-from midturn.store.jp.importing import JpConversation, import_events, import_metadata, read_jp
-from midturn.store.jp.strings import hide, reveal
+from midturn.store.jp import JpConversation, hide, import_events, import_metadata, read_jp, reveal
+from midturn.turn.pending import pending
 
 OURS = Path(__file__).parents[2] / "data" / "legacy"
 THEIRS = Path(__file__).parents[4] / "shared" / "data" / "legacy"

@@ -11,11 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from midturn.core.codec import encode_event
-from midturn.core.events import ChatRequest, TurnEnd, TurnStart
+from midturn.record.codec import encode_event
+from midturn.record.events import ChatRequest, TurnEnd, TurnStart
 from midturn.store.file_store import FileStore
-from midturn.store.ids import event_id
-from midturn.store.metadata import Metadata
+from midturn.store.metadata import Metadata, event_id
 from midturn.store.opening import open_store
 from midturn.store.postgres.store import PostgresStore
 from midturn.store.store import ConversationStore

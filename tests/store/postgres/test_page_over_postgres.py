@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from midturn.core.question import Question
+from midturn.question.question import Question
 from midturn.store.postgres.store import PostgresStore
 from midturn.web import inbox
 from support.loops import in_a_loop

@@ -12,12 +12,12 @@ import psycopg
 import pytest
 
 import midturn as mt
-from midturn.core.events import ChatRequest, Event, TurnStart
 from midturn.errors import ConfigError, StoreError, StoreLocked
-from midturn.store.ids import event_id
+from midturn.record.events import ChatRequest, Event, TurnStart
+from midturn.store.metadata import event_id
 from midturn.store.postgres import database
-from midturn.store.postgres.address import parse_database_address
 from midturn.store.postgres.conversations import PostgresConversations
+from midturn.store.postgres.own_loop import parse_database_address
 from midturn.store.postgres.store import PostgresStore
 from support.loops import in_a_loop
 from support.postgres import Cluster

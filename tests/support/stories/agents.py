@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Never
 from unittest.mock import patch
 
 from midturn.clock import SYSTEM
-from midturn.foreign import running
-from midturn.foreign.agents import AGENTS
+from midturn.foreign import room
+from midturn.foreign.clients import AGENTS
 from midturn.store.file_store import FileStore
-from midturn.store.processes import mark
+from midturn.store.lock import mark
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 from support.stories.outcome import OPEN, Outcome, outcome_of
 from support.stories.people import StorePerson
@@ -101,7 +101,7 @@ class HookedAgent(OtherAgent):
     async def ask(self) -> str:
         """Run its hook."""
         runs = HookRuns(self.store, AGENTS[self.agent], CLAUDE_ALONE, process=mark(os.getpid()))
-        with patch.object(running, "_above", _no_agent):
+        with patch.object(room, "_above", _no_agent):
             return json.dumps(await runs.run(self.document(), SYSTEM, wait=_PATIENCE))
 
     @classmethod

@@ -14,17 +14,17 @@ from msgspec.structs import replace
 
 import midturn as mt
 from midturn.compose.command_line import CommandLine as Composed, CommandParts
-from midturn.compose.run_parts import RunParts
+from midturn.compose.session import RunParts
 from midturn.config.load import LoadRequest, load
-from midturn.core.exchange import ToolCallPart, ToolDefinition
-from midturn.core.form import Form
-from midturn.core.outcome import Outcome as ToolOutcome
-from midturn.core.secret import SecretValue
-from midturn.core.turn.inputs import TurnRequested
 from midturn.ports import ToolRun
+from midturn.question.form import Form
+from midturn.record.exchange import ToolCallPart, ToolDefinition
+from midturn.record.outcome import Outcome as ToolOutcome
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user import AskUserTool
+from midturn.turn.inputs import TurnRequested
+from midturn.values.secret import SecretValue
 from support.cli import CommandLine
 from support.hooks import until
 from support.nested_agents import Asked

@@ -19,10 +19,10 @@ from mcp import Client, types
 from mcp.client.context import ClientRequestContext
 
 from midturn.clock import SYSTEM
-from midturn.core.loose_json import members
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.server import make_server
+from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.server import make_server
 from midturn.store.file_store import FileStore
+from midturn.values.json_value import members
 from support.cli import CommandLine
 from support.hooks import until
 from support.mcp_clients import LEGACY, MODERN, HttpServer, connected, connected_to, served

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from midturn.core.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
+from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.store.store import ConversationStore
 from support.stories.outcome import Outcome
 

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
 from midturn.prompts.rich.screen import row_cells, row_text
+from midturn.question.question import Question
+from midturn.record.prompt import Prompt
 from midturn.terminal.markdown.context import context_rows
 from midturn.terminal.markdown.layout import UNICODE
 from midturn.terminal.rich import MARKDOWN

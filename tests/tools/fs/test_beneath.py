@@ -10,9 +10,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from midturn.tools.fs import beneath as beneath_module
-from midturn.tools.fs.beneath import Beneath
-from midturn.tools.fs.problems import Missing
-from midturn.tools.fs.system_calls import Unsupported
+from midturn.tools.fs.beneath import Beneath, Unsupported
+from midturn.tools.fs.paths import Missing
 from midturn.tools.returned import Rejected
 from support.exchanged_folder import exchanged
 

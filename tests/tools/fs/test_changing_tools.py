@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.json_value import Json
-from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.core.question import Question
-from midturn.core.question.answer_type import BooleanType
+from midturn.question.answer_type import BooleanType
+from midturn.question.question import Question
+from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.runtime import executing
+from midturn.tools.fs.changing import REJECTED
 from midturn.tools.fs.declared import fs_create_file, fs_delete_file, fs_modify_file, fs_move_file
-from midturn.tools.fs.modify_file import REJECTED
 from midturn.tools.function import FunctionTool
+from midturn.values.json_value import Json
 from support.repositories import committed
 from support.tool_running import Around, tool_run
 
@@ -122,11 +122,11 @@ def test_an_answer_to_another_call_does_not_count(root: Path) -> None:
 
 def test_after_a_restart_the_call_asks_from_its_beginning(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was shown is remembered in the process only; the recorded answer fits the equal question."""
-    from midturn.tools.fs.asking import LastShown
+    from midturn.tools.fs.changing import LastShown
 
     call = modify(root, edit("Ship it.", "Test it."))
     before = call.asked()
-    monkeypatch.setattr("midturn.tools.fs.modify_file.SHOWN", LastShown())
+    monkeypatch.setattr("midturn.tools.fs.changing.SHOWN", LastShown())
 
     assert call.asked() == before
     assert call.done({"apply_changes": True})

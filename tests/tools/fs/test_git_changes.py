@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from midturn.tools.fs.git import Committed, ignored, uncommitted
+from midturn.tools.fs.beneath import Committed, ignored, uncommitted
 from support.repositories import committed, git
 
 

@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from midturn.tools.fs.globs import Glob
+from midturn.tools.fs.searching import Glob
 from midturn.tools.returned import Rejected
 
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import midturn as mt
-from midturn.config.files import read_document
+from midturn.config.places import read_document
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.returned import Rejected
 

@@ -11,9 +11,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from midturn.tools.fs import writing
-from midturn.tools.fs.beneath import Beneath
-from midturn.tools.fs.problems import Missing
-from midturn.tools.fs.system_calls import Unsupported
+from midturn.tools.fs.beneath import Beneath, Unsupported
+from midturn.tools.fs.paths import Missing
 from midturn.tools.fs.writing import Changed, check_free, create, move, read_to_change, remove, replace
 from midturn.tools.returned import Rejected
 

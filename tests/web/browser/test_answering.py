@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 import midturn as mt
-from midturn.core.events import InquiryAnswered, InquiryRedacted
-from midturn.core.question import Question
+from midturn.question.question import Question
+from midturn.record.events import InquiryAnswered, InquiryRedacted
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 from support.browser import Elsewhere

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Request
 
 import midturn as mt
-from midturn.core.question import Question
+from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 from support.browser import Elsewhere

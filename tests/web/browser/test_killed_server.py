@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from midturn.core.events import InquiryAnswered
-from midturn.core.question import Question
+from midturn.question.question import Question
+from midturn.record.events import InquiryAnswered
 from midturn.store.store import ConversationStore
 from support.browser import Elsewhere
 from support.pages import agent_with, asking

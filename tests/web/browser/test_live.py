@@ -10,7 +10,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, expect
 from starlette.requests import Request
 
-from midturn.core.question import Question
+from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 from support.browser import Elsewhere

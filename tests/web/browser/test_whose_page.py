@@ -21,7 +21,7 @@ import trustme
 from playwright.sync_api import Browser, Page, expect
 
 import midturn as mt
-from midturn.core.question import Question
+from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 from support.browser import Elsewhere
 from support.pages import agent_with, asking

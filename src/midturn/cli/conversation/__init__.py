@@ -8,16 +8,18 @@ command = lazy_group(
     "conversation",
     "Look at conversations, and move them in and out. Without an ID, the current conversation is meant.",
     {
-        "ls": CommandEntry("midturn.cli.conversation.ls", "List them."),
+        "ls": CommandEntry("midturn.cli.conversation.ls:ls_command", "List them."),
         "show": CommandEntry("midturn.cli.conversation.show", "Show one: what was said, asked, or spent."),
-        "grep": CommandEntry("midturn.cli.conversation.grep", "Search what was said and done."),
-        "use": CommandEntry("midturn.cli.conversation.use", "Make one the current one."),
-        "edit": CommandEntry("midturn.cli.conversation.edit", "Change a title or labels, or open the file."),
-        "fork": CommandEntry("midturn.cli.conversation.fork", "Copy the finished turns into a new one."),
-        "rm": CommandEntry("midturn.cli.conversation.rm", "Remove conversations for good."),
-        "export": CommandEntry("midturn.cli.conversation.export", "Write one as Markdown, JSON lines, or for jp."),
-        "import": CommandEntry("midturn.cli.conversation.importing", "Take in those of another store, or one that jp recorded."),
-        "path": CommandEntry("midturn.cli.conversation.path", "Print the directory of one."),
+        "grep": CommandEntry("midturn.cli.conversation.ls:grep_command", "Search what was said and done."),
+        "use": CommandEntry("midturn.cli.conversation.ls:use_command", "Make one the current one."),
+        "edit": CommandEntry("midturn.cli.conversation.changing:edit_command", "Change a title or labels, or open the file."),
+        "fork": CommandEntry("midturn.cli.conversation.changing:fork_command", "Copy the finished turns into a new one."),
+        "rm": CommandEntry("midturn.cli.conversation.changing:rm_command", "Remove conversations for good."),
+        "export": CommandEntry("midturn.cli.conversation.transfer:export_command", "Write one as Markdown, JSON lines, or for jp."),
+        "import": CommandEntry(
+            "midturn.cli.conversation.transfer:import_command", "Take in those of another store, or one that jp recorded."
+        ),
+        "path": CommandEntry("midturn.cli.conversation.ls:path_command", "Print the directory of one."),
     },
     {
         "list": "ls",

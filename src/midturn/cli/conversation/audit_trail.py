@@ -7,11 +7,9 @@ import sys
 
 from msgspec import UNSET
 
-from midturn.cli.conversation.replies import asked_of, replied_at_review, words
-from midturn.cli.layout import table, wrapped
-from midturn.cli.output import say, say_json
-from midturn.cli.shown import Shown, joined, line
-from midturn.core.events import (
+from midturn.cli.conversation.transcript import asked_of, replied_at_review, words
+from midturn.cli.output import Shown, joined, line, say, say_json, table, wrapped
+from midturn.record.events import (
     AnsweredBy,
     Approval,
     ChatRequest,
@@ -24,9 +22,9 @@ from midturn.core.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from midturn.core.json_value import Json
-from midturn.core.stream import calls, open_turn
+from midturn.record.window import calls, open_turn
 from midturn.store.conversation import Conversation
+from midturn.values.json_value import Json
 
 _NOTHING = line("")
 _WAITS = "waits for an answer"

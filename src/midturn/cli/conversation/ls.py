@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -11,17 +13,15 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.cli.exit_status import ExitStatus
-from midturn.cli.layout import moment, table
-from midturn.cli.options import with_json, with_store
-from midturn.cli.output import note, say, say_json
+from midturn.cli.options import with_conversation, with_id, with_json, with_store
+from midturn.cli.output import ExitStatus, Shown, block, joined, line, moment, note, say, say_json, table
 from midturn.cli.place import Place, StoreAddress, every_place, find_place
-from midturn.cli.shown import Shown, block, joined, line
 from midturn.config.places import shown
-from midturn.core.json_value import Json
 from midturn.errors import StoreError
+from midturn.record.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, read_metadata
+from midturn.values.json_value import Json
 
 _JP_DIGITS = 12
 """Ids of `jp` count tenths of a second, ours microseconds."""
@@ -43,7 +43,7 @@ class Listed(Struct, frozen=True, kw_only=True):
 @click.option("--all", "everywhere", is_flag=True, help="Of every workspace, and those begun outside of any.")
 @with_json
 @with_store
-def command(*, everywhere: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
+def ls_command(*, everywhere: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the conversations, oldest first. A `*` marks the current one."""
     place = find_place(store)
     if everywhere:
@@ -141,3 +141,94 @@ def _shown(row: Listed) -> tuple[Shown, Shown, Shown]:
     labels = joined("", [line(" [{}]", label) for label in row.labels])
     mark = "*" if row.current else " "
     return line("{} {}", mark, row.id), moment(row.created_at), line("{}{}{}", row.title or "(untitled)", labels, state)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn conversation path`
+
+
+@click.command
+@with_conversation
+@with_store
+def path_command(id: str | None, *, store: StoreAddress | None) -> ExitStatus:
+    """Print the directory of conversation ID (by default the current one)."""
+    place = find_place(store)
+    say("{}", place.files.path(place.conversation(id)))
+    return ExitStatus.DONE
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn conversation use`
+
+
+@click.command
+@with_conversation
+def use_command(id: str | None) -> ExitStatus:
+    """Make conversation ID the one that commands act on (without an ID: keep the current one, also when newer ones come)."""
+    place = find_place()
+    chosen = place.conversation(id)
+    place.set_current(chosen)
+    note("midturn: the current conversation is {}.", chosen)
+    return ExitStatus.DONE
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn conversation grep`: finds what was said and done. Answers to questions are left alone: they may be nobody's business
+
+
+@click.command
+@click.argument("pattern")
+@click.option("-i", "--ignore-case", is_flag=True, help="Treat small letters and capitals alike.")
+@click.option("-F", "--fixed", is_flag=True, help="PATTERN is text, not a regular expression.")
+@with_id("Search this conversation only.")
+@with_json
+@with_store
+def grep_command(pattern: str, *, ignore_case: bool, fixed: bool, id: str | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
+    """Find the lines that match PATTERN in what was said, asked and done; answers to questions are not searched."""
+    place = find_place(store)
+    wanted = _compiled(re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else re.NOFLAG)
+    found = [hit for number in ([place.conversation(id)] if id else place.store.ids_sync()) for hit in _search(place, number, wanted)]
+    if as_json:
+        say_json([dict(zip(("conversation", "event", "type", "line"), hit, strict=True)) for hit in found])
+        return ExitStatus.DONE if found else ExitStatus.ERROR
+    for row in table([(line("{}", number), line("{}", kind), line("{}", text)) for number, _, kind, text in found]):
+        say(row)
+    if not found:
+        note("midturn: nothing was found.")
+    return ExitStatus.DONE if found else ExitStatus.ERROR
+
+
+def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, flags)
+    except (re.error, RecursionError) as error:
+        raise click.UsageError(f"{pattern!r} is not a regular expression ({error}). `-F` searches for text as it is.") from error
+
+
+def _search(place: Place, number: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, str, str]]:
+    try:
+        events = place.store.read_sync(number).events
+    except StoreError as error:
+        note(line("midturn: {}", block(str(error))))
+        return
+    for event in events:
+        for text in _texts(event):
+            yield from ((number, event.event_id, event.type, row) for row in text.splitlines() if wanted.search(row))
+
+
+def _texts(event: Event) -> list[str]:
+    match event:
+        case ChatRequest(content=content) | ToolCallResponse(content=content):
+            return [content]
+        case ChatResponse():
+            return [text for text in (event.message, event.reasoning) if text]
+        case ToolCallRequest(name=name, arguments=arguments):
+            return [f"{name} {_json(arguments)}"]
+        case InquiryRequest(question=question):
+            return [question.text, *([question.context] if question.context else [])]
+        case _:
+            return []
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -2,16 +2,108 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import click
+import msgspec
+from msgspec import Struct
 
 from midturn.cli.conversation.audit_trail import print_inquiries, print_inquiries_json
-from midturn.cli.conversation.reading import read_for_a_person
 from midturn.cli.conversation.transcript import print_transcript
-from midturn.cli.conversation.usage import print_usage, print_usage_json
-from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_conversation, with_json, with_store
-from midturn.cli.output import say_json
-from midturn.cli.place import StoreAddress, find_place
+from midturn.cli.output import ExitStatus, Shown, block, line, note, say, say_json, table
+from midturn.cli.place import Place, StoreAddress, find_place
+from midturn.record.events import ChatRequest, Event, InquiryAnswered, InquiryCancelled
+from midturn.record.exchange import Usage
+from midturn.store.conversation import Conversation
+from midturn.values.json_value import Json
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `conversation show --usage`: the tokens of each turn, and apart from them those of questions to models
+
+
+class TurnCost(Struct, frozen=True):
+    """What a turn cost: the requests of its own model, and those to models that answered questions on the side."""
+
+    main: Usage = Usage()
+    side: Usage = Usage()
+    questions: int = 0
+
+    def __add__(self, other: TurnCost) -> TurnCost:
+        return TurnCost(self.main + other.main, self.side + other.side, self.questions + other.questions)
+
+
+def print_usage(conversation: Conversation) -> None:
+    """Print a row a turn, and their sum."""
+    turns = [(_asked(window.events), _spent(window.events)) for window in conversation.turns]
+    total = sum((spent for _, spent in turns), TurnCost())
+    heading = [line("input"), line("cached"), line("output"), line("what")]
+    rows = [row for asked, spent in (*turns, ("all turns", total)) for row in _rows(spent, asked)]
+    for row in table([heading, *rows]):
+        say(row)
+
+
+def print_usage_json(conversation: Conversation) -> None:
+    """Print the same as JSON."""
+    turns = [_spent(window.events) for window in conversation.turns]
+    say_json({"turns": [_json(spent) for spent in turns], "total": _json(sum(turns, TurnCost()))})
+
+
+def _rows(spent: TurnCost, what: str) -> Iterator[list[Shown]]:
+    yield [*_numbers(spent.main), line("{}", what)]
+    if spent.questions:
+        what = "1 question to a model" if spent.questions == 1 else f"{spent.questions} questions to models"
+        yield [*_numbers(spent.side), line("  {}", what)]
+
+
+def _numbers(usage: Usage) -> list[Shown]:
+    return [line("{}", f"{number:,}") for number in (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)]
+
+
+def _json(spent: TurnCost) -> Json:
+    return {**_fields(spent.main), "questions": {"count": spent.questions, **_fields(spent.side)}}
+
+
+def _fields(usage: Usage) -> dict[str, Json]:
+    return {field: getattr(usage, field) for field in Usage.__struct_fields__}
+
+
+def _asked(turn: Sequence[Event]) -> str:
+    contents = (event.content for event in turn if isinstance(event, ChatRequest))
+    return next((line for content in contents for line in content.splitlines() if line.strip()), "")
+
+
+def _spent(turn: Sequence[Event]) -> TurnCost:
+    return sum(map(_of, turn), TurnCost())
+
+
+def _of(event: Event) -> TurnCost:
+    """Return what one event says; a model that was asked and gave no valid answer has cost as much as one that did."""
+    usage = _usage(event)
+    if isinstance(event, InquiryAnswered | InquiryCancelled):
+        by_model = isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
+        return TurnCost(side=usage, questions=int(by_model or usage != Usage()))
+    return TurnCost(main=usage)
+
+
+def _usage(event: Event) -> Usage:
+    """Return the tokens of an event; numbers that make no sense count as nothing."""
+    try:
+        return msgspec.convert((event.metadata or {}).get("usage", {}), Usage)
+    except msgspec.ValidationError:
+        return Usage()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Reading a conversation for a person: what is wrong with its files is said, and the rest is shown
+
+
+def read_for_a_person(place: Place, id: str | None) -> Conversation:
+    """Read conversation `id`, or the current one."""
+    conversation = place.store.read_sync(place.conversation(id))
+    for problem in conversation.problems:
+        note(line("midturn: {}", block(problem)))
+    return conversation
 
 
 @click.command

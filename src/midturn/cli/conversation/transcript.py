@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from msgspec import UNSET
 
-from midturn.cli.conversation.replies import asked_of, replied_at_review, says_no_more, words
-from midturn.cli.layout import indented, wrapped
-from midturn.cli.output import say
-from midturn.cli.shown import Shown, block, joined, line, presented, spoken
-from midturn.core.events import (
+from midturn.cli.output import Shown, block, indented, joined, line, presented, say, spoken, wrapped
+from midturn.prompts.body import argument_lines
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.question.steps import Cancelled
+from midturn.record.events import (
     Approval,
     ChatRequest,
     ChatResponse,
@@ -25,16 +26,60 @@ from midturn.core.events import (
     ToolCallResponse,
     TurnEnd,
 )
-from midturn.core.json_value import Json
-from midturn.core.names import ASK_USER
-from midturn.core.question import PersistedQuestion
-from midturn.core.stream import agreed_before, calls, open_turn, pairs
-from midturn.core.subject import approval_text, asked_text
-from midturn.core.tool_call import ToolCall
-from midturn.core.visible import exact
-from midturn.prompts.body import argument_lines
+from midturn.record.exchange import ToolCall
+from midturn.record.subject import approval_text, asked_text
+from midturn.record.window import agreed_before, calls, open_turn, pairs
 from midturn.store.conversation import Conversation
 from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided
+from midturn.values.json_value import Json
+from midturn.values.text import ASK_USER, exact
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a person said in place of an answer, and where it is on record: with the question, or in the result that it made
+
+
+Responses: TypeAlias = Iterable[InquiryResponse | None]
+"""The responses to what a call asked; None where a question has none."""
+
+
+def is_reply(response: InquiryResponse | None) -> bool:
+    """Tell whether a question was replied to."""
+    return isinstance(response, InquiryCancelled) and response.reason == "reply"
+
+
+def words(response: InquiryResponse, result: ToolCallResponse | None) -> str:
+    """Return the words of a reply to a question; empty where there were none."""
+    said = (response.metadata or {}).get("reply")
+    if isinstance(said, str):
+        return said
+    cancelled = _marker(result)
+    return (cancelled.reply or "") if cancelled else ""
+
+
+def replied_at_review(call: ToolCallRequest, responses: Responses, result: ToolCallResponse | None) -> Cancelled | None:
+    """Return what was said at the review of a form, where its answers were not sent.
+
+    The result of the call is all that tells of it. So this is said of `ask_user` only: another tool may write what it likes.
+    """
+    if call.name != ASK_USER or any(is_reply(response) for response in responses):
+        return None
+    return _marker(result)
+
+
+def says_no_more(responses: Responses, result: ToolCallResponse | None) -> bool:
+    """Tell whether a result holds nothing but the reply and the answers that stand with their questions."""
+    return any(is_reply(response) for response in responses) and _marker(result) is not None
+
+
+def asked_of(call: ToolCallRequest, pairs: Iterable[tuple[InquiryRequest, InquiryResponse | None]]) -> list[InquiryResponse | None]:
+    """Return the responses to what a call asked, in order."""
+    return [response for request, response in pairs if request.call == call.event_id]
+
+
+def _marker(result: ToolCallResponse | None) -> Cancelled | None:
+    """Read the result of a call that a reply has completed."""
+    return None if result is None or result.is_error else Cancelled.read(result.content)
+
 
 _TEXT, _RESULT, _ERROR, _DETAIL = line("  "), line("  | "), line("  ! "), line("      ")
 _HANG = "      "

@@ -11,28 +11,25 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from midturn.cli.attachment import is_attached
 from midturn.cli.conversation.audit_trail import print_inquiries
 from midturn.cli.conversation.transcript import print_transcript
-from midturn.cli.exit_status import ExitStatus
-from midturn.cli.held import Held
+from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.options import with_non_interactive
-from midturn.cli.output import note, say
+from midturn.cli.output import ExitStatus, block, note, say
 from midturn.cli.place import Place, StoreAddress, environment, place_at
-from midturn.cli.shown import block
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.config.assign import Assignment
-from midturn.core.json_value import Json
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply, WentBack
-from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
 from midturn.prompter import Prompter
 from midturn.prompts.answer_text import reply_text
+from midturn.question.reply import Reply, WentBack
+from midturn.record.prompt import Prompt
 from midturn.store.tail import NAME
 from midturn.store.workspace import Workspace
 from midturn.testing.prompter import Scripted, ScriptedPrompter
+from midturn.turn.inputs import TurnRequested
+from midturn.values.json_value import Json
 
 HERE = Path(__file__).parent
 DEMO = "the demo"

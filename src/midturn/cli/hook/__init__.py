@@ -10,13 +10,13 @@ from midturn.cli.lazy import CommandEntry, LazyGroup
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Set up": {
-        "install": CommandEntry("midturn.cli.hook.install", "Have an agent ask through midturn."),
-        "uninstall": CommandEntry("midturn.cli.hook.uninstall", "Undo that."),
-        "status": CommandEntry("midturn.cli.hook.status", "Say which agents ask through midturn."),
+        "install": CommandEntry("midturn.cli.hook.setup:install_command", "Have an agent ask through midturn."),
+        "uninstall": CommandEntry("midturn.cli.hook.setup:uninstall_command", "Undo that."),
+        "status": CommandEntry("midturn.cli.hook.setup:status_command", "Say which agents ask through midturn."),
     },
     "Beside an agent": {
-        "opencode": CommandEntry("midturn.cli.hook.opencode", "Carry what an opencode server asks, as long as this runs."),
-        "codex-server": CommandEntry("midturn.cli.hook.codex_server", "Run Codex without anybody at its terminal."),
+        "opencode": CommandEntry("midturn.cli.hook.setup:opencode_command", "Carry what an opencode server asks, as long as this runs."),
+        "codex-server": CommandEntry("midturn.cli.hook.setup:codex_server_command", "Run Codex without anybody at its terminal."),
     },
     "Run by an agent": {
         "claude": CommandEntry("midturn.cli.hook.run", "A hook of Claude Code."),

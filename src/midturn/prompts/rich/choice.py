@@ -8,10 +8,11 @@ from typing import Self
 from msgspec import Struct
 
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
-from midturn.prompts.keys import Command, Commands, KeyStep, find, is_remembered
-from midturn.prompts.rich.face import Pressed, Sign
-from midturn.prompts.rich.key import ENTER, Key, Paste
-from midturn.prompts.rich.screen import Frame, Row, Size, Span, Style, clipped, joined, row, row_cells
+from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, find, is_remembered
+from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
+from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
+from midturn.record.prompt import Prompt
+from midturn.record.subject import AnswersSubject, reviewed_places
 
 _BESIDES = "prb-evs"
 """Which keys are left to the help where the row is too narrow for them; those that come first here have their place first."""
@@ -200,3 +201,44 @@ def _fitting(offered: Commands, width: int, enter: Command | None = None) -> Com
 
 def _width(offered: list[Command], enter: Command | None) -> int:
     return cells(BETWEEN.join(_named(command, enter) for command in offered))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The answers of a form before they are sent: Enter sends them, the number of a row goes back to it
+
+
+_AT_ONCE = 9
+
+
+class ReviewChoice(Choice):
+    """A choice that takes numbers, too; where there are ten rows or more, Enter ends a number."""
+
+    def __init__(self, text: str, keys: Keys, prompt: Prompt) -> None:
+        super().__init__(text, keys)
+        self._places = reviewed_places(prompt.subject) if isinstance(prompt.subject, AnswersSubject) else []
+        self._number = ""
+        count = len(self._places)
+        self._about = f"1-{count} goes back to that row" if count > 1 else "1 goes back to it" if count else ""
+
+    def press(self, key: Key) -> Pressed:
+        """Collect digits; everything else is a choice."""
+        number, self._number = self._number, ""
+        if isinstance(key, Press) and key.key.isdecimal() and self._places:
+            self._message = ""
+            self._number = number + key.key
+            return self._chosen() if len(self._places) <= _AT_ONCE else None
+        if number and isinstance(key, Press) and key.key in ENTER:
+            self._number = number
+            return self._chosen()
+        return super().press(key)
+
+    def frame(self, size: Size) -> Frame:
+        """Draw the question, the keys, and the number that is being typed."""
+        text = self._message or (f"row {self._number}: Enter goes back to it" if self._number else self._about)
+        return self._framed(size, text, "error" if self._message else "dim")
+
+    def _chosen(self) -> Pressed:
+        number, self._number = int(self._number), ""
+        if not 1 <= number <= len(self._places):
+            return self._complain(f"there is no row {number}; press ? for help")
+        return BackTo(self._places[number - 1] + 1)

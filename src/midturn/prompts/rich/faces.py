@@ -6,25 +6,21 @@ from typing import assert_never
 
 from msgspec import UNSET
 
-from midturn.core.json_value import Json
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
-from midturn.core.reply import Answered, Edited, Replied, Submitted
-from midturn.core.subject import CallSubject, ResultSubject
-from midturn.prompts.accept import NotAccepted, accept, accept_arguments, accept_json, accept_number
+from midturn.prompts.accept import EMPTY_TEXT, Empty, NotAccepted, accept, accept_arguments, accept_json, accept_number
 from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
-from midturn.prompts.emptiness import EMPTY_TEXT, Empty
 from midturn.prompts.keys import Command, Commands, KeyStep, find, leaves, remembering
 from midturn.prompts.native import expected, is_number, is_text, number_text, shape, wanted
-from midturn.prompts.rich.choice import Choice, Keys
-from midturn.prompts.rich.face import Face, Pressed, Sign
-from midturn.prompts.rich.field import FieldSettings, TextField
+from midturn.prompts.rich.choice import Choice, Keys, ReviewChoice
+from midturn.prompts.rich.field import FieldSettings, SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
-from midturn.prompts.rich.listing import Listing
+from midturn.prompts.rich.listing import Listing, MarkSeveral, PickOne
 from midturn.prompts.rich.options import MOST_WITH_KEYS
-from midturn.prompts.rich.picking import MarkSeveral, PickOne
-from midturn.prompts.rich.review import ReviewChoice
-from midturn.prompts.rich.secret import SecretField
+from midturn.prompts.rich.screen import Face, Pressed, Sign
+from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
+from midturn.question.reply import Answered, Edited, Replied, Submitted
+from midturn.record.prompt import Prompt
+from midturn.record.subject import CallSubject, ResultSubject
+from midturn.values.json_value import Json
 
 
 def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: PLR0911 (one for each type)

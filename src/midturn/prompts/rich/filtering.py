@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import cast
 
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import MultiSelectType, SelectType
-from midturn.core.reply import Answered
-from midturn.prompts.accept import NotAccepted, accept
+from midturn.prompts.accept import Finder, Hit, NotAccepted, Unchosen, Unmarked, accept, bounds, unchosen, unmarked
 from midturn.prompts.cells import cells, hang, wrap
-from midturn.prompts.choosing import bounds
 from midturn.prompts.content import first_other, label, marked, one_line
-from midturn.prompts.emptiness import Unchosen, Unmarked, unchosen, unmarked
-from midturn.prompts.finding import Finder, Hit
 from midturn.prompts.keys import OTHER
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.face import Pressed, Sign
-from midturn.prompts.rich.key import ENTER, Key, Paste
+from midturn.prompts.rich.keyboard import ENTER, Key, Paste
 from midturn.prompts.rich.listing import chosen_values
 from midturn.prompts.rich.options import OptionMark, OptionRows
-from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, parts_rows, row
+from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size, Span, joined, parts_rows, row
+from midturn.question.answer_type import MultiSelectType, SelectType
+from midturn.question.reply import Answered
+from midturn.record.prompt import Prompt
 
 MOST_ROWS = 12
 

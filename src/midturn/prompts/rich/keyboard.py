@@ -6,8 +6,36 @@ What is not a known key is dropped whole: the end of an unknown sequence, or of 
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
-from midturn.prompts.rich.key import Key, Paste, Press
+from msgspec import Struct
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a person does with a keyboard
+
+
+class Press(Struct, frozen=True):
+    """One key: the character itself, or a name (`enter`, `escape`, `up`, `c-a` with Ctrl, `m-b` with Alt, `s-tab` with Shift)."""
+
+    key: str
+
+    @property
+    def character(self) -> str:
+        """The character that is typed, empty for every other key."""
+        return self.key if len(self.key) == 1 else ""
+
+
+class Paste(Struct, frozen=True):
+    """Text from the clipboard, line ends as newlines."""
+
+    text: str
+
+
+Key: TypeAlias = Press | Paste
+
+ENTER = frozenset({"enter", "c-j"})
+"""What submits where no text is typed: programs that send lines send Ctrl-J."""
+
 
 _ESCAPE = "\x1b"
 _PASTE_BEGINS = "\x1b[200~"

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.visible import prose
 from midturn.prompts.content import DIFFS, code_line, diff_line
 from midturn.prompts.rich.screen import Row, Span, Style, cut, row, wrapped
+from midturn.values.text import prose
 
 ContextRows: TypeAlias = Callable[[str, int], Sequence[Row]]
 """Lays a context out as rows of a width."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from midturn.core.json_value import Scalar
-from midturn.core.question.answer_type import SelectOption
 from midturn.prompts.cells import ELLIPSIS, cells, clip, clip_middle, wrap
 from midturn.prompts.content import description, label
 from midturn.prompts.rich.screen import POINTER, Row, Size, Span, row, row_text
+from midturn.question.answer_type import SelectOption
+from midturn.values.json_value import Scalar
 
 KEYS = "123456789acdefghilmnpqtuwxyz"
 """What picks at once: digits, then letters without those that move or leave."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from midturn.core.reply import EndedTurn
 from midturn.prompts.cells import cells, clip
 from midturn.prompts.content import one_line
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.face import Pressed, Sign
-from midturn.prompts.rich.key import ENTER, Key, Paste, Press
-from midturn.prompts.rich.screen import Frame, Row, Size, fitted, joined, row, row_text
+from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
+from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, fitted, joined, row, row_text
+from midturn.question.reply import EndedTurn
 
 _CLOSE = frozenset({"q", "escape", "v"})
 _NEXT = frozenset({" ", "pagedown", "enter", "c-f", "c-d", "c-j"})

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
-from midturn.core.reply import Answered, Edited, EndedTurn, Reply
-from midturn.core.subject import AnswersSubject, CallSubject
-from midturn.core.visible import exact
 from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
 from midturn.prompts.cells import cells, clip, continued_words, hang
 from midturn.prompts.content import about, asked_by, quoted_label, split_lines
 from midturn.prompts.keys import Command, KeyStep, commands
 from midturn.prompts.native import native
-from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.choice import Choice
-from midturn.prompts.rich.face import Face, Pressed, Sign
 from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, subject_field, text_menu
-from midturn.prompts.rich.field import TextField
+from midturn.prompts.rich.field import SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
-from midturn.prompts.rich.key import Key, Press
+from midturn.prompts.rich.keyboard import Key, Press
 from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.markup import ContextRows, argument_spans, diff_spans, plain_context
 from midturn.prompts.rich.pager import Pager
-from midturn.prompts.rich.screen import Frame, Row, Size, Span, clipped, cut, fitted, joined, row, row_text
-from midturn.prompts.rich.secret import SecretField
+from midturn.prompts.rich.screen import Face, Frame, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
+from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
+from midturn.question.reply import Answered, Edited, EndedTurn, Reply
+from midturn.record.prompt import Prompt
+from midturn.record.subject import AnswersSubject, CallSubject
+from midturn.values.text import exact
 
 GUTTER = Span("│ ", "gutter")
 

@@ -12,27 +12,23 @@ from typing import cast
 import msgspec
 
 from midturn.clock import now
-from midturn.core.address import parse_address, parse_beginning
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import OpenQuestion, last_turn
-from midturn.core.turn.pending import pending
 from midturn.errors import Busy
-from midturn.store.alone import patiently
+from midturn.record.asker import parse_address, parse_beginning
+from midturn.record.open_question import OpenQuestion
+from midturn.record.window import last_turn
 from midturn.store.conversation import Conversation
-from midturn.store.ids import title
-from midturn.store.metadata import Metadata, decode_metadata
+from midturn.store.decisions import is_due
+from midturn.store.held import patiently
+from midturn.store.metadata import Metadata, decode_metadata, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
 from midturn.store.postgres import statements
-from midturn.store.postgres.address import DatabaseAddress
-from midturn.store.postgres.conversation_rows import TRIES, ConversationRows
 from midturn.store.postgres.database import DUE, Database, Rows
-from midturn.store.postgres.holding import Holding
-from midturn.store.postgres.journal import PostgresJournal
-from midturn.store.postgres.own_loop import OwnLoop
-from midturn.store.postgres.settling import Settling
-from midturn.store.postgres.turn_row import TurnRow
-from midturn.store.readiness import is_due
+from midturn.store.postgres.journal import PostgresJournal, TurnRow
+from midturn.store.postgres.own_loop import DatabaseAddress, OwnLoop
+from midturn.store.postgres.settling import TRIES, ConversationRows, Holding, Settling
 from midturn.store.submission import HandedOver
+from midturn.turn.pending import pending
+from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 _PAGE = 500
 _ALL = 1 << 62

@@ -17,10 +17,8 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from midturn.errors import StoreError
-from midturn.store.postgres import schema, statements
-from midturn.store.postgres.address import DatabaseAddress
-from midturn.store.postgres.bells import Bells
-from midturn.store.postgres.own_loop import end_tasks
+from midturn.store.postgres import statements
+from midturn.store.postgres.own_loop import Bells, DatabaseAddress, end_tasks
 
 T = TypeVar("T")
 StatementParameters: TypeAlias = Mapping[str, object]
@@ -197,10 +195,10 @@ class Database:
     async def version(self) -> int:
         """Return the version of the tables; 0 where there are none."""
         await self._opened()
-        rows = await self._patiently(lambda: self.run_one(schema.EXISTS, {"table": f"{self.address.schema}.midturn"}))
+        rows = await self._patiently(lambda: self.run_one(statements.EXISTS, {"table": f"{self.address.schema}.midturn"}))
         if not next(iter(rows[0].values())):
             return 0
-        found = await self._patiently(lambda: self.run_one(schema.CURRENT, {}))
+        found = await self._patiently(lambda: self.run_one(statements.CURRENT, {}))
         return int(found[0]["version"]) if found else 0
 
     async def upgrade(self) -> tuple[int, int]:
@@ -209,12 +207,12 @@ class Database:
         before = await self.version()
         async with self._connection() as connection, connection.transaction():
             await connection.execute("select pg_advisory_xact_lock(%s, 0)", [self._class])
-            await connection.execute(self._text(schema.CREATE))
-            row = await (await connection.execute(self._text(schema.CURRENT))).fetchone()
-            for number in range(int(row["version"] if row else 0) + 1, schema.VERSION + 1):
-                await connection.execute(self._text(schema.MIGRATIONS[number]))
-                await connection.execute(self._text(schema.SET_VERSION.replace("{version}", str(number))))
-        return before, schema.VERSION
+            await connection.execute(self._text(statements.CREATE))
+            row = await (await connection.execute(self._text(statements.CURRENT))).fetchone()
+            for number in range(int(row["version"] if row else 0) + 1, statements.VERSION + 1):
+                await connection.execute(self._text(statements.MIGRATIONS[number]))
+                await connection.execute(self._text(statements.SET_VERSION.replace("{version}", str(number))))
+        return before, statements.VERSION
 
     async def close(self) -> None:
         """End all sessions. Whoever comes now is told that the store is closed."""
@@ -247,10 +245,10 @@ class Database:
         version = await self.version()
         if version == 0:
             await self._patiently(self.upgrade)
-        elif version != schema.VERSION:
+        elif version != statements.VERSION:
             where = f"The schema `{self.address.schema}` at {self.address.shown}"
-            remedy = "Upgrade the store first." if version < schema.VERSION else "A newer midturn wrote it: use that one."
-            raise StoreError(f"{where} has version {version}; this midturn needs version {schema.VERSION}. {remedy}")
+            remedy = "Upgrade the store first." if version < statements.VERSION else "A newer midturn wrote it: use that one."
+            raise StoreError(f"{where} has version {version}; this midturn needs version {statements.VERSION}. {remedy}")
 
     def _connection(self) -> contextlib.AbstractAsyncContextManager[psycopg.AsyncConnection[DictRow]]:
         if self._pool is None:

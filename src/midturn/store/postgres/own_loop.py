@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import re
 import threading
 import time
 import weakref
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from msgspec import Struct
+
+from midturn.errors import ConfigError
 
 T = TypeVar("T")
 Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
@@ -112,3 +119,89 @@ def _end_all() -> None:
     deadline = time.monotonic() + _PATIENCE
     for thread in running:
         thread.join(max(0.0, deadline - time.monotonic()))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Waiting for a notification of the database, by what it is about
+
+
+_LOOK = 1.0
+"""Seconds after which one looks anyway: a notification may have been lost with its connection."""
+
+
+class Bells:
+    """What waits here is woken by `ring` of the same name, and by `ring_all`."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self.rung: Counter[str] = Counter()
+        """How often each of them has rung."""
+
+    async def wait(self, name: str, most: float = _LOOK) -> None:
+        """Return when the bell rings, at the latest after a second, or after `most`."""
+        bell = asyncio.Event()
+        self._waiting[name].add(bell)
+        try:
+            async with asyncio.timeout(most):
+                await bell.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting[name].discard(bell)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+    def ring(self, name: str) -> None:
+        """Wake whoever waits for this."""
+        self.rung[name] += 1
+        for bell in self._waiting.get(name, ()):
+            bell.set()
+
+    def ring_all(self) -> None:
+        """Wake everybody: nobody knows what was missed."""
+        for name in {*self._waiting, *self.rung}:
+            self.ring(name)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where a store in PostgreSQL is: the address of the database, and the schema in it
+
+
+_PARAMETER = "midturn_schema"
+_DIRECT = "midturn_direct"
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+"""Names of channels are made of it, and those have at most 63 characters."""
+
+
+class DatabaseAddress(Struct, frozen=True):
+    """`url` is what the driver takes, `direct` what leads around a pooler; `shown` is for messages: it has no password."""
+
+    url: str
+    direct: str
+    shown: str
+    schema: str = "midturn"
+
+
+def parse_database_address(url: str) -> DatabaseAddress:
+    """Read `postgresql://…?midturn_schema=NAME&midturn_direct=URL`.
+
+    Without the first, the schema is `midturn`; without the second, nothing stands between us and the server: no pooler in transaction mode.
+
+    Raises:
+        ConfigError: It is no address, or the name of the schema is not allowed.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # it says what, and nothing of the address, which may hold a password
+        raise ConfigError(
+            f"The store's address cannot be read: {error}. It is `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE`."
+        ) from None
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    schema = dict(query).get(_PARAMETER, "midturn")
+    if not _SCHEMA.fullmatch(schema):
+        allowed = "1 to 40 of `a-z 0-9 _`, and not a digit first"
+        raise ConfigError(f"`{_PARAMETER}={schema}` in the store's address names no schema: a name is {allowed}.")
+    rest = urlencode([(key, value) for key, value in query if key not in {_PARAMETER, _DIRECT}])
+    plain = url.partition("?")[0] + (f"?{rest}" if rest else "")
+    host = parts.netloc.rsplit("@", 1)[-1]
+    return DatabaseAddress(plain, dict(query).get(_DIRECT, plain), f"{parts.scheme}://{host}{parts.path}", schema)

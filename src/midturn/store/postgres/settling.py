@@ -2,18 +2,113 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import cast
 
 import msgspec
 
-from midturn.store.batch import numbered
-from midturn.store.port import Decide, HeldBy, Settled
+from midturn.errors import Busy, StoreError, StoreLocked
+from midturn.record.codec import decode_lines
+from midturn.record.events import Event
+from midturn.store.batch import encode_batch, numbered
+from midturn.store.metadata import Metadata, decode_metadata
+from midturn.store.port import Decide, HeldBy, LastTurn, Settled
 from midturn.store.postgres import statements
-from midturn.store.postgres.conversation_rows import TRIES, ConversationRows
-from midturn.store.postgres.database import Rows, handed_payloads
-from midturn.store.postgres.journal import decode_handed
-from midturn.store.postgres.turn_row import TurnRow
+from midturn.store.postgres.database import Database, Rows, handed_payloads
+from midturn.store.postgres.journal import HeldRow, PostgresJournal, TurnRow, decode_handed
+from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.submission import HandedOver
+from midturn.values.limits import Limits
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the rows of one schema say about a conversation, and what is said where they say nothing
+
+
+TRIES = 100
+"""How often something is decided again where others were faster."""
+
+
+class ConversationRows:
+    """Reads rows and writes lines as they stand in them. It runs in the database's loop."""
+
+    def __init__(self, database: Database, limits: Limits) -> None:
+        self.database = database
+        self.limits = limits
+        self._address = database.address
+
+    # Reading --------------------------------------------------------------------------------------------------------------
+
+    async def whole(self, id: str) -> dict[str, object]:
+        """Return the row of a conversation with all of its lines.
+
+        Raises:
+            StoreError: There is none.
+        """
+        return await self._row(statements.READ, id)
+
+    async def last_turn(self, id: str) -> dict[str, object]:
+        """Return the row of a conversation with the lines of its last turn.
+
+        Raises:
+            StoreError: There is none.
+        """
+        return await self._row(statements.LAST_TURN, id)
+
+    async def _row(self, statement: str, id: str) -> dict[str, object]:
+        rows = await self.database.rows(statement, {"id": id})
+        if not rows:
+            raise self.unknown(id)
+        return rows[0]
+
+    def events(self, id: str, lines: Sequence[bytes]) -> list[Event]:
+        """Return what lines say."""
+        return decode_lines(lines, f"{self._address.shown}/{id}", limits=self.limits)
+
+    def metadata(self, id: str, content: object) -> tuple[Metadata, str]:
+        """Return what a conversation is called, and what is wrong with that, if anything."""
+        try:
+            return decode_metadata(cast("bytes", content)), ""
+        except ValueError as error:
+            return Metadata(), f"The metadata of {id} at {self._address.shown}: {error}. The conversation is read without it."
+
+    def turn(self, id: str, row: dict[str, object]) -> LastTurn:
+        """Return a last turn as it stands in its row."""
+        return LastTurn(self.events(id, cast("list[bytes]", row["lines"])), decode_handed(handed_payloads(row)))
+
+    def encoded(self, batch: Sequence[Event]) -> list[bytes]:
+        """Return the lines of a batch as they stand in rows: without newlines."""
+        return [line.removesuffix(b"\n") for line in encode_batch(batch, self.limits)]
+
+    # Who holds it ---------------------------------------------------------------------------------------------------------
+
+    def held_by(self, id: str, row: dict[str, object], turn: LastTurn) -> HeldBy:
+        """Return who holds a conversation, as its row says."""
+        token = (row["holder"], row["fence"])
+        return HeldBy(conversation=id, turn=turn, holder=self._in_words(row["holder"]), since=str(row["held_since"]), token=token)
+
+    async def refusal(self, id: str) -> StoreError:
+        """Return why a conversation cannot be held: somebody else holds it, or there is none."""
+        rows = await self.database.rows(statements.WHO_HOLDS, {"id": id})
+        if not rows:
+            return self.unknown(id)
+        since = rows[0]["held_since"]
+        holder = self._in_words(rows[0]["holder"])
+        when = f" since {since:%Y-%m-%d %H:%M:%S}" if since else ""
+        message = f"The conversation {id} is being written by {holder}{when}. Wait until it is done, or end it."
+        return StoreLocked(message, holder, str(since or ""))
+
+    def unknown(self, id: str) -> StoreError:
+        """Return what is said of a conversation that is not here."""
+        return StoreError(f"There is no conversation {id!r} in the schema `{self._address.schema}` at {self._address.shown}.")
+
+    def busy(self, id: str) -> Busy:
+        """Return what is said where others were faster again and again."""
+        return Busy(f"Others write conversation {id} again and again. Try again in a moment.")
+
+    def _in_words(self, holder: object) -> str:
+        return f"process {holder} of {self._address.schema}"
 
 
 class Settling:
@@ -77,3 +172,78 @@ class Settling:
             return [row] if any(handed == answer for handed in decode_handed(handed_payloads(row))) else None
 
         return bool(await self._database.once(statements.HAND_OVER, given, written))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Taking conversations of a database, to be their one writer, and giving them back
+
+
+class Holding:
+    """Makes journals. Everything here runs in the database's loop; the journals do their work there, too."""
+
+    def __init__(self, rows: ConversationRows, loop: OwnLoop) -> None:
+        self._rows = rows
+        self._database = rows.database
+        self._loop = loop
+
+    async def create(self, metadata: Metadata) -> PostgresJournal:
+        """Begin a conversation, and hold it."""
+        holder = await self._database.holder()
+        id = await self._insert(metadata, holder)  # noqa: A001  what the wire calls it
+        self._database.held[id] = 1
+        return self._journal(HeldRow(id, 1, 0, 0), [])
+
+    async def open(self, id: str) -> PostgresJournal:
+        """Hold a conversation.
+
+        Raises:
+            StoreLocked: Somebody else does.
+            StoreError: There is none.
+        """
+        holder = await self._database.holder()
+        rows = await self._database.rows(statements.HOLD, {"id": id, "holder": holder})
+        if not rows and await self._is_orphan(id, holder):  # a statement was acknowledged to nobody, and ran again
+            await self._database.give_back_orphans()
+            rows = await self._database.rows(statements.HOLD, {"id": id, "holder": holder})
+        if not rows:
+            raise await self._rows.refusal(id)
+        return await self._loaded(rows[0])
+
+    async def claim(self, limit: int) -> list[PostgresJournal]:
+        """Hold conversations that are due and free."""
+        holder = await self._database.holder()
+        rows = sorted(await self._database.rows(statements.CLAIM, {"holder": holder, "limit": limit}), key=itemgetter("id"))
+        for row in rows:
+            self._database.held[row["id"]] = row["fence"]
+        return [await self._loaded(row) for row in rows]
+
+    async def give_back(self, journal: PostgresJournal) -> None:
+        """Let go of a conversation that nobody waits for any more."""
+        fence = self._database.held.get(journal.conversation, 0)
+        await self._database.release(journal.conversation, fence, handed_seq=-1, again="now")
+
+    async def give_all_back(self, journals: Sequence[PostgresJournal]) -> None:
+        """Let go of several."""
+        for journal in journals:
+            await self.give_back(journal)
+
+    async def _insert(self, metadata: Metadata, holder: int | None) -> str:
+        number = time.time_ns() // 1_000
+        content = msgspec.json.encode(metadata.to_json())
+        while not await self._database.rows(statements.INSERT, {"id": str(number), "metadata": content, "holder": holder}):
+            number += 1
+        return str(number)
+
+    async def _is_orphan(self, id: str, holder: int) -> bool:
+        rows = await self._database.rows(statements.WHO_HOLDS, {"id": id})
+        return bool(rows) and rows[0]["holder"] == holder and id not in self._database.held
+
+    async def _loaded(self, row: dict[str, object]) -> PostgresJournal:
+        held = HeldRow(cast("str", row["id"]), cast("int", row["fence"]), cast("int", row["head"]), cast("int", row["handed_seq"]))
+        self._database.held[held.id] = held.fence
+        lines = [cast("bytes", found["line"]) for found in await self._database.rows(statements.LINES, {"id": held.id})]
+        return self._journal(held, lines)
+
+    def _journal(self, held: HeldRow, lines: Sequence[bytes]) -> PostgresJournal:
+        events = self._rows.events(held.id, lines)
+        return PostgresJournal(self._database, self._loop, held, events, self._rows.limits)

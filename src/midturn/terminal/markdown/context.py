@@ -13,13 +13,13 @@ from rich.color import Color
 from rich.style import Style as InkStyle
 from rich.text import Text
 
-from midturn.core.visible import exact
 from midturn.prompts.content import TAB_STOP, split_lines
 from midturn.prompts.rich.markup import begins_diff, plain_context
 from midturn.prompts.rich.screen import Row, Span, Style, cut, row_cells
 from midturn.terminal.markdown.blocks import Block, Code, List, ListItem, Paragraph, Quote, TooDeep, parse
 from midturn.terminal.markdown.ink import CONSOLE, coloured
 from midturn.terminal.markdown.layout import Glyphs, Layout
+from midturn.values.text import exact
 
 _DIFFS = frozenset({"diff", "patch"})
 _LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
-from midturn.core.visible import prose
 from midturn.prompts.cells import wrap
 from midturn.terminal.flow import margin
 from midturn.terminal.markdown.blocks import Block, Heading, RuleBlock, TooDeep, parse
 from midturn.terminal.markdown.ink import ansi
 from midturn.terminal.markdown.layout import Glyphs, Layout
+from midturn.values.text import prose
 
 _PAUSE = 0.04  # seconds between two looks at the text
 _SHARE = 10  # a look is worth that many times its own time

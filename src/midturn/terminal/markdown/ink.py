@@ -18,9 +18,9 @@ from rich.style import Style
 from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
-from midturn.core.visible import exact, prose
 from midturn.prompts.cells import cut_ranges, wrap_ranges
 from midturn.terminal.markdown.blocks import Code
+from midturn.values.text import exact, prose
 
 PLAIN = Style()
 STRONG = Style(bold=True)

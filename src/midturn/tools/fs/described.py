@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 import msgspec
 
-from midturn.core.exchange import ToolDefinition
-from midturn.core.json_value import JsonObject
-from midturn.core.source import Source
 from midturn.ports import Tool, ToolRun
+from midturn.record.events import Source
+from midturn.record.exchange import ToolDefinition
+from midturn.values.json_value import JsonObject
 
 if TYPE_CHECKING:
-    from midturn.core.outcome import Outcome
-    from midturn.core.question import Question
+    from midturn.question.question import Question
+    from midturn.record.outcome import Outcome
     from midturn.tools.function import FunctionTool
 
 DESCRIBED = Path(__file__).with_name("described.json")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from midturn.core.visible import exact
+from midturn.values.text import exact
 
 _AROUND = 3  # unchanged lines around a change
 _COMPARED = 2_000  # changed lines on either side up to which lines are matched; beyond, the old ones go and the new ones come

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Annotated, TypeAlias
 
-from midturn.core.visible import exact
-from midturn.files.own import is_kept, is_within
-from midturn.files.user_directories import own_directories
+from msgspec import Meta, Struct
+
+from midturn.files import is_kept, is_within, own_directories
 from midturn.tools.returned import Rejected
+from midturn.values.text import exact
 
 _OWN = frozenset({".midturn", ".git"})
 _COMMANDS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats, surrogates, line separators
@@ -89,3 +94,64 @@ def shown(path: str) -> str:
 def _folded(part: str) -> str:
     """Fold what case-insensitive and normalising file systems hold for the same name."""
     return unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the system refuses, in words that a model can act on
+
+
+class Missing(Rejected):
+    """There is no such file or folder."""
+
+
+@contextmanager
+def explained(path: PurePosixPath) -> Generator[None, None, None]:
+    """Turn errors of the system about `path` into `Rejected`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise Missing(f"There is no {shown(str(path))} in the workspace.") from None
+    except OSError as error:
+        raise Rejected(f"{shown(str(path))} {_reason(error)}.") from None
+
+
+def kind_of(mode: int) -> str:
+    """Name what is not a regular file."""
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    if stat.S_ISLNK(mode):
+        return "a symbolic link"
+    return "a pipe, socket or device"
+
+
+def _reason(error: OSError) -> str:
+    match error.errno:
+        case errno.EXDEV:
+            return "leads out of the workspace, or to another file system"
+        case errno.ELOOP:
+            return "is, or is behind, a symbolic link that is not followed"
+        case errno.ENOTDIR:
+            return "is, or is behind, something that is not a folder"
+        case _:
+            return f"cannot be used: {error.strerror}"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The arguments that several file tools take
+
+
+FilePath: TypeAlias = Annotated[str, Meta(description="Path of the file, relative to the workspace root.")]
+FolderPath: TypeAlias = Annotated[str, Meta(description="Folder to look in, relative to the workspace root; the root itself by default.")]
+GlobArgument: TypeAlias = Annotated[
+    str | None,
+    Meta(description="Only files that match, such as `*.py` (in any folder), `docs/*.md` or `src/**/test_*.{js,ts}`."),
+]
+Counted: TypeAlias = Annotated[int, Meta(ge=1)]
+
+
+class Replacement(Struct, frozen=True, forbid_unknown_fields=True):
+    """Replace `old`, which must occur exactly once unless `all` is set, by `new`."""
+
+    old: Annotated[str, Meta(min_length=1, description="The text to replace, exactly as it is in the file, white space included.")]
+    new: Annotated[str, Meta(description="The text to put in its place.")]
+    all: Annotated[bool, Meta(description="Replace every occurrence.")] = False

@@ -9,10 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from midturn.tools.fs.beneath import Beneath
-from midturn.tools.fs.paths import check_name, shown
-from midturn.tools.fs.problems import Missing, explained, kind_of
-from midturn.tools.fs.system_calls import Unsupported, exchange, rename_exclusively
+from midturn.tools.fs.beneath import Beneath, Unsupported, exchange, rename_exclusively
+from midturn.tools.fs.paths import Missing, check_name, explained, kind_of, shown
 from midturn.tools.returned import Rejected
 
 FileIdentity: TypeAlias = tuple[int, str]  # an open folder, and a name in it

@@ -1,0 +1,338 @@
+"""The question layer without our loop, for people who have one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import cast
+
+from midturn.agent.inquirer_call import InquirerCall, check_call
+from midturn.compose.agent import InquirerParts, compose_inquirer
+from midturn.compose.given import check_model, check_prompter, check_store, limits_of, tools_of
+from midturn.compose.given_policies import GivenDetached, GivenRoute, detached_of, routes_of
+from midturn.compose.models import Models
+from midturn.compose.session import Prompter, RunParts, Silence
+from midturn.errors import CallEnded, ConfigError, Suspended
+from midturn.models.provider_model import LibraryModel
+from midturn.ports import Model, Tool
+from midturn.record.events import Source
+from midturn.runtime.foreign_turn import CallContent, ForeignTurn
+from midturn.runtime.loop_thread import LoopThread, loop_thread
+from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import refuse_inside_a_loop
+from midturn.tools.asker import CALL
+from midturn.tools.call_life import in_thread
+from midturn.tools.returned import Rejected
+from midturn.tools.source import source_of
+from midturn.turn.inputs import CallBegun
+from midturn.values.json_value import JsonObject
+from midturn.values.limits import Limits
+from midturn.values.text import BUILT_IN_TOOLS, check_text
+
+
+class Inquirer:
+    """Asks, routes, records and replays for a loop that is not ours.
+
+    ```python
+    async def deploy(call: InquirerCall) -> str:
+        if not await call.ask(Question.boolean("confirm", "Deploy to staging?")):
+            raise Rejected("Not deployed.")
+        return "Deployed."
+
+
+    async with inquirer.turn("Ship it."):
+        content = await inquirer.run("deploy", call_id, {"env": "staging"}, deploy)
+    ```
+
+    After a crash, or after `Suspended`, hold the turn again and make its calls again with the same tool, id and arguments: what was
+    answered is not asked again, and a call that has its result is not run again. A call outside of `turn` is a turn of its own. What
+    was remembered holds for the turn.
+    """
+
+    def __init__(  # noqa: PLR0913  (a public signature)
+        self,
+        store: ConversationStore,
+        conversation: str,
+        prompter: Prompter | None = None,
+        detached: GivenDetached = "defer",
+        *,
+        routes: Mapping[str, GivenRoute] | None = None,
+        limits: Limits | Mapping[str, object] | None = None,
+        model: Model | LibraryModel | str | None = None,
+        source: Source | None = None,
+    ) -> None:
+        """Stand on a conversation.
+
+        Args:
+            store: Where the conversation is kept.
+            conversation: Its id (`await store.new(…)` makes one); it is held while a turn is.
+            prompter: Who answers for the user; nobody is attached where there is none.
+            detached: What happens to questions then, as for `Agent`.
+            routes: Who is to answer, or what, by `<tool>.<question>`, as for `Agent`.
+            limits: As for `Agent`; how many model requests a turn takes is not counted here.
+            model: Who answers where a question is routed to the assistant.
+            source: Who asks in every call, such as `Source("other", "Claude Code")`; without it, each call's own tool.
+        """
+        models = Models(llm={}, display=Silence())
+        answering = None if model is None else models.named(model) if isinstance(model, str) else models.around(check_model(model))
+        self._parts = InquirerParts(
+            model=answering,
+            detached=detached_of(detached, None),
+            routes=routes_of(routes, None),
+            limits=limits_of(limits),
+            models=models,
+            source=source,
+        )
+        check_text("conversation", conversation)
+        self._store = check_store(store)
+        self._conversation = conversation
+        self._prompter = check_prompter(prompter)
+        self._turn: ForeignTurn | None = None
+        self._holders = 0
+        self._changing = asyncio.Lock()
+        self._closing = AsyncExitStack()
+        self._thread: LoopThread | None = None
+
+    @asynccontextmanager
+    async def turn(self, text: str = "", *, author: str | None = None, key: str | None = None) -> AsyncGenerator[None]:
+        """Hold one turn: the one that was left open, or a new one, which begins with what the user said, if that is known.
+
+        Args:
+            text: What the user said; empty where that is not known, or to go on.
+            author: Who said it; recorded.
+            key: Your own name for the turn, such as the id of a job: the same key finds the same turn, finished or not, so that what has
+                run in it does not run again where your program died after the turn's end and before it had saved that. A call that was
+                not a part of a finished turn is not run; its content says so, and `turn_ended` is true.
+
+        Raises:
+            Suspended: On leaving, where a question of the turn is open, also if the framework inside has swallowed it: make the calls
+                again when it is answered.
+            TurnOpen: The turn that was left open began with another text, or with another key.
+            StoreLocked: Somebody else writes the conversation.
+            StoreError: It cannot be read or written.
+        """
+        async with self._held(text, author, key) as turn:
+            try:
+                yield
+            except Suspended as error:
+                if not error.pending and (suspended := turn.pending()):
+                    raise suspended from error
+                raise
+            except Exception as error:
+                suspended = turn.pending()
+                if suspended and _comes_of_suspension(error):
+                    raise suspended from error
+                raise
+            if suspended := turn.pending():
+                raise suspended
+
+    async def run(
+        self,
+        tool: str,
+        call_id: str,
+        arguments: JsonObject | None,
+        function: Callable[[InquirerCall], object],
+        *,
+        occurrence: int | None = None,
+    ) -> CallContent:
+        """Make one call of a tool: run `function(call)`, and return what the model is to read of it, as it is recorded.
+
+        Whatever happened, that is a text: the function's result, its `Rejected`, another exception (logged by `midturn.tools`), a reply, a
+        cancelled question; `is_error` and `turn_ended` say what it was. Where the call has its result already, from before a suspension or
+        a crash, the function is not run: its recorded content comes back.
+
+        Args:
+            tool: The name of the tool.
+            call_id: The id that the model gave the call.
+            arguments: The arguments that it gave.
+            function: What the tool does, sync (then it runs in a thread) or async. It asks with `await call.ask(…)`, `call.ask_sync(…)`, or
+                `midturn.ask(…)` at any depth.
+            occurrence: Which of the equal calls of this turn it is, counted from 1, for frameworks that repeat calls by themselves; without
+                it, the n-th in this hold of the turn is the n-th recorded one.
+
+        Raises:
+            Suspended: Nobody is there to answer now; make the call again when somebody has.
+            ConfigError: The tool's name, the id or the arguments cannot be used.
+            StoreLocked: Somebody else writes the conversation.
+            StoreError: It cannot be read or written.
+        """
+        try:
+            async with self._call(tool, call_id, arguments, occurrence) as call:
+                try:
+                    returned = await _ran(function, call)
+                    call.refuse_going_on()
+                    call.finish(returned)
+                except (Suspended, CallEnded):
+                    raise
+                except Exception as error:  # noqa: BLE001  somebody's tool: the model is told, and the log
+                    call.refuse_going_on()
+                    return await call.fail(error)
+                return await call.end(call.outcome)
+        except CallEnded as ended:
+            return CallContent(ended.content, is_error=ended.is_error, turn_ended=ended.turn_ended)
+
+    def run_sync(
+        self,
+        tool: str,
+        call_id: str,
+        arguments: JsonObject | None,
+        function: Callable[[InquirerCall], object],
+        *,
+        occurrence: int | None = None,
+    ) -> CallContent:
+        """Make one call of a tool in a program without an event loop, see `run`.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `await inquirer.run(…)` there.
+        """
+        refuse_inside_a_loop("inquirer.run_sync", "await inquirer.run(…)")
+        with self._loop() as thread:
+            return thread.run(self.run(tool, call_id, arguments, function, occurrence=occurrence))
+
+    @contextmanager
+    def turn_sync(self, text: str = "", *, author: str | None = None, key: str | None = None) -> Generator[None]:
+        """Hold one turn in a program without an event loop, or in a thread of one, see `turn`; `run_sync` and `call_sync` belong inside.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `async with inquirer.turn(…)` there.
+        """
+        refuse_inside_a_loop("inquirer.turn_sync", "async with inquirer.turn(…)")
+        with self._loop() as thread, thread.entered(self.turn(text, author=author, key=key)):
+            yield
+
+    @contextmanager
+    def call_sync(self, tool: str | Tool, call_id: str, arguments: JsonObject | None = None) -> Generator[InquirerCall]:
+        """Make one call in a program without an event loop, see `call`: `with inquirer.call_sync(…) as call: call.ask_sync(…)`.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `async with inquirer.call(…)` there.
+        """
+        refuse_inside_a_loop("inquirer.call_sync", "async with inquirer.call(…)")
+        with self._loop() as thread, thread.entered(self.call(tool, call_id, arguments)) as call:
+            yield call
+
+    @contextmanager
+    def _loop(self) -> Generator[LoopThread]:
+        """Have the loop of the turn that is held, or one for this block."""
+        if self._thread is not None:
+            yield self._thread
+            return
+        with loop_thread() as thread:
+            self._thread = thread
+            try:
+                yield thread
+            finally:
+                self._thread = None
+
+    @asynccontextmanager
+    async def call(self, tool: str | Tool, call_id: str, arguments: JsonObject | None = None) -> AsyncGenerator[InquirerCall]:
+        """Make one call of a tool (of yours by its name, or one of ours), with its questions inside the block.
+
+        What the block raises is recorded as the tool's error and raised on. `Suspended`, and cancelling the task, leave the call
+        unfinished, to be made again.
+
+        Args:
+            tool: The tool, or its name.
+            call_id: The id that the model gave the call.
+            arguments: The arguments that it gave.
+
+        Raises:
+            Suspended: Nobody is there to answer now; `pending` says what is open.
+            CallEnded: On entering, the call has its result already. Inside, there is no answer, and the call is over. On leaving, the block
+                has raised `Rejected`. `content` is what the model is to read.
+            ConfigError: The tool's name, the id or the arguments cannot be used.
+            StoreLocked: Somebody else writes the conversation.
+            StoreError: It cannot be read or written.
+        """
+        async with self._call(tool, call_id, arguments, None) as call:
+            try:
+                yield call
+                call.refuse_going_on()
+            except Exception as error:
+                if isinstance(error, Suspended | CallEnded):
+                    raise
+                call.refuse_going_on()
+                content = await call.fail(error)
+                if isinstance(error, Rejected):
+                    raise CallEnded(content, is_error=True) from error
+                raise
+            await call.end(call.outcome)
+
+    @asynccontextmanager
+    async def _call(
+        self, tool: str | Tool, call_id: str, arguments: JsonObject | None, occurrence: int | None
+    ) -> AsyncGenerator[InquirerCall]:
+        name, source = _asking(tool, self._parts.source)
+        check_call(name, call_id, arguments, self._parts.limits.json_depth)
+        async with self._held() as turn:
+            foreign = await turn.call(source, CallBegun(call_id, name, arguments or {}), occurrence)
+            call = InquirerCall(source, turn, foreign)
+            try:
+                yield call
+            finally:
+                call.leave()
+
+    @asynccontextmanager
+    async def _held(self, text: str = "", author: str | None = None, key: str | None = None) -> AsyncGenerator[ForeignTurn]:
+        """Hold the conversation and its turn as long as anybody needs it; who comes while they are let go waits for that."""
+        async with self._changing:
+            if self._turn is None:
+                self._turn = await self._begun(text, author, key)
+            self._holders += 1
+        try:
+            yield self._turn
+        finally:
+            self._holders -= 1
+            if self._holders == 0:
+                async with self._changing:
+                    turn, self._turn = self._turn, None
+                    async with self._closing.pop_all():
+                        await turn.close()
+
+    async def _begun(self, text: str, author: str | None, key: str | None) -> ForeignTurn:
+        async with AsyncExitStack() as undone:
+            journal = await undone.enter_async_context(await self._store.open(self._conversation))
+            turn = compose_inquirer(self._parts, RunParts(prompter=self._prompter), journal)
+            await turn.begin(text, author, key)
+            self._closing = undone.pop_all()
+        return turn
+
+
+def _asking(tool: str | Tool, source: Source | None) -> tuple[str, Source]:
+    """Return a tool's name, and who asks when it asks: `source`, where somebody else's agent makes all calls.
+
+    Raises:
+        ConfigError: The name belongs to a built-in tool, and this is not it; or the tool claims to be somebody else.
+    """
+    if not isinstance(tool, str):
+        (checked,) = tools_of([tool])
+        return checked.definition.name, source_of(checked)
+    if source:
+        return tool, source
+    if tool in BUILT_IN_TOOLS:
+        raise ConfigError(f"`{tool}` is the name of a built-in tool; give yours another, or pass the built-in tool itself.")
+    return tool, Source.tool(tool)
+
+
+async def _ran(function: Callable[[InquirerCall], object], call: InquirerCall) -> object:
+    """Run what a tool does, where `midturn.ask` finds its call."""
+    token = CALL.set(call)
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await cast("Awaitable[object]", function(call))
+        returned = await in_thread(lambda: function(call))
+        return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
+    finally:
+        CALL.reset(token)
+        call.refuse_unasked()
+
+
+def _comes_of_suspension(error: BaseException | None) -> bool:
+    """Say whether a framework has wrapped `Suspended` into an exception of its own."""
+    while error is not None:
+        if isinstance(error, Suspended):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,202 @@
+"""A person who answers through the inbox, while the program waits."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from midturn.errors import ConfigError
+from midturn.prompter import Prompter
+from midturn.prompts.plain_prompt import plain_dialog
+from midturn.prompts.plain_scene import Dialog, Say, Saying, Scene
+from midturn.question.answer_type import SecretType
+from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
+from midturn.record.prompt import Prompt
+from midturn.routing.rules import Rule, first_that_holds, read_rules
+
+if TYPE_CHECKING:
+    from midturn.record.prompt import Prompt
+
+
+Announce: TypeAlias = Callable[[Prompt], Awaitable[Any] | None]
+Withdrawn: TypeAlias = Callable[[str, str], Awaitable[Any] | None]
+
+
+class InboxPrompter(Prompter):
+    """Waits until somebody answers with `store.answer` or `midturn answer`, in this process or another; the turn goes on at once then.
+
+    Unlike a turn without a prompter, which is suspended and leaves, the program stays. What an inbox cannot answer while the
+    conversation is held (a secret, a permission, a review) counts as if nobody was attached: `detached` decides, and by default the turn
+    is suspended.
+
+    Args:
+        announce: Hears of each question when it is asked, to tell whoever should answer; `prompt.id` is what
+            `store.answer` takes. It may be a coroutine function.
+        withdrawn: Hears, with the prompt's `id`, who answered elsewhere. It may be a coroutine function.
+    """
+
+    concurrent = True
+    via = "inbox"
+
+    def __init__(self, announce: Announce | None = None, withdrawn: Withdrawn | None = None) -> None:
+        self._announce = announce
+        self._withdrawn = withdrawn
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Wait until the answer has come from elsewhere, which takes this prompt away.
+
+        Args:
+            prompt: What to ask.
+        """
+        if prompt.kind not in ("tool", "deliver") or isinstance(prompt.question.answer_type, SecretType):
+            return Unavailable()
+        if self._announce:
+            await _done(self._announce(prompt))
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets this event")
+
+    async def withdrawn(self, id: str, by: str) -> None:
+        """Pass on who answered.
+
+        Args:
+            id: The question, as `prompt.id`.
+            by: Who answered.
+        """
+        if self._withdrawn:
+            await _done(self._withdrawn(id, by))
+
+
+async def _done(said: Awaitable[Any] | None) -> None:
+    if inspect.isawaitable(said):
+        await said
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A person who answers where `input()` reads: in a notebook, in an interactive interpreter
+
+
+class InputPrompter(Prompter):
+    """Asks with `print()` and `input()`, and secrets with `getpass`: for notebooks, which have no terminal of their own.
+
+    It blocks the event loop while it waits, as `input()` does there; nothing that others answer meanwhile takes the question away. Where
+    there is no input at all, it is as if nobody was attached.
+
+    Args:
+        width: How many cells a row has.
+    """
+
+    via = "input"
+
+    def __init__(self, width: int = 80) -> None:
+        self._width = width
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Ask, line by line, until there is a reply; the end of input ends the turn.
+
+        Args:
+            prompt: What to ask.
+        """
+        scene = Scene(prompt, self._width)
+        try:
+            reply = _conversed(plain_dialog(scene))
+        except EOFError:
+            return EndedTurn()
+        except (OSError, RuntimeError):  # no input here: a notebook that runs unattended, a closed stdin
+            return Unavailable()
+        print(scene.transcript(reply))  # noqa: T201  where the person reads
+        return reply
+
+
+def _conversed(dialog: Dialog) -> Reply:
+    saying = next(dialog)
+    while True:
+        try:
+            saying = dialog.send(_heard(saying))
+        except StopIteration as stop:
+            return stop.value
+
+
+def _heard(saying: Saying) -> str:
+    """Say something, and return the line that was typed; a text to be edited stays as it is, for there is no editor."""
+    if not isinstance(saying, Say):
+        return saying.text
+    for row in saying.rows:
+        print(row)  # noqa: T201  where the person reads
+    return getpass.getpass(saying.ask) if saying.entry == "hidden" else input(saying.ask)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A policy of the program, which answers by rules
+
+
+_APPROVALS = ("__run__", "__deliver__")
+
+
+class Rules(Prompter):
+    """Answers by rules, and is recorded as the policy that it is: `{"by": "policy", "name": …}`.
+
+    A key is `<tool>.<question>`, where `*` stands for any tool or any question; the most particular key decides. `<tool>.__run__` and
+    `<tool>.__deliver__` are approvals of a call and of its result, which `*` does not stand for. A value is a rule or a list of them, of
+    which the first that holds decides: `{"answer": "eu-1"}`, as in `routes`, and beside it `when` (by argument, or by JSON pointer: a glob
+    over its text, a value, `{"below": 100}`, `{"one_of": […]}`, `{"matches": "…"}`, or a list with one of these for each element), a
+    `reason`, which is recorded, and `shell`. A glob with a wildcard lets only plain words through, unless the rule says `"shell": True`:
+    `git *` is no yes to `git status; rm -r .`. As a configured answer does, a rule answers also what only a person may be asked.
+
+    Where no rule holds, `otherwise` is asked, and is recorded as who that is; without it, it is as if nobody was attached.
+
+    Args:
+        rules: What is answered, by key.
+        name: What the policy is called; recorded.
+        otherwise: Who is asked where no rule holds.
+
+    Raises:
+        ConfigError: A key or a rule is not one.
+    """
+
+    by: Literal["user", "policy"] = "policy"
+
+    def __init__(self, rules: Mapping[str, object], *, name: str = "rules", otherwise: Prompter | None = None) -> None:
+        self.name = name
+        self.concurrent = otherwise is None or otherwise.concurrent
+        self._rules = {_key(key): read_rules(f"rules[{key!r}]", given) for key, given in rules.items()}
+        self._otherwise = otherwise
+
+    def speaker(self, prompt: Prompt) -> Prompter:
+        """Return who answers: this policy where a rule holds, else the one after it.
+
+        Args:
+            prompt: What is asked.
+        """
+        return self if self._otherwise is None or self._reply(prompt) else self._otherwise
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Answer by the rule that holds.
+
+        Args:
+            prompt: What is asked.
+        """
+        reply = self._reply(prompt)
+        if reply is not None:
+            return reply
+        return Unavailable() if self._otherwise is None else await self._otherwise.prompt(prompt)
+
+    def _reply(self, prompt: Prompt) -> Reply | None:
+        if prompt.kind == "review":  # what is reviewed are the answers of rules, unless there is a person
+            return Submitted() if self._otherwise is None else None
+        rule = self._rule(prompt)
+        return Answered(rule.answer, reason=rule.reason) if rule else None
+
+    def _rule(self, prompt: Prompt) -> Rule | None:
+        tool, question = prompt.tool, prompt.question.id
+        keys = [(tool, question)] if question in _APPROVALS else [(tool, question), (tool, "*"), ("*", question), ("*", "*")]
+        return next((rule for key in keys if (rule := first_that_holds(self._rules.get(key, ()), prompt.arguments))), None)
+
+
+def _key(key: str) -> tuple[str, str]:
+    tool, dot, question = key.partition(".")
+    if not (dot and tool and question):
+        raise ConfigError(f"rules[{key!r}]: a rule is named `<tool>.<question>`; `*` stands for any tool, or for any question of one.")
+    return tool, question

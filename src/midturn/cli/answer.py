@@ -1,0 +1,243 @@
+"""`midturn answer`: answers one open question, or a whole form."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+import click
+from msgspec import Struct
+
+from midturn.cli.answer_submission import (
+    VIA,
+    Submitting,
+    Typed,
+    TypedEdit,
+    TypedValue,
+    as_edited,
+    check_edit,
+    own_words,
+    read_value,
+    recorded_rows,
+)
+from midturn.cli.held import is_attached
+from midturn.cli.options import with_question, with_store
+from midturn.cli.output import ExitStatus, Shown, line, note, presented
+from midturn.cli.place import Place, StoreAddress, environment, find_place
+from midturn.cli.question_rows import answered, place_of
+from midturn.config.places import own_name
+from midturn.errors import NotOpen
+from midturn.question.reply import EndedTurn
+from midturn.record.asker import Asker, parse_address
+from midturn.record.events import AnsweredBy
+from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.sandbox.doors import for_people_only
+from midturn.store.outside_answers import too_late
+from midturn.store.port import HeldBy
+from midturn.store.store import ConversationStore
+from midturn.values.json_value import shown
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which question somebody means who types its id, or the beginning of it
+
+
+_LISTED = 5
+
+
+def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
+    """Return the open question whose id is `typed`, or whose id, or the part of it after the conversation, alone begins so.
+
+    Raises:
+        AlreadyAnswered: The whole id was typed, and the question was answered; the error says by whom.
+        NotOpen: There is none, or several fit.
+    """
+    at = parse_address(typed)
+    open_now = store.pending_sync(at.conversation if at else None)
+    fitting = [question for question in open_now if typed and (question.id.startswith(typed) or _event(question).startswith(typed))]
+    exact = [question for question in fitting if typed in (question.id, _event(question))]
+    found = exact if len(exact) == 1 else fitting
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = ", ".join([*(question.id for question in found[:_LISTED]), *(["…"] if len(found) > _LISTED else [])])
+        raise NotOpen(f"{shown(typed)} fits {len(found)} questions: {listed}. Give what follows the dash, or its beginning.")
+    if at:
+        raise store.run_sync("read", too_late(store.port, at))
+    raise NotOpen(f"There is no open question {shown(typed)}. `midturn inbox` lists those that there are.")
+
+
+def _event(question: OpenQuestion) -> str:
+    return question.request.event_id
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn answer`: answers one open question, or a whole form
+
+
+class AnswerFlags(Struct, frozen=True, kw_only=True):
+    """What was given on the command line."""
+
+    id: str
+    value: str | None = None
+    other: str | None = None
+    reason: str | None = None
+    reply: str | None = None
+    cancel: bool = False
+    resume: bool = False
+    store: StoreAddress | None = None
+
+
+@click.command
+@with_question
+@click.argument("value", required=False)
+@click.option("--other", metavar="TEXT", help="Answer a question with options in your own words.")
+@click.option("--reason", metavar="TEXT", help="Why; recorded with the answer.")
+@click.option("--reply", metavar="TEXT", help="Say this to the model instead of answering.")
+@click.option("--cancel", is_flag=True, help="End the turn.")
+@click.option("--resume", is_flag=True, help="Go on with the turn at once.")
+@with_store
+def command(**given: object) -> ExitStatus:
+    """Answer the open question ID (or a unique beginning of it).
+
+    VALUE names an option, or its number; elsewhere it is JSON where that fits the question, else the bare words. For a form it may be
+    an object by question id, for an approval it is y, n, always, never, or {"edit": ...}. Without a VALUE you are asked at the terminal.
+    """
+    return run_answer(AnswerFlags(**given))  # type: ignore[arg-type]  # click has checked every field
+
+
+def run_answer(given: AnswerFlags) -> ExitStatus:
+    """Answer a question, and go on with its turn where that is wanted."""
+    _check(given)
+    for_people_only("answer questions")
+    place = find_place(given.store)
+    question = find_question(place.store, given.id)
+    if given.value is None and given.other is None and given.reply is None and not given.cancel:
+        return _at_the_terminal(place, question, given)
+    submitting = Submitting(place.store, question, _who(), given.reason)
+    if given.cancel:
+        submitting.cancel()
+        note("midturn: the turn of conversation {} was ended.", question.conversation)
+        return ExitStatus.DONE
+    if given.reply is not None:
+        receipt = submitting.reply(given.reply)
+        note("{}  (reply) {}", question.question.text, given.reply)
+        return _go_on(question, given, held=receipt.held)
+    if holds_secret(question) and question.kind == "tool" and question.form is None:
+        raise click.UsageError(
+            f"A secret is only given at the terminal, never as a VALUE. Run `midturn answer {question.id}{place.option}` there."
+        )
+    value = TypedValue(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
+    check_edit(place, question, value)
+    if isinstance(value, TypedEdit) and given.reason is not None:
+        raise click.UsageError("`--reason` explains a yes or a no; an edit is recorded without one.")
+    receipt = submitting.value(value)
+    _say_recorded(question, value)
+    return _go_on(question, given, held=receipt.held)
+
+
+def _who() -> AnsweredBy:
+    """Return who answers: the user of this command."""
+    return AnsweredBy("user", via=VIA, user=own_name(environment()))
+
+
+def _say_recorded(question: OpenQuestion, value: Typed) -> None:
+    """Say what was recorded, under what a yes or a no was said to; and where a form has more questions, that they are still to come."""
+    for row in answered(as_edited(question, value)):
+        note(row)
+    rows = recorded_rows(question, value)
+    for asked, answer in rows:
+        note("{}  {}", asked, presented(answer))
+    place = place_of(question)
+    if question.form and len(rows) == 1 and place < question.form.total:
+        note("midturn: this was question {} of a form of {}; the rest is asked when the turn goes on.", place, question.form.total)
+
+
+def _told(asker: Asker) -> Shown:
+    if asker.waits and asker.keeps_dialog:
+        return line("midturn: answered. {} goes on as soon as its own dialog about this is left there, if that is open.", asker.name)
+    if asker.waits:
+        return line("midturn: answered. {}, which waits for it, goes on.", asker.name)
+    if asker.cancelled:
+        return line("midturn: answered and kept. {} has cancelled its call; it reads this when it asks again.", asker.name)
+    if asker.ends:
+        return line("midturn: recorded. The hook of {} that asked is gone: its own dialog decides, and it never reads this.", asker.name)
+    return line("midturn: answered and kept. {}", line(_read_later(asker), asker.name))
+
+
+def _read_later(asker: Asker) -> LiteralString:
+    """Say when an agent reads an answer that none of its processes waits for, if it ever does."""
+    if asker.defers:
+        return "{} has ended with this call; it reads this when it is resumed."
+    if asker.left and asker.process:
+        return "{} has gone on; it reads this before its session ends, or if it makes the same call before any other."
+    if asker.via == "mcp":
+        return "The process of {} that asked is gone; its model reads this with `check_answer`."
+    return "The process of {} that asked is gone; it reads this if its session goes on with this very call."
+
+
+def _check(given: AnswerFlags) -> None:
+    ways = {
+        "a VALUE": given.value is not None,
+        "--other": given.other is not None,
+        "--reply": given.reply is not None,
+        "--cancel": given.cancel,
+    }
+    named = [name for name, is_given in ways.items() if is_given]
+    if len(named) > 1:
+        raise click.UsageError(f"Answer in one way only, not with {' and '.join(named)}.")
+    if given.reason is not None and named not in ([], ["a VALUE"], ["--other"]):
+        raise click.UsageError(f"`--reason` explains an answer; {named[0]} gives none.")
+
+
+def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -> ExitStatus:
+    if not is_attached(environment(), non_interactive=False):
+        if holds_secret(question):
+            raise click.UsageError(
+                f"A secret is asked for, and there is no terminal to ask at. Run `midturn answer {question.id}{place.option}` at one: a "
+                "VALUE on the command line would stay in your shell's history, and is not taken."
+            )
+        raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE{place.option}`.")
+    if holds_secret(question):
+        return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else
+    from midturn.cli.answer_terminal import answer_here
+    from midturn.cli.loading import load_here
+
+    held = isinstance(place.run(place.store.port.look(question.conversation)), HeldBy)
+    if isinstance(answer_here(place, question, load_here().settings, _who(), given.reason), EndedTurn):
+        note("midturn: the turn of conversation {} was ended.", question.conversation)
+        return ExitStatus.ENDED_BY_USER
+    return _go_on(question, given, held=held)
+
+
+def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatus:
+    """Go on with the turn itself, where everything can be asked."""
+    from midturn.cli.resume import ResumeFlags, run_resume
+
+    note("midturn: {}, so the turn goes on here and now.", why)
+    return run_resume(ResumeFlags(id=question.conversation, store=given.store))
+
+
+def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitStatus:
+    if question.asker:
+        note(_told(question.asker))
+        if not given.resume or question.asker.waits or question.asker.cancelled:
+            return ExitStatus.DONE
+        from midturn.cli.answer_terminal import go_on_there  # only few sessions of others are gone on with from here
+
+        return go_on_there(question.asker)
+    if held:
+        note("midturn: answered. The process that holds conversation {} goes on with it.", question.conversation)
+        return ExitStatus.DONE
+    if not given.resume:
+        place = find_place(given.store)
+        resuming = line("`midturn resume {}{}`", question.conversation, place.option)
+        if not place.is_on_disk:
+            note("midturn: answered. A worker goes on with the turn; where none runs, {} does.", resuming)
+        elif place.option:  # some program's store: its tools may be functions of that program
+            note("midturn: answered. The program that has the tool goes on with the turn; if it is configured here, {} does.", resuming)
+        else:
+            note("midturn: answered. {} goes on with the turn.", resuming)
+        return ExitStatus.DONE
+    from midturn.cli.resume import ResumeFlags, run_resume
+
+    note("midturn: answered.")
+    return run_resume(ResumeFlags(id=question.conversation, store=given.store))

@@ -1,1 +1,0 @@
-"""`midturn answer`: answers one open question, or a whole form."""

@@ -1,0 +1,216 @@
+"""From what was typed to what the store takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.cli.place import Place
+from midturn.errors import AnswerError, Problem
+from midturn.prompts.accept import argument_problems
+from midturn.prompts.answer_text import value_text
+from midturn.question.answer import options_listed, yes_or_no
+from midturn.question.answer_type import MultiSelectType, SelectType
+from midturn.question.form import Form
+from midturn.record.events import AnsweredBy, Approval
+from midturn.record.open_question import OpenQuestion
+from midturn.store.outside_answers import Receipt
+from midturn.store.store import ConversationStore
+from midturn.values.json_value import Json, NotJson, read_json
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a VALUE on the command line means: what a person would type, read as everywhere. A typo means nothing
+
+
+def answer_of(question: OpenQuestion, words: str) -> Json:
+    """Read the words as an answer to a question that is no secret.
+
+    Raises:
+        AnswerError: They mean none.
+    """
+    try:
+        return cast("Json", question.question.parse(words))
+    except AnswerError as error:
+        kind = question.question.answer_type
+        if isinstance(kind, SelectType | MultiSelectType) and kind.allow_other:
+            raise AnswerError([*error.problems, Problem("", "For something else, say so: `--other TEXT`.")]) from None
+        raise
+
+
+def own_words(question: OpenQuestion, words: str) -> Json:
+    """Read the words as the person's own (`--other`).
+
+    Raises:
+        AnswerError: The question takes none.
+    """
+    match question.question.answer_type:
+        case SelectType(allow_other=True):
+            return {"other": words}
+        case MultiSelectType(allow_other=True):
+            return [{"other": words}]
+        case SelectType() | MultiSelectType() as kind:
+            raise AnswerError([Problem("", f"This question takes no other words. {options_listed(kind)}")])
+        case _:
+            raise AnswerError([Problem("", "This question has no options, and so no other words: give a VALUE.")])
+
+
+_SEND_OR_NOT = (
+    "These are the answers to a form: y sends them, `--reply TEXT` says something else instead; to go back to one, answer without a VALUE."
+)
+VIA = "inbox"
+_FROM_NOW_ON = {"always": True, "never": False}
+
+
+class TypedValue(Struct, frozen=True):
+    """An answer to a question, or a map of answers to a form."""
+
+    json: Json
+
+
+class TypedDecision(Struct, frozen=True):
+    """Whether a call may run, a result may be delivered, answers may be sent; `remember` goes beyond this once."""
+
+    approve: bool
+    remember: bool | str = False
+
+
+class TypedEdit(Struct, frozen=True):
+    """The arguments or the content to use instead."""
+
+    json: Json
+
+
+Typed: TypeAlias = TypedValue | TypedDecision | TypedEdit
+
+
+def read_value(question: OpenQuestion, words: str) -> Typed:
+    """Read VALUE: for an approval `y`, `n` or `{"edit": …}`; for a form also a map of answers; else an answer.
+
+    Raises:
+        AnswerError: The words fit none of these.
+    """
+    if question.kind != "tool":
+        return _decision(question, words)
+    if question.form is not None and words.lstrip().startswith("{"):
+        return TypedValue(_json(words))
+    return TypedValue(answer_of(question, words))
+
+
+def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, str]]:
+    """Return what was recorded, question by question, to be shown to whoever answered."""
+    text = question.question.text
+    match submitted:
+        case TypedDecision(approve, remember):
+            return [(text, f"{'yes' if approve else 'no'}{', from now on' if remember else ''}")]
+        case TypedEdit():
+            return [(text, "yes, edited")]
+        case TypedValue(json) if question.form is not None and isinstance(json, dict):
+            asked = {one.id: one for one in Form.from_json(list(question.form.questions)).questions}
+            return [(asked[name].text, value_text(asked[name], value)) for name, value in json.items() if name in asked]
+        case TypedValue(json):
+            asked_alone = question.question.asked(question.id)
+            return [(text, value_text(asked_alone, cast("Json", asked_alone.check(json))))]
+
+
+class Submitting:
+    """Answers one question in a store."""
+
+    def __init__(self, store: ConversationStore, question: OpenQuestion, who: AnsweredBy, reason: str | None = None) -> None:
+        self._store = store
+        self._id = question.id
+        self._edits = "content" if question.kind == "deliver" else "arguments"
+        self._who = who
+        self._reason = reason
+
+    def value(self, submitted: Typed) -> Receipt:
+        """Answer, decide, or edit."""
+        match submitted:
+            case TypedValue(json):
+                return self._answer(value=json, reason=self._reason)
+            case TypedDecision(approve, remember):
+                return self._answer(approve=approve, remember=remember, reason=self._reason)
+            case TypedEdit(json):
+                return self._answer(**{self._edits: json}, reason=self._reason)
+
+    def reply(self, words: str) -> Receipt:
+        """Say something to the model instead."""
+        return self._answer(reply=words)
+
+    def cancel(self) -> Receipt:
+        """End the turn."""
+        return self._answer(cancel=True)
+
+    def _answer(self, **how: Any) -> Receipt:
+        return self._store.answer_sync(self._id, via=VIA, user=self._who.user, **how)
+
+
+def _decision(question: OpenQuestion, words: str) -> Typed:
+    said, yes = " ".join(words.lower().split()), yes_or_no(words)
+    if question.kind == "review":
+        if yes:
+            return TypedDecision(approve=True)
+        raise AnswerError([Problem("", _SEND_OR_NOT)])
+    if yes is not None:
+        return TypedDecision(yes)
+    offered = _offered(question)
+    if kept := offered.get(said):
+        return TypedDecision(approve=True, remember=kept)
+    if said.partition(" ")[0] == "always" and offered:
+        listed = "; ".join(f"`{typed}` to {kept}" for typed, kept in offered.items())
+        raise AnswerError([Problem("", f"Say which of these is to be kept: {listed}.")])
+    if said in _FROM_NOW_ON:
+        return TypedDecision(_FROM_NOW_ON[said], remember=True)
+    edit = _json(words) if words.lstrip().startswith("{") else None
+    if isinstance(edit, dict) and list(edit) == ["edit"]:
+        return TypedEdit(edit["edit"])
+    raise AnswerError([Problem("", 'This is an approval: it takes y, n, always, never, or {"edit": …} with what to use instead.')])
+
+
+def _offered(question: OpenQuestion) -> Mapping[str, str]:
+    """Return what another agent offers to keep, by what is typed: `always`, or where there are several `always 1`, `always 2`."""
+    offered = question.asker.always if question.asker else ()
+    return {"always": offered[0]} if len(offered) == 1 else {f"always {number}": kept for number, kept in enumerate(offered, 1)}
+
+
+def _json(words: str) -> Json:
+    try:
+        return read_json(words)
+    except NotJson as error:
+        raise AnswerError([Problem("", f"The value cannot be used: {error}.")]) from error
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Edited arguments of a call: what its tool takes, and what is wrong with them. They are checked where they are typed
+
+
+def as_edited(question: OpenQuestion, typed: Typed) -> OpenQuestion:
+    """Return the question as if it were about what is used instead; as it is, where nothing was edited."""
+    if not isinstance(typed, TypedEdit):
+        return question
+    if question.kind == "deliver" and isinstance(question.request, Approval):
+        return replace(question, request=replace(question.request, content=str(typed.json)))
+    return replace(question, arguments=typed.json, question=replace(question.question, context=None))
+
+
+def check_edit(place: Place, question: OpenQuestion, typed: Typed) -> None:
+    """Refuse an edit that cannot be used.
+
+    Raises:
+        AnswerError: It is of the wrong kind, or does not fit what the tool takes.
+    """
+    if not isinstance(typed, TypedEdit) or question.kind not in ("run", "deliver"):
+        return
+    if question.kind == "deliver":
+        if not isinstance(typed.json, str):
+            raise AnswerError([Problem("", 'A result is text: {"edit": "…"}.')])
+        return
+    if not isinstance(typed.json, Mapping):
+        raise AnswerError([Problem("", 'Arguments are an object: {"edit": {"NAME": …}}.')])
+    from midturn.cli.answer_terminal import parameters_of  # hardly an answer is an edit, and this reads the configuration
+
+    problems = argument_problems(parameters_of(place, question), typed.json)
+    if problems:
+        raise AnswerError([Problem("", f"These arguments do not fit {question.tool}; nothing was recorded."), *problems])

@@ -1,0 +1,271 @@
+"""`midturn chat`: a loop of turns in one conversation."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+
+import click
+from msgspec import structs
+
+from midturn.cli.chat_line import ChatLine
+from midturn.cli.held import Held, is_attached
+from midturn.cli.loading import Flags, load_for, model_to_be_trusted
+from midturn.cli.open_turn import BEFORE_A_CHAT, resolve_open_turn
+from midturn.cli.options import LOCAL, with_id, with_model, with_store, without
+from midturn.cli.output import ExitStatus, block, line, note, table
+from midturn.cli.place import Place, StoreAddress, environment, find_place
+from midturn.cli.query import Around, Query, begin, go_on
+from midturn.cli.turn_flags import TogglingCommand, with_toggles
+from midturn.compose.mcp import Servers
+from midturn.compose.models import refuse_unusable
+from midturn.errors import MidturnError, TerminalGone
+from midturn.record.enabling import Toggle
+from midturn.record.events import TurnStart
+from midturn.terminal.device import open_device
+from midturn.terminal.restore import HUSH, Restored
+from midturn.turn.inputs import TurnRequested
+from midturn.values.text import did_you_mean
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn chat`: a loop of turns in one conversation
+
+
+@click.command(cls=TogglingCommand)
+@click.option("-c", "--continue", "continues", is_flag=True, help="Go on with the current conversation.")
+@with_id("Go on with this conversation.")
+@with_model
+@with_toggles
+@click.option("--cfg", multiple=True, metavar="KEY=VALUE|FILE", help="Set a key of the configuration, or read a file of keys.")
+@without("--local", LOCAL)
+@with_store
+def command(
+    *,
+    continues: bool,
+    id: str | None,
+    model: str | None,
+    toggles: tuple[Toggle, ...],
+    cfg: tuple[str, ...],
+    store: StoreAddress | None,
+) -> ExitStatus:
+    """Talk with the assistant, turn after turn. `/help` lists what else there is."""
+    from midturn.cli.chat_line import is_there, line_here, offers
+
+    if not is_there() or not is_attached(environment(), non_interactive=False):
+        raise click.UsageError('A chat needs a terminal. `midturn query "…"` asks without one.')
+    if continues and id:
+        raise click.UsageError("`--continue` is for the current conversation, `--id` for another: give one of them.")
+    place = find_place(store)
+    conversation = place.conversation(id) if continues or id else None
+    loaded = load_for(place, Flags(cfg=cfg))
+    words = line_here(loaded.settings.prompt.mode, place.root, COMMANDS, offers)
+    note("midturn: /help lists the commands, Ctrl-D leaves.")
+    if not (model or conversation or loaded.settings.assistant.model.id):
+        note("midturn: {}", model_to_be_trusted(loaded) or "no model is set: `/model PROVIDER/MODEL` names one.")
+    query = Query(text=(), model=model, toggles=toggles, cfg=cfg, store=store)
+    return Chat(place, words, query, conversation).run()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A copy of a conversation, under a title that tells it from the original
+
+
+_FORK = re.compile(r" \(fork(?: (?P<number>[0-9]{1,4}))?\)\Z")
+
+
+def fork(place: Place, source: str, turns: int | None = None) -> str:
+    """Copy the finished turns of a conversation (the first `turns`), make the copy the current one, and return its id."""
+    made = place.store.fork_sync(source, turns)
+    place.run(place.store.port.describe(made, title=fork_title(place.store.read_sync(source).title)))
+    place.set_current(made)
+    return made
+
+
+def fork_title(title: str) -> str:
+    """Return the title of a fork: `Plan` becomes `Plan (fork)`, and that one `Plan (fork 2)`."""
+    found = _FORK.search(title)
+    if found is None:
+        return f"{title} (fork)".strip()
+    return f"{title[: found.start()]} (fork {int(found['number'] or 1) + 1})"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Turn after turn in one conversation, with `/` commands between them
+
+
+COMMANDS = {
+    "/help": "these commands",
+    "/tools": "the tools that the assistant has; `/tools NAME` shows one",
+    "/model": "which model answers; `/model PROVIDER/MODEL` names another",
+    "/inbox": "the open questions of all conversations; `/inbox --all` of all workspaces",
+    "/show": "this conversation so far; `/show --inquiries` who answered what, and why",
+    "/undo": "go on as if the last turn had not been (it stays in a conversation of its own)",
+    "/fork": "go on in a copy; this conversation stays as it is",
+    "/config": "the configuration; `/config explain KEY` says who set a key",
+    "/quit": "leave; so does Ctrl-D",
+}
+_INTERRUPTED = 130
+
+
+class Chat:
+    """One conversation and the person who talks; `query` has the flags that hold for every turn."""
+
+    def __init__(self, place: Place, words: ChatLine, query: Query, conversation: str | None) -> None:
+        self._place = place
+        self._words = words
+        self._query = query
+        self._named = query.model
+        self._conversation = conversation
+        self._announced: set[str] = set()
+        self._servers = Servers()
+
+    def run(self) -> ExitStatus:
+        """Talk until the person leaves."""
+        with self._servers, HUSH.during_chat():
+            return self._talk()
+
+    def _talk(self) -> ExitStatus:
+        if self._conversation is not None:
+            self._safely(self._resume)
+        while True:
+            try:
+                self._announce()
+                said = self._words.read().strip()
+            except KeyboardInterrupt:
+                note("midturn: Ctrl-D leaves.")
+                continue
+            except EOFError:
+                return ExitStatus.DONE
+            if said.split(maxsplit=1)[:1] == ["/quit"]:
+                return ExitStatus.DONE
+            if said:
+                self._safely(self._heard, said)
+
+    def _heard(self, said: str) -> None:
+        if said.startswith("/") and self._is_command(said):
+            self._command(said)
+        else:
+            self._turn(said.removeprefix("/") if said.startswith("//") else said)
+
+    def _safely(self, work: Callable[..., object], *given: str) -> None:
+        """Do something: what goes wrong ends it, and not the loop; neither does Ctrl-C."""
+        try:
+            with open_device() as device, Restored(device):
+                work(*given)
+        except TerminalGone:
+            raise
+        except SystemExit as stop:
+            if stop.code != _INTERRUPTED:
+                raise
+        except (KeyboardInterrupt, click.Abort):
+            note("midturn: stopped.")
+        except click.ClickException as error:
+            note(line("midturn: {}", block(error.format_message())))
+        except MidturnError as error:
+            note(line("midturn: {}", block(str(error))))
+
+    def _resume(self) -> None:
+        """Say which conversation this is, and deal with a turn that was left open: a crash, a closed window, a question that waits."""
+        note("midturn: going on in conversation {}: {}", self._known(), self._place.store.read_sync(self._known()).title)
+        with Held.existing(self._place, self._known()) as held:
+            resolve_open_turn(self._place, held, attached=True, options=BEFORE_A_CHAT)
+
+    def _turn(self, said: str) -> None:
+        requested = TurnRequested(said)
+        if self._conversation is None:
+            begin(self._query, self._place, requested, Around(opened=self._opened, servers=self._servers))
+        else:
+            query = structs.replace(self._query, id=self._conversation)
+            with Held.existing(self._place, self._conversation) as held:
+                go_on(query, self._place, held, requested, Around(servers=self._servers))
+        self._query = structs.replace(self._query, model=None)  # it is on record now, and holds for what follows
+
+    def _opened(self, conversation: str) -> None:
+        self._conversation = conversation
+
+    def _announce(self) -> None:
+        """Say which questions wait in other conversations, each once."""
+        for question in self._place.store.pending_sync():
+            if question.conversation != self._conversation and question.id not in self._announced:
+                self._announced.add(question.id)
+                note("midturn: {} asks in another conversation: {}  (/inbox)", question.source.header, question.question.text)
+
+    def _is_command(self, said: str) -> bool:
+        """Tell a command from words that begin with a slash: a path has another one."""
+        return said.split(maxsplit=1)[0].count("/") == 1
+
+    def _command(self, said: str) -> None:
+        try:
+            name, *rest = shlex.split(said)
+        except ValueError as error:  # a quotation that is not closed
+            raise click.UsageError(f"{said.split(maxsplit=1)[0]}: {str(error).lower()}.") from error
+        match name:
+            case "/help":
+                _help(self._words.keys)
+            case "/tools":
+                _run("tools", *(["show", *rest] if rest else ["ls"]))
+            case "/model":
+                self._model(rest)
+            case "/inbox":
+                _run("inbox", *rest, *self._store)
+            case "/show":
+                _run("conversation", "show", self._known(), *rest, *self._store)
+            case "/undo":
+                self._undo()
+            case "/fork":
+                self._go_to(fork(self._place, self._known()))
+            case "/config":
+                _run("config", *(rest or ["show"]))
+            case _:
+                raise click.UsageError(f"There is no command {name}.{did_you_mean(name, list(COMMANDS))} `/help` lists them.")
+
+    @property
+    def _store(self) -> Sequence[str]:
+        return self._query.store.options if self._query.store else ()
+
+    def _model(self, named: Sequence[str]) -> None:
+        events = self._place.store.read_sync(self._conversation).events if self._conversation else ()
+        settings = load_for(self._place, Flags(cfg=self._query.cfg), events).settings
+        if named:
+            refuse_unusable(named[0], settings.llm)
+            self._named = named[0]
+            self._query = structs.replace(self._query, model=named[0])
+            note("midturn: {} answers from now on.", named[0])
+            return
+        used = self._query.model or settings.assistant.model.id
+        note("midturn: {} answers.", used or "no model")
+        note("`/model PROVIDER/MODEL` names another; `midturn models` lists them.")
+
+    def _undo(self) -> None:
+        """Go on before the last turn: in a copy of what was before it, or in a new conversation."""
+        turns = sum(isinstance(event, TurnStart) for event in self._place.store.read_sync(self._known()).events)
+        if turns > 1:
+            self._go_to(fork(self._place, self._known(), turns - 1))
+            return
+        note("midturn: that was the first turn: what you say next begins a new conversation.")
+        self._conversation = None
+        self._query = structs.replace(self._query, model=self._named)
+
+    def _go_to(self, conversation: str) -> None:
+        note("midturn: going on in conversation {}; {} stays as it is.", conversation, self._known())
+        self._conversation = conversation
+
+    def _known(self) -> str:
+        if self._conversation is None:
+            raise click.UsageError("Nothing was said yet.")
+        return self._conversation
+
+
+def _help(keys: str) -> None:
+    for row in table([(line("  {}", name), line("{}", what)) for name, what in COMMANDS.items()], sys.stderr):
+        note(row)
+    note("{} Ctrl-C ends the turn, not the chat. `//` begins a line with a slash.", keys)
+
+
+def _run(*arguments: str) -> None:
+    """Run a command of ours as the command line does."""
+    from midturn.cli.main import run
+
+    run(arguments)

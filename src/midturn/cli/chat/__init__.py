@@ -1,1 +1,0 @@
-"""`midturn chat`: a loop of turns in one conversation."""

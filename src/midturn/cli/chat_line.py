@@ -1,0 +1,241 @@
+"""What the person says next: typed with history and completion where the terminal draws, and line by line elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout.processors import TabsProcessor
+
+from midturn.config.places import state_directory
+from midturn.errors import MidturnError
+from midturn.files import ensure_private
+from midturn.prompts.content import TAB, TAB_STOP
+from midturn.prompts.rich.screen import POINTER
+from midturn.prompts.settings import Mode
+from midturn.terminal.attributes import key_mode
+from midturn.terminal.device import open_device
+from midturn.terminal.lines import InputEnded, LineInterrupted, LineReader
+from midturn.terminal.look import choose_mode
+from midturn.terminal.paint import Canvas
+from midturn.terminal.restore import Restored
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+_FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
+_ASK = "> "
+
+Offers: TypeAlias = "Callable[[Sequence[str]], Sequence[CompletionItem]]"
+"""What may follow the words of a line that begins with a command."""
+
+
+class ChatLine(Protocol):
+    """Where the person's words come from. `keys` says in a sentence how they are typed."""
+
+    keys: str
+
+    def read(self) -> str:
+        """Return what is said next.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C: what was typed is dropped.
+            EOFError: Ctrl-D: the person leaves.
+            TerminalGone: Nobody is there any more.
+        """
+        ...
+
+
+def line_here(setting: Mode, root: Path, commands: Mapping[str, str], offers: Offers) -> ChatLine:
+    """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it.
+
+    `commands` says of each what it does, and `offers` what may follow its words.
+    """
+    history = FileHistory(str(history_file(root)))
+    return PlainLine(history) if choose_mode(setting, os.environ) == "plain" else RichLine(history, commands, offers)
+
+
+def history_file(root: Path) -> Path:
+    """Return the file that keeps what was said in a workspace; made, with its folder, for its owner alone."""
+    folder = state_directory() / "history"
+    ensure_private(folder)
+    file = folder / hashlib.sha256(str(root.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
+    os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    return file
+
+
+class PlainLine:
+    """Lines as the terminal edits them itself."""
+
+    keys = "Enter sends; end a line with \\ to go on in the next."
+
+    def __init__(self, history: FileHistory) -> None:
+        self._history = history
+
+    def read(self) -> str:
+        """Return the next line; several, where several were pasted or a line says that it goes on."""
+        with open_device() as device, Restored(device) as restored:
+            try:
+                said = asyncio.run(_whole(LineReader(device, restored, settle=0)))
+            except InputEnded as end:
+                device.write("\n")
+                raise EOFError from end
+            except LineInterrupted as interrupt:
+                device.write("\n")
+                raise KeyboardInterrupt from interrupt
+        if said.strip():
+            self._history.store_string(said)
+        return said
+
+
+async def _whole(reader: LineReader) -> str:
+    """Read on for as long as a line ends in a backslash."""
+    lines = [await reader.read_line(_ASK)]
+    while lines[-1].endswith("\\"):
+        lines[-1] = lines[-1].removesuffix("\\")
+        lines.append(await reader.read_line(_ASK))
+    return "\n".join(lines)
+
+
+class RichLine:
+    """A line with history (arrows, Ctrl-R), several rows (Alt-Enter, Ctrl-J), and completion (Tab)."""
+
+    keys = "Enter sends, Alt-Enter begins a new line, Tab completes, the arrows and Ctrl-R find what you said before."
+
+    def __init__(self, history: FileHistory, commands: Mapping[str, str], offers: Offers) -> None:
+        self._history = history
+        self._rows_of_menu = len(commands) + 1
+        self._completer = LineCompleter(commands, offers)
+
+    def read(self) -> str:
+        """Return what is typed until Enter."""
+        with open_device() as device, Restored(device, _FAREWELL) as restored:
+            keyboard = io.TextIOWrapper(io.FileIO(device.fd, "r", closefd=False), encoding="utf-8")
+            session: PromptSession[str] = PromptSession(
+                history=self._history,
+                completer=self._completer,
+                complete_while_typing=False,
+                reserve_space_for_menu=self._rows_of_menu,
+                key_bindings=_new_rows(),
+                prompt_continuation=" " * len(POINTER),
+                input_processors=[TabsProcessor(tabstop=TAB_STOP, char1=TAB, char2=" ")],
+                input=LineKeys(keyboard, restored),
+                output=Canvas(device).output,
+                enable_suspend=True,
+            )
+            try:
+                return session.prompt(POINTER if device.unicode else _ASK)
+            except EOFError:
+                device.check()
+                raise
+            finally:
+                keyboard.detach()
+
+
+class LineKeys(Vt100Input):
+    """The keys of one line. What was typed before it stands in it, and what is typed behind its Enter is for the next one."""
+
+    def __init__(self, stdin: io.TextIOWrapper, restored: Restored) -> None:
+        super().__init__(stdin)
+        self._restored = restored
+
+    @contextmanager
+    def raw_mode(self) -> Generator[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # any context manager
+        """Let every key arrive at once, also after the job was stopped; whoever reads the line restores."""
+        self._restored.set(key_mode(self._restored.found))
+        yield
+
+    def typeahead_hash(self) -> str:
+        """Name the input: each line has another, on a descriptor that may have another number."""
+        return "midturn-chat"
+
+
+class LineCompleter(Completer):
+    """Completes `/` commands at the beginning of a line and what may follow them, and paths everywhere else."""
+
+    def __init__(self, commands: Mapping[str, str], offers: Offers) -> None:
+        self._commands = commands
+        self._offers = offers
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Yield what the word at the cursor may become."""
+        before = document.text_before_cursor
+        if before.startswith("/") and " " not in before and before.count("/") == 1:
+            begun = ((name, what) for name, what in self._commands.items() if name.startswith(before))
+            yield from (Completion(name, -len(before), display_meta=what) for name, what in begun)
+            return
+        word = before.rsplit(maxsplit=1)[-1] if before and not before[-1].isspace() else ""
+        words = before.removesuffix(word).split()
+        if words and words[0] in self._commands:
+            offered = (one for one in self._offers(words) if str(one.value).startswith(word))
+            yield from (Completion(str(one.value), -len(word), display_meta=one.help or "") for one in offered)
+            return
+        yield from self._paths.get_completions(Document(word), complete_event)
+
+
+def _new_rows() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("escape", "enter")
+    @bindings.add("c-j")  # Enter, too, where it was pressed before the line was there: it sends nothing
+    def _(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.insert_text("\n")
+
+    return bindings
+
+
+def is_there() -> bool:
+    """Tell whether somebody types at a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What Tab offers behind a `/` command: models, tools, keys of the configuration and their values
+
+
+def offers(words: Sequence[str]) -> Sequence[CompletionItem]:
+    """Return what may follow `words`, the first of which is a command; where nothing can be found out, nothing is offered."""
+    try:
+        return list(_known(words))
+    except (MidturnError, OSError):
+        return []
+
+
+def _known(words: Sequence[str]) -> Iterable[CompletionItem]:
+    from midturn.cli import completing  # only Tab asks for it
+
+    offered: Iterable[CompletionItem] = ()
+    match list(words):
+        case ["/model"]:
+            offered = completing.models()
+        case ["/tools"]:
+            offered = completing.tools()
+        case ["/inbox"]:
+            offered = (completing.item("--all", "of all workspaces"),)
+        case ["/show"]:
+            offered = (completing.item("--inquiries", "who answered what, and why"), completing.item("--usage", "tokens, turn by turn"))
+        case ["/config"]:
+            offered = map(completing.item, ("show", "get", "set", "explain"))
+        case ["/config", "get" | "set" | "explain"]:
+            offered = completing.keys()
+        case ["/config", "set", key]:
+            offered = completing.values(key)
+        case _:
+            pass
+    return offered

@@ -1,0 +1,255 @@
+"""`midturn config`: which values hold, who set them, and changing one."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+import click
+import msgspec
+
+from midturn.assistant.request import INHERIT
+from midturn.cli.completing import complete_keys, complete_values
+from midturn.cli.lazy import CommandEntry, lazy_group
+from midturn.cli.loading import load_here, loaded_if_right, report_ignored, said_of_ignored
+from midturn.cli.options import with_json
+from midturn.cli.output import ExitStatus, Shown, block, columns, line, note, say, say_json, tell
+from midturn.cli.place import environment
+from midturn.compose.models import refuse_no_model, refuse_unusable
+from midturn.config.approvals import Approvals
+from midturn.config.edit import SetValue, keep_trust, set_value
+from midturn.config.explain import Explanation, Setting, explain, get, show
+from midturn.config.load import Loaded
+from midturn.config.places import shown, state_directory, user_config_file
+from midturn.config.tree import KeyPath, dotted
+from midturn.errors import ConfigError
+from midturn.sandbox.doors import for_people_only
+from midturn.store.workspace import Workspace
+from midturn.values.json_value import Json
+
+command = lazy_group(
+    "config",
+    "Show and change the configuration. A KEY is dotted, as in TOML: conversation.tools.'*'.run",
+    {
+        "show": CommandEntry("midturn.cli.config:show_command", "Print every value that holds."),
+        "get": CommandEntry("midturn.cli.config:get_command", "Print the value of a key."),
+        "set": CommandEntry("midturn.cli.config:set_command", "Write a value into a configuration file."),
+        "explain": CommandEntry("midturn.cli.config:explain_command", "Say what a key means, and who set it."),
+    },
+)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Values as TOML writes them: what `config` prints can be pasted into a file
+
+
+_INDENT = "  "
+_GOES_ON = "\\"
+
+
+def assignments(table: Mapping[str, Json], path: KeyPath = ()) -> Iterator[tuple[str, str]]:
+    """Yield each value below `table` as its dotted key and its TOML; an empty table is a value of its own."""
+    for name, value in table.items():
+        at = (*path, name)
+        if isinstance(value, Mapping) and value:
+            yield from assignments(cast("Mapping[str, Json]", value), at)
+        else:
+            yield dotted(at), toml(value)
+
+
+def assignment(key: str, value: str, width: int | None) -> list[str]:
+    """Write a value so that no word of it is broken in `width` cells: a list one item a row, a text as one of many rows. It stays TOML."""
+    whole = f"{key} = {value}"
+    if width is None or len(whole) <= width:
+        return [whole]
+    if value.startswith("[") and value != "[]":
+        items = cast("list[Json]", tomllib.loads(f"x = {value}")["x"])
+        return [f"{key} = [", *(f"{_INDENT}{toml(one)}," for one in items), "]"]
+    if value.startswith('"') and " " in value and not value.startswith('" '):  # spaces at the beginning of a row do not count
+        return [f'{key} = """\\', *_filled(value[1:-1], width - len(_INDENT) - len(_GOES_ON))]
+    return [whole]
+
+
+def _filled(text: str, room: int) -> Iterator[str]:
+    """Break between words; what stands before the backslash at the end of a row is kept, and what the next row begins with is not."""
+    row = ""
+    for word in re.findall(r"[^ ]+ *", text):
+        if row and len(row) + len(word) > room:
+            yield f"{_INDENT}{row}\\"
+            row = ""
+        row += word
+    yield f'{_INDENT}{row}"""'
+
+
+def toml(value: Json) -> str:
+    """Write one value on one line."""
+    match value:
+        case Mapping():
+            table = cast("Mapping[str, Json]", value)
+            return "{ " + ", ".join(f"{dotted((key,))} = {toml(one)}" for key, one in table.items()) + " }" if table else "{}"
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML wants that one escaped, too
+        case Sequence():
+            return f"[{', '.join(map(toml, cast('Sequence[Json]', value)))}]"
+        case _:
+            return json.dumps(value)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn config get`
+
+
+@click.command
+@click.argument("key", shell_complete=complete_keys)
+@with_json
+def get_command(key: str, *, as_json: bool) -> ExitStatus:
+    """Print the value that holds for KEY: a string as it is, anything else as TOML, a table line by line."""
+    loaded = load_here()
+    report_ignored(loaded, attached=True)
+    value = get(loaded, key)
+    if as_json:
+        say_json(value)
+    elif isinstance(value, str):
+        say("{}", value)
+    elif isinstance(value, Mapping):
+        for name, below in assignments(cast("Mapping[str, Json]", value)):
+            say(line("{} = {}", name, below))
+    else:
+        say("{}", toml(value))
+    return ExitStatus.DONE
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn config set`
+
+
+_MAIN = ("assistant", "model", "id")
+
+
+@click.command
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("value", shell_complete=complete_values)
+@click.option("--user", is_flag=True, help="For all your workspaces: write your own file, not this workspace's.")
+def set_command(key: str, value: str, *, user: bool) -> ExitStatus:
+    """Set KEY to VALUE (TOML, or else a string) in this workspace's file; comments and order stay."""
+    for_people_only("change the configuration")
+    workspace = Workspace.find(Path.cwd())
+    if user:
+        file = user_config_file().resolve()
+        _set(file, shown(file), key, value)
+    elif workspace is None:
+        raise ConfigError("This is not a workspace. `midturn init` makes one, `--user` writes your own file.")
+    else:
+        _set_here(workspace, key, value)
+    return ExitStatus.DONE
+
+
+def _set_here(workspace: Workspace, key: str, value: str) -> None:
+    """Write the workspace's file; who could approve it before may have it stay approved."""
+    before = loaded_if_right()  # setting a value may be how it is mended
+    edited = _set(workspace.home / "config.toml", ".midturn/config.toml", key, value)
+    after = loaded_if_right()
+    if before and after and keep_trust(before, after, edited, Approvals.of(state_directory(), environment())):
+        after = loaded_if_right()
+    if after is not None:
+        _warn_if_overridden(after, key)
+
+
+def _set(file: Path, name: str, key: str, value: str) -> SetValue:
+    edited = set_value(file, name, key, value, _check_model)
+    note("midturn: {} = {} in {}.", key, toml(edited.value), name)
+    return edited
+
+
+def _check_model(key: KeyPath, id: str) -> None:
+    """Refuse what is no model; one whose provider is still to be configured is only told of.
+
+    Raises:
+        ConfigError: No turn could ever ask it.
+    """
+    if id == INHERIT and key != _MAIN:
+        return
+    refuse_no_model(id)
+    loaded = loaded_if_right()
+    try:
+        refuse_unusable(id, loaded.settings.llm if loaded else {})
+    except ConfigError as error:
+        note("midturn: {}", str(error))
+
+
+def _warn_if_overridden(loaded: Loaded, key: str) -> None:
+    """Say so if what was written is not what holds."""
+    found = explain(loaded, key)
+    if len(found) == 1 and found[0].settings and found[0].settings[0].layer != "workspace":
+        note("midturn: it has no effect here: {} sets it, too, and comes first.", found[0].settings[0].place)
+    for sentence in said_of_ignored(loaded):
+        note(line("midturn: {}", block(sentence)))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn config show`
+
+
+@click.command
+@with_json
+def show_command(*, as_json: bool) -> ExitStatus:
+    """Print every value that holds here, those of each tool as they apply to it."""
+    loaded = load_here()
+    report_ignored(loaded, attached=True)
+    values = show(loaded)
+    if as_json:
+        say_json(values)
+        return ExitStatus.DONE
+    for key, value in assignments(values):
+        for row in assignment(key, value, columns(sys.stdout)):
+            say(line("{}", row))
+    return ExitStatus.DONE
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn config explain`
+
+
+@click.command
+@click.argument("key", shell_complete=complete_keys)
+@with_json
+def explain_command(key: str, *, as_json: bool) -> ExitStatus:
+    """Say what KEY means, which value holds, and every place that sets it: the first one counts."""
+    loaded = load_here()
+    report_ignored(loaded, attached=True)
+    found = explain(loaded, key)
+    if as_json:
+        say_json([_json(one) for one in found])
+        return ExitStatus.DONE
+    for one in found:
+        _print(one)
+    return ExitStatus.DONE
+
+
+def _print(one: Explanation) -> None:
+    if one.settings:
+        say("{} = {}", one.key, toml(one.value))
+    else:
+        say("{} is not set", one.key)
+    if one.help:
+        tell("  {}", one.help)
+    for place, setting in enumerate(one.settings):
+        tell(_setting(setting, one, holds=place == 0))
+
+
+def _setting(setting: Setting, one: Explanation, *, holds: bool) -> Shown:
+    """Show who set a value; the key only where it is spelled differently, the value only where it does not hold."""
+    place = line("") if setting.place == setting.layer else line(", {}", setting.place)
+    spelled = line(", as {}", setting.key) if setting.key != one.key else line("")
+    if holds:
+        return line("  set by {}{}{}", setting.layer, place, spelled)
+    return line("  over {}{}{}: {}", setting.layer, place, spelled, toml(setting.value))
+
+
+def _json(one: Explanation) -> Json:
+    return msgspec.to_builtins(one)

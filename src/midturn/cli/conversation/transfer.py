@@ -1,0 +1,220 @@
+"""`midturn conversation export`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from midturn.cli.options import with_conversation, with_store
+from midturn.cli.output import ExitStatus, block, is_terminal, line, note, say
+from midturn.cli.place import Place, StoreAddress, find_place, place_of
+from midturn.config.places import shown, state_directory
+from midturn.errors import ConfigError, StoreError, StoreLocked
+from midturn.files import ensure_private, read_private, user_data, write_private
+from midturn.store.event_file import is_jp
+from midturn.store.export import export_jp, export_jsonl, export_markdown
+from midturn.store.jp import read_jp
+from midturn.store.metadata import Metadata
+from midturn.store.moving import Copied, Copying, History
+from midturn.store.opening import store_at
+from midturn.store.store import ConversationStore
+from midturn.store.tail import NAME
+from midturn.store.workspace import Workspace, trustworthy
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `conversation export`: a conversation as a file for somebody else
+
+
+def write_export(store: ConversationStore, id: str, form: str, to: Path | None) -> ExitStatus:
+    """Write a conversation in a format; a terminal gets it through the one sink, a file or a pipe as it is."""
+    if form == "jp":
+        return _write_jp(store, id, to)
+    conversation = store.read_sync(id)
+    content = (
+        export_jsonl(store.run_sync("lines", store.port.lines(id)))
+        if form == "jsonl"
+        else export_markdown(conversation.events, conversation.metadata.title).encode()
+    )
+    if to is not None:
+        _write(to, content)
+    elif is_terminal():
+        say(block(content.decode("utf-8", "replace")))
+    elif sys.stdout is not None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    return ExitStatus.DONE
+
+
+def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
+    """Write the two files of `jp` into a directory."""
+    if to is None:
+        raise ConfigError("`--format jp` writes two files: name the directory for them with `--to DIR`.")
+    files = export_jp(store.run_sync("lines", store.port.lines(id)), store.read_sync(id).metadata.to_json())
+    ensure_private(to)
+    _write(to / "events.json", files.events)
+    _write(to / "metadata.json", files.metadata)
+    note("midturn: wrote {} and {}.", to / "events.json", to / "metadata.json")
+    return ExitStatus.DONE
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_private(path, content)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+@click.command
+@with_conversation
+@click.option(
+    "--format", "form", type=click.Choice(["markdown", "jsonl", "jp"]), default="markdown", show_default=True, help="What to write."
+)
+@click.option("--to", type=click.Path(path_type=Path), metavar="PATH", help="The file, or the directory for jp (by default stdout).")
+@with_store
+def export_command(id: str | None, *, form: str, to: Path | None, store: StoreAddress | None) -> ExitStatus:
+    """Export conversation ID (by default the current one)."""
+    place = find_place(store)
+    return write_export(place.store, place.conversation(id), form, to)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn conversation import`
+
+
+@click.command
+@click.argument("source", required=False)
+@click.option("--id", "only", metavar="ID", help="Of a whole store, take this conversation alone.")
+@click.option("--all", "everywhere", is_flag=True, help="Take in what the version before kept, of every workspace that you used with it.")
+@with_store
+def import_command(source: str | None, *, only: str | None, everywhere: bool, store: StoreAddress | None) -> ExitStatus:
+    """Take conversations in from SOURCE, as history.
+
+    SOURCE is another store, in a directory or at `postgresql://...`; the directory of one conversation; a file that `export --format jsonl`
+    wrote; or a folder that `jp` recorded. Without it, what lies in this workspace is meant. A turn that is open there is ended here; no
+    permission and no flag comes along. What is there already is left alone, so an import that was interrupted can be run again.
+    """
+    if everywhere:
+        if source or only or store:
+            raise click.UsageError("`--all` takes in what the version before kept: give neither SOURCE nor `--id` nor `--store`.")
+        return _of_the_version_before()
+    place = find_place(store)
+    if source is None:
+        return _all(place, store_at(trustworthy(_brought(place))), only)
+    return _all(place, store_at(source), only) if "://" in source else _of_path(place, Path(source), only)
+
+
+def _of_path(place: Place, path: Path, only: str | None) -> ExitStatus:
+    if path.is_file():
+        return _lines(place, path)
+    if not path.is_dir():
+        raise click.UsageError(f"There is nothing at {path}.")
+    if is_jp(path):
+        recorded = read_jp(path)
+        return _added(place, recorded.lines, Metadata(title=recorded.title, others=recorded.metadata))
+    if (path / NAME).is_file():
+        return _all(place, store_at(path.absolute().parent), path.absolute().name.partition("-")[0])
+    return _all(place, store_at(path), only)
+
+
+def _brought(place: Place) -> Path:
+    brought = place.workspace.brought if place.workspace else None
+    if brought is None:
+        raise click.UsageError("No conversations lie in this workspace. Give SOURCE: another store, a file, or a folder of `jp`.")
+    return brought
+
+
+def _of_the_version_before() -> ExitStatus:
+    """Take in what lies in each workspace, and what `--local` kept of it beside; it was noted which workspaces were used."""
+    statuses = [ExitStatus.DONE]
+    for workspace in _used_before():
+        for folder in (workspace.brought, _kept_beside(workspace)):
+            if folder is not None:
+                note("midturn: of {}:", shown(workspace.root))
+                try:
+                    statuses.append(_all(place_of(workspace, workspace.root), store_at(trustworthy(folder)), None))
+                except StoreError as error:
+                    note(line("midturn: {}", block(str(error))))
+                    statuses.append(ExitStatus.ERROR)
+    if len(statuses) == 1:
+        note("midturn: no workspace has conversations of the version before.")
+    return max(statuses)
+
+
+def _used_before() -> Iterator[Workspace]:
+    notes = sorted((state_directory() / "workspaces").glob("*"))
+    written = (read_private(note) for note in notes)
+    roots = {Path(os.fsdecode(text)) for text in written if text and text.startswith(b"/")}
+    here = Workspace.find(Path.cwd())
+    for root in sorted(roots | ({here.root} if here else set[Path]())):
+        found = Workspace.find(root)
+        if found and found.root == root:
+            yield found
+
+
+def _kept_beside(workspace: Workspace) -> Path | None:
+    digest = hashlib.sha256(os.fsencode(workspace.root)).hexdigest()[:12]
+    name = re.sub(r"[^A-Za-z0-9]+", "-", workspace.root.name)[:40].strip("-") or "workspace"
+    folder = user_data() / "workspaces" / f"{name}-{digest}" / "conversations"
+    return folder if folder.is_dir() else None
+
+
+def _lines(place: Place, path: Path) -> ExitStatus:
+    """Take in what `export --format jsonl` wrote."""
+    lines = [row for row in path.read_bytes().split(b"\n") if row.strip()]
+    if not lines or not lines[0].lstrip().startswith(b"{"):
+        raise StoreError(f"{path} has no lines of JSON, as `midturn conversation export --format jsonl` writes them.")
+    return _added(place, lines, Metadata())
+
+
+def _added(place: Place, lines: Sequence[bytes], metadata: Metadata) -> ExitStatus:
+    history = History.of(lines)
+    number = place.run(place.store.port.add([*history.lines, *history.ending], metadata))
+    note("midturn: imported as conversation {}.", number)
+    if history.ending:
+        _say_that_it_was_open(number)
+    say("{}", place.files.path(number) if place.is_on_disk else number)
+    return ExitStatus.DONE
+
+
+def _all(place: Place, source: ConversationStore, only: str | None) -> ExitStatus:
+    """Copy what another store has; what somebody writes right now is said, and left to another time."""
+    copying = Copying(source, place.store)
+    run = source.run_sync if source.port.needs_loop else place.store.run_sync
+    numbers = [only] if only else source.ids_sync()
+    left = 0
+    for number in numbers:
+        try:
+            _say(number, source.read_sync(number).title, run("copy", copying.copy(number)))
+        except StoreLocked as error:
+            left += 1
+            note(line("midturn: {}", block(str(error))))
+    if not numbers:
+        raise StoreError("There is no conversation in that store.")
+    if left:
+        note("midturn: left behind: {}. Import again when their turns are done or wait.", str(left))
+    return ExitStatus.ERROR if left else ExitStatus.DONE
+
+
+def _say(number: str, title: str, copied: Copied) -> None:
+    match copied.fate:
+        case "was there":
+            note("midturn: conversation {} is there already.", number)
+            return
+        case "renamed":
+            note("midturn: another conversation has the id {}; this one is {} here.", number, copied.id)
+        case "copied":
+            pass
+    note("midturn: {}: {}", copied.id, title or "(untitled)")
+    if copied.was_open:
+        _say_that_it_was_open(copied.id)
+    say("{}", copied.id)
+
+
+def _say_that_it_was_open(number: str) -> None:
+    note("midturn: the last turn of {} was open where it came from. Here it is ended, with its answers to read.", number)

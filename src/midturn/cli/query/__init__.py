@@ -1,1 +1,0 @@
-"""`midturn query`: one turn, and everything that its flags say about it."""

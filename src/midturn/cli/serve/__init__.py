@@ -1,1 +1,0 @@
-"""`midturn serve`: the open questions on a web page."""

@@ -1,0 +1,261 @@
+"""`midturn tools`: what a model may call here, and running one by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import click
+import msgspec
+from msgspec import Struct
+
+from midturn.agent.result import result_of
+from midturn.cli.asking import terminal
+from midturn.cli.completing import complete_tools
+from midturn.cli.headless import with_signals
+from midturn.cli.held import is_attached
+from midturn.cli.lazy import CommandEntry, lazy_group
+from midturn.cli.loading import Flags, load_for, load_here, report_ignored
+from midturn.cli.options import with_json, with_non_interactive
+from midturn.cli.output import ExitStatus, Shown, block, indented, line, note, say, say_json, table
+from midturn.cli.place import environment, find_place
+from midturn.cli.turn_end import status_of
+from midturn.cli.turn_run import connected
+from midturn.compose.command_line import CommandLine, CommandParts
+from midturn.compose.session import RunParts
+from midturn.compose.tools import definition_of, known_tools
+from midturn.config.assign import Assignment
+from midturn.config.settings import Settings, ToolSettings
+from midturn.errors import ConfigError
+from midturn.models.scripted import ScriptedModel
+from midturn.ports import Tool
+from midturn.record.events import Event, ToolCallResponse
+from midturn.record.exchange import ToolDefinition
+from midturn.runtime.driver import RunEnding
+from midturn.store.memory_conversations import MemoryStore
+from midturn.store.sync_forms import drive
+from midturn.turn.inputs import TurnRequested
+from midturn.values.json_value import Json, NotJson, read_json
+from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
+
+command = lazy_group(
+    "tools",
+    "Show the tools of this workspace, or run one by hand.",
+    {
+        "ls": CommandEntry("midturn.cli.tools:ls_command", "List them: what is offered, and who is asked."),
+        "show": CommandEntry("midturn.cli.tools:show_command", "Show what a model is told about one."),
+        "run": CommandEntry("midturn.cli.tools:run_command", "Run one, questions included."),
+    },
+)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The tools of this workspace: those that configuration knows, and those of MCP servers
+
+
+class Known(Struct, frozen=True):
+    """What is configured, and the tools of servers (`others`)."""
+
+    settings: Settings
+    others: Sequence[Tool]
+
+    @property
+    def tools(self) -> Mapping[str, ToolSettings]:
+        """Every tool, by its name, enabled or not."""
+        return known_tools(self.settings, self.others)
+
+    def named(self, name: str) -> ToolSettings:
+        """Return what is configured for a tool.
+
+        Raises:
+            ConfigError: There is no such tool.
+        """
+        if name not in self.tools:
+            raise ConfigError(f"There is no tool `{name}`.{did_you_mean(name, self.tools)} `midturn tools ls` lists them.")
+        return self.tools[name]
+
+    def definition(self, tool: ToolSettings) -> ToolDefinition:
+        """Return what a model is told about a tool."""
+        return definition_of(tool, self.others)
+
+    def source(self, tool: ToolSettings) -> str | None:
+        """Return where a tool comes from."""
+        return "mcp" if any(other.definition.name == tool.name for other in self.others) else tool.source
+
+
+@contextmanager
+def known_here() -> Generator[Known]:
+    """Read the configuration, and ask its servers for their tools."""
+    loaded = load_here()
+    report_ignored(loaded, attached=True)
+    with connected(loaded.settings, find_place().root, attached=True) as servers:
+        yield Known(loaded.settings, servers.tools)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn tools run`: one call without a model, routed like any other
+
+
+@click.command
+@click.argument("name", shell_complete=complete_tools)
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@with_non_interactive
+def run_command(name: str, arguments: tuple[str, ...], *, non_interactive: bool) -> ExitStatus:
+    """Run the tool NAME once. Its arguments are KEY=VALUE (JSON, or else a string), or one JSON object.
+
+    Its questions are routed as in a turn; nothing is recorded. The result goes to stdout.
+    """
+    place = find_place()
+    attached = is_attached(environment(), non_interactive=non_interactive)
+    given = read_arguments(arguments)
+    loaded = load_for(place, Flags(assignments=[Assignment(f"conversation.tools.{name}.run", "unattended", "tools run")]))
+    report_ignored(loaded, attached=attached)
+    with connected(loaded.settings, place.root, attached=attached) as servers:
+        Known(loaded.settings, servers.tools).named(name)
+        parts = CommandParts(
+            settings=loaded.settings, root=place.root, attached=attached, others=servers.tools, model=_calling(name, given)
+        )
+        return _call(name, parts)
+
+
+def read_arguments(words: Sequence[str]) -> dict[str, Json]:
+    """Read the arguments of a call.
+
+    Raises:
+        click.UsageError: They are neither KEY=VALUE nor an object.
+    """
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        try:
+            return cast("dict[str, Json]", read_json(words[0]))
+        except NotJson as error:
+            raise click.UsageError(f"The arguments cannot be used: {error}.") from error
+    return dict(map(_pair, words))
+
+
+def _pair(word: str) -> tuple[str, Json]:
+    key, equals, value = word.partition("=")
+    if not equals or not key:
+        raise click.UsageError(f"{word!r} is not an argument: write KEY=VALUE, or one JSON object.")
+    try:
+        return key, read_json(value)
+    except NotJson:  # then it is a string
+        return key, value
+
+
+def _calling(name: str, arguments: dict[str, Json]) -> ScriptedModel:
+    """Return a model that makes one call."""
+    return ScriptedModel([{"calls": [{"name": name, "arguments": arguments}]}, {"text": "Done."}])
+
+
+def _call(name: str, parts: CommandParts) -> ExitStatus:
+    command_line = CommandLine(parts, RunParts(prompter=terminal(parts.settings) if parts.attached else None))
+    journal = drive(MemoryStore().create(name))
+    session = command_line.session(journal)
+
+    async def run() -> RunEnding:
+        return await session.run(TurnRequested(name))
+
+    ending = asyncio.run(with_signals(run, session.interrupt))
+    result = result_of(journal.conversation, session.window, ending)
+    failed = _print(session.window)
+    if result.status == "suspended":
+        note("midturn: nobody was there to answer; run it at a terminal.")
+        return ExitStatus.ERROR
+    status = status_of(result)
+    return ExitStatus.ERROR if failed and status == ExitStatus.DONE else status
+
+
+def _print(turn: Sequence[Event]) -> bool:
+    """Print what the model would read; say whether it is an error."""
+    responses = [event for event in turn if isinstance(event, ToolCallResponse)]
+    for response in responses:
+        if response.is_error:
+            note(line("midturn: {}", block(response.content)))
+        else:
+            say(block(response.content))
+    return any(response.is_error for response in responses)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn tools ls`
+
+
+@click.command
+@with_json
+def ls_command(*, as_json: bool) -> ExitStatus:
+    """List the tools: whether they are offered (`on`, `off`), whether their calls are asked about, and what they do."""
+    with known_here() as known:
+        if as_json:
+            say_json([_json(known, tool) for tool in known.tools.values()])
+            return ExitStatus.DONE
+        for row in table([_row(known, tool) for tool in known.tools.values()]):
+            say(row)
+    return ExitStatus.DONE
+
+
+def _json(known: Known, tool: ToolSettings) -> dict[str, str | bool | None]:
+    return {
+        "name": tool.name,
+        "source": known.source(tool),
+        "enabled": tool.enable.state,
+        "allow_toggle": tool.enable.allow_toggle,
+        "run": tool.policy.run,
+        "result": tool.policy.result,
+        "summary": _summary(known, tool),
+    }
+
+
+def _row(known: Known, tool: ToolSettings) -> list[Shown]:
+    state = line("on" if tool.enable.state else "off")
+    return [line("{}", tool.name), state, line("{}", tool.policy.run), line("{}", _summary(known, tool))]
+
+
+def _summary(known: Known, tool: ToolSettings) -> str:
+    """Return the first line of what a model is told."""
+    return next(iter(known.definition(tool).description.splitlines()), "")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn tools show`
+
+
+@click.command
+@click.argument("name", shell_complete=complete_tools)
+@with_json
+def show_command(name: str, *, as_json: bool) -> ExitStatus:
+    """Show what a model is told about the tool NAME, and what is configured for it."""
+    with known_here() as known:
+        tool = known.named(name)
+        definition, source = known.definition(tool), known.source(tool)
+    if as_json:
+        say_json(msgspec.to_builtins(definition))
+        return ExitStatus.DONE
+    for row in table([(line("{}", what), shown) for what, shown in _facts(tool, source)]):
+        say(row)
+    gutter = line("  ")
+    say("\nWhat a model is told:")
+    for row in indented(block(definition.description), gutter):
+        say(row)
+    say("\nParameters:")
+    for row in indented(block(json.dumps(definition.parameters, ensure_ascii=False, indent=2)), gutter):
+        say(row)
+    return ExitStatus.DONE
+
+
+def _facts(tool: ToolSettings, source: str | None) -> Iterator[tuple[str, Shown]]:
+    yield "name", line("{}", tool.name)
+    yield "source", line("{}", source)
+    yield "offered", line("{} (allow_toggle = {})", "yes" if tool.enable.state else "no", tool.enable.allow_toggle)
+    yield "run", line("{}", tool.policy.run)
+    yield "result", line("{}", tool.policy.result)
+    detached = tool.policy.detached
+    yield "detached", line("run {}, deliver {}, tool {}", detached.run, detached.deliver, detached.tool)
+    if tool.command:
+        yield "command", line("{}", " ".join(tool.command))
+        yield "protocol", line("{}", tool.protocol)
+    asks = [*BUILT_IN_TOOLS.get(tool.name, ()), *(question for question in tool.policy.questions if question != "*")]
+    for question in dict.fromkeys(asks):
+        yield "asks", line("{} (answered by {})", question, tool.policy.question(question).target.kind)

@@ -1,0 +1,172 @@
+"""`--answer TOOL.QUESTION=VALUE`: what can be wrong with it before a turn begins, and which of them no question used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar, cast
+
+import click
+from msgspec import Struct
+
+from midturn.cli.completing import complete_tools
+from midturn.compose.tools import known_tools
+from midturn.config.assign import ANSWER, parse_key, read_delta
+from midturn.config.settings import Settings
+from midturn.errors import ConfigError
+from midturn.question.answer_type import SecretType
+from midturn.record.enabling import Toggle
+from midturn.record.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.record.window import pairs
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
+
+ANYTHING = "*"
+
+
+class AnswerFlag(Struct, frozen=True):
+    """Which question a flag answers; `'*'` stands for any of the tool."""
+
+    tool: str
+    question: str
+
+    @property
+    def name(self) -> str:
+        """How it is written."""
+        return f"{self.tool}.{self.question}"
+
+
+def answer_flag(text: str) -> AnswerFlag:
+    """Return what a checked flag is about."""
+    name, _, _ = text.partition("=")
+    tool, _, question = name.partition(".")
+    return AnswerFlag(tool, question)
+
+
+def check_answers(given: Iterable[str], settings: Settings, events: Sequence[Event]) -> None:
+    """Refuse answers that nobody can ask for, and secrets.
+
+    Raises:
+        ConfigError: There is no such tool, a built-in tool never asks such a question, or it is known to be a secret.
+    """
+    secrets = _secrets(events)
+    for answer in map(answer_flag, given):
+        _check_tool(answer, settings)
+        _check_question(answer)
+        if (answer.tool, answer.question) in secrets:
+            raise ConfigError(
+                f"{ANSWER} {answer.name}: this is a secret, and the command line is no place for one: it stays in your shell's history, "
+                "and would be written down with the conversation. Answer it at its prompt."
+            )
+
+
+def unused_answers(turn: Sequence[Event]) -> list[str]:
+    """Return the names of the answers that this turn's flags gave and that no question used, in the order given."""
+    given = list(_recorded(turn))
+    used = set(_used(turn))
+    return [answer.name for answer in given if answer not in used and not _is_covered(answer, used)]
+
+
+def _check_tool(answer: AnswerFlag, settings: Settings) -> None:
+    tools = known_tools(settings)
+    served = any(answer.tool.startswith(f"{server}_") for server in settings.mcp)
+    renamed = any(answer.tool in (tool.rename, tool.name) for tool in settings.tools.values() if tool.source == "mcp")
+    if answer.tool not in tools and not served and not renamed:
+        raise ConfigError(f"{ANSWER} {answer.name}: there is no tool `{answer.tool}`.{did_you_mean(answer.tool, tools)}")
+
+
+def _check_question(answer: AnswerFlag) -> None:
+    if answer.tool == ASK_USER or answer.question == ANYTHING:
+        return
+    asked = BUILT_IN_TOOLS.get(answer.tool)
+    if asked is not None and answer.question not in asked:
+        asks = ", ".join(f"`{question}`" for question in asked) or "nothing"
+        raise ConfigError(f"{ANSWER} {answer.name}: `{answer.tool}` never asks `{answer.question}`; it asks {asks}.")
+
+
+def _secrets(events: Sequence[Event]) -> set[tuple[str, str]]:
+    asked = (event for event in events if isinstance(event, InquiryRequest) and isinstance(event.question.answer_type, SecretType))
+    return {(event.source.name or ASK_USER, event.question_id) for event in asked}
+
+
+def _recorded(turn: Sequence[Event]) -> Iterable[AnswerFlag]:
+    deltas = (read_delta(event.delta) for event in turn if isinstance(event, ConfigDelta))
+    for assignment in (one for delta in deltas if delta for one in delta.flags if one.origin == ANSWER):
+        _, _, tool, _, question, _ = parse_key(assignment.key, ANSWER)
+        yield AnswerFlag(tool, question)
+
+
+def _used(turn: Sequence[Event]) -> Iterable[AnswerFlag]:
+    tools = {event.event_id: event.name for event in turn if isinstance(event, ToolCallRequest)}
+    for request, response in pairs(turn):
+        match response:
+            case InquiryAnswered(answered_by=who) | InquiryRedacted(answered_by=who) if who and who.origin == ANSWER:
+                yield AnswerFlag(tools.get(request.call, ""), request.question_id)
+            case InquiryCancelled(reason="invalid_static_answer"):  # a flag holds before any file: it was used, and did not fit
+                yield AnswerFlag(tools.get(request.call, ""), request.question_id)
+            case _:
+                pass
+
+
+def _is_covered(answer: AnswerFlag, used: set[AnswerFlag]) -> bool:
+    return answer.question == ANYTHING and any(one.tool == answer.tool for one in used)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `-t` and `-T`: which tools are offered, in the order given, bare or with a name
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_ON, _OFF = "tools_on", "tools_off"
+_KEY = "midturn.toggles"
+_BARE = ""
+
+
+def with_toggles(command: _F) -> _F:
+    """Add both options; `TogglingCommand` keeps their order."""
+    return _toggling("-t", _ON, "Offer a tool, or all of them.")(_toggling("-T", _OFF, "Do not offer a tool, or any.")(command))
+
+
+def _toggling(flag: str, name: str, help: str) -> Callable[[_F], _F]:
+    return click.option(
+        flag, name, multiple=True, is_flag=False, flag_value=_BARE, metavar="[TOOL]", help=help, shell_complete=complete_tools
+    )
+
+
+class TogglingCommand(click.Command):
+    """A command whose parameter `toggles` holds each `-t` and `-T` in the order given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Where both are given, parse once more for the order alone: what click hands over is sorted by option."""
+        given = _in_full(args, self.params)
+        rest = super().parse_args(ctx, list(given))
+        order = [name for name in (_ON, _OFF) for _ in ctx.params[name]]
+        if ctx.params[_ON] and ctx.params[_OFF]:
+            _, _, parsed = self.make_parser(ctx).parse_args(args=given)
+            order = [param.name for param in parsed if param.name in (_ON, _OFF)]
+        ctx.meta[_KEY] = order
+        return rest
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Put the two lists together."""
+        given = {_ON: iter(_named(ctx, _ON)), _OFF: iter(_named(ctx, _OFF))}
+        ctx.params["toggles"] = tuple(_toggle(name, given[name]) for name in cast("list[str]", ctx.meta[_KEY]))
+        return super().invoke(ctx)
+
+
+def _in_full(args: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
+    """Write the short options at the beginning in full: click takes each for a long one first, and loads what finds similar names."""
+    options = [param for param in params if isinstance(param, click.Option) and not param.multiple and param.nargs == 1]
+    known = {short: option for option in options for short in option.opts if not short.startswith("--")}
+    full = list(args)
+    at = 0
+    while at < len(full) and (option := known.get(full[at])) and (option.is_flag or at + 1 < len(full)):
+        full[at] = next((name for name in option.opts if name.startswith("--")), full[at])
+        at += 1 if option.is_flag else 2
+    return full
+
+
+def _named(ctx: click.Context, option: str) -> Sequence[str]:
+    return cast("Sequence[str]", ctx.params.pop(option))
+
+
+def _toggle(option: str, names: Iterator[str]) -> Toggle:
+    return Toggle(on=option == _ON, name=next(names) or None)

@@ -1,1 +1,0 @@
-"""Small files of the user's own: written whole, and believed only where nobody else can have written them."""

@@ -1,1 +1,0 @@
-"""The question layer without our loop, for people who have one."""

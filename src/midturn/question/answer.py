@@ -1,0 +1,349 @@
+"""The one checker of answers: for people, models, configuration and the inbox."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
+
+from midturn.errors import AnswerError, Problem
+from midturn.question.answer_type import (
+    Answerable,
+    BooleanType,
+    MultiSelectType,
+    SchemaType,
+    SecretType,
+    SelectOption,
+    SelectType,
+    TextType,
+    folded,
+)
+from midturn.values.json_value import Json, JsonObject, NotJson, Scalar, json_equal, json_problem, read_json, shown
+from midturn.values.limits import DEFAULT_LIMITS
+from midturn.values.secret import SecretValue
+from midturn.values.text import exact
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Checking what was chosen from options
+
+
+_LISTED = 8  # options in a message
+
+
+def chosen(kind: SelectType | MultiSelectType, value: Json, pointer: str = "") -> Json:
+    """Return the option that `value` is, as it was declared, or the person's own words where they are allowed.
+
+    Raises:
+        AnswerError: It is neither.
+    """
+    if _is_scalar(value):
+        for option in kind.options:
+            if json_equal(option.value, value):
+                return option.value
+    elif kind.allow_other and _is_other(value):
+        return value
+    return _refuse_choice(f"{shown(value)} is none of the options. Choose {_allowed(kind)}.{_nearest(kind.options, value)}", pointer)
+
+
+def all_chosen(kind: MultiSelectType, value: Json) -> list[Json]:
+    """Return the chosen options in the order in which they were declared, the person's own words last.
+
+    Raises:
+        AnswerError: It is not a list of options without repeats, or one of too few or too many.
+    """
+    if not isinstance(value, list | tuple):
+        return _refuse_choice(f"the answer must be an array of options, not {shown(value)}.")
+    items = [chosen(kind, item, f"/{place}") for place, item in enumerate(cast("Sequence[Json]", value))]
+    ordered: list[Json] = [
+        option.value for option in kind.options if any(_is_scalar(item) and json_equal(item, option.value) for item in items)
+    ]
+    own_words = [item for item in items if not _is_scalar(item)]
+    if len(ordered) + min(len(own_words), 1) < len(items):
+        return _refuse_choice("the answer names a choice twice. Name each once, and at most one `other`.")
+    most = len(kind.options) + kind.allow_other if kind.max is None else kind.max
+    if not kind.min <= len(items) <= most:
+        return _refuse_choice(
+            f"{len(items)} {'choice is' if len(items) == 1 else 'choices are'} given; {_between(kind.min, most)} allowed."
+        )
+    return ordered + own_words
+
+
+def option_of(options: Sequence[SelectOption], words: str) -> Scalar | None:
+    """Return the option whose label these words are: exactly, or after NFKC, case folding and trimming."""
+    exact = next((option.value for option in options if option.label == words), None)
+    return exact if exact is not None else next((option.value for option in options if folded(option.label) == folded(words)), None)
+
+
+def _is_scalar(value: Json) -> TypeGuard[Scalar]:
+    return isinstance(value, (bool, int, float, str))
+
+
+def _is_other(value: Json) -> bool:
+    """Tell whether this is `{"other": "<text>"}` with something in it."""
+    if not isinstance(value, Mapping) or set(value) != {"other"}:
+        return False
+    words = value["other"]
+    return isinstance(words, str) and bool(words.strip())
+
+
+def _allowed(kind: SelectType | MultiSelectType) -> str:
+    """List the options, as many as a message bears."""
+    first = ", ".join(shown(option.value) for option in kind.options[:_LISTED])
+    more = f" … ({len(kind.options)} options)" if len(kind.options) > _LISTED else ""
+    return f"{first}{more}" + (', or {"other": "<text>"}' if kind.allow_other else "")
+
+
+def _nearest(options: Sequence[SelectOption], value: Json) -> str:
+    """Name the option that was probably meant."""
+    meant = option_of(options, SelectOption(value).label) if _is_scalar(value) else None
+    return "" if meant is None else f" Did you mean {shown(meant)}?"
+
+
+def _between(least: int, most: int) -> str:
+    if least < most:
+        return f"{least} to {most} are"
+    return f"exactly {least} {'is' if least == 1 else 'are'}"
+
+
+def _refuse_choice(message: str, pointer: str = "") -> NoReturn:
+    raise AnswerError([Problem(pointer, message)])
+
+
+DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
+_Open: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | SchemaType
+YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+"""What a person writes for yes and no, in small letters."""
+
+
+def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
+    """Return the canonical answer: an option as it was declared, choices in option order, a secret as `SecretValue`.
+
+    Nothing is converted: `"true"`, `1` and `true` are three values.
+
+    Raises:
+        AnswerError: The value is not an answer; `problems` says where and what is allowed. A secret is never shown.
+    """
+    kind = question.answer_type
+    if isinstance(kind, SecretType):
+        return None if value is None and question.optional else _secret(value)
+    problem = None if isinstance(value, bool) else json_problem(value, depth_limit)
+    if problem is not None:
+        raise AnswerError([problem])
+    if value is None and question.optional:
+        return None
+    return _of_type(kind, cast("Json", value))
+
+
+def _of_type(kind: _Open, value: Json) -> Json:
+    match kind:
+        case BooleanType():
+            return value if isinstance(value, bool) else _refuse(f"the answer must be true or false, not {shown(value)}.")
+        case TextType():
+            return value if isinstance(value, str) else _refuse(f"the answer must be a string, not {shown(value)}.")
+        case SelectType():
+            return chosen(kind, value)
+        case MultiSelectType():
+            return all_chosen(kind, value)
+        case SchemaType(schema):
+            return _under_schema(schema, value)
+        case _:
+            assert_never(kind)
+
+
+def _secret(value: object) -> SecretValue:
+    """Check without ever naming the value."""
+    text = value.reveal() if isinstance(value, SecretValue) else value
+    if not isinstance(text, str):
+        return _refuse("the answer must be a string. It is a secret and not shown here.")
+    if json_problem(text, 0) is not None:
+        return _refuse("the answer has a lone surrogate, which is not Unicode text. It is a secret and not shown here.")
+    return SecretValue(text)
+
+
+def _under_schema(schema: JsonObject, value: Json) -> Json:
+    from midturn.question.schema_check import validate  # only questions that have a schema pay for it
+
+    problems = validate(schema, value)
+    if problems:
+        whole = [
+            Problem("", f"the answer {message}") if not at and message.startswith("must ") else Problem(at, message)
+            for at, message in problems
+        ]
+        raise AnswerError(whole)
+    return value
+
+
+def _refuse(message: str) -> NoReturn:
+    raise AnswerError([Problem("", message)])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which options a typed line means: numbers as in the list, or names
+
+
+SelectOptions: TypeAlias = tuple[SelectOption, ...]
+
+_NUMBER = re.compile(r"(\d{1,4})(\.?)", re.ASCII)
+_NUMBERS = re.compile(r"(\d{1,4}\.?(\s*-\s*\d{1,4})?[\s,]*)+", re.ASCII)
+_AROUND_DASH = re.compile(r"\s*-\s*")
+_RANGE = re.compile(r"(\d{1,4})\s*-\s*(\d{1,4})", re.ASCII)
+
+
+class NotChosen(ValueError):  # noqa: N818 (it says what happened to the text)
+    """What was typed means no option: it names none, is no range of them (`is_range`), or is a number and a name (`is_both`)."""
+
+    def __init__(self, typed: str, *, is_both: bool = False, is_range: bool = False) -> None:
+        self.typed = typed
+        self.is_both = is_both
+        self.is_range = is_range
+        super().__init__(typed)
+
+
+def choose(typed: str, options: SelectOptions) -> int:
+    """Return the place of the one option that is meant: `2` or `2.` by number, `=2` or anything else by name.
+
+    Raises:
+        NotChosen: Nothing is meant, or a number that is the name of another option.
+    """
+    named = named_option(typed.removeprefix("="), options)
+    number = _NUMBER.fullmatch(typed)
+    place = int(number[1]) - 1 if number else None
+    if place is None or not 0 <= place < len(options):
+        if named is None:
+            raise NotChosen(typed)
+        return named
+    if named is not None and named != place and number and not number[2]:
+        raise NotChosen(typed, is_both=True)
+    return place
+
+
+def choose_many(typed: str, options: SelectOptions) -> frozenset[int]:
+    """Return the places that are meant: `all`, `none`, or numbers, ranges and names with commas between.
+
+    Raises:
+        NotChosen: A part means nothing.
+    """
+    word = typed.casefold()
+    if word in {"all", "none"} and named_option(typed, options) is None:
+        return frozenset(range(len(options))) if word == "all" else frozenset()
+    if named_option(typed, options) is not None:
+        return frozenset({choose(typed, options)})
+    parts = [part.strip() for part in typed.split(",")]
+    if _NUMBERS.fullmatch(typed) or all(named_option(word, options) is not None for word in typed.replace(",", " ").split()):
+        parts = _AROUND_DASH.sub("-", typed).replace(",", " ").split()
+    return frozenset(place for part in parts if part for place in _part(part, options))
+
+
+def named_option(typed: str, options: SelectOptions) -> int | None:
+    """Return the place of the option that typed words name."""
+    wanted = folded(typed)
+    return next((place for place, option in enumerate(options) if folded(option.label) == wanted), None)
+
+
+def _part(part: str, options: SelectOptions) -> list[int]:
+    span = _RANGE.fullmatch(part)
+    if span is None or named_option(part, options) is not None:
+        return [choose(part, options)]
+    first, last = int(span[1]), int(span[2])
+    if not 1 <= first <= last <= len(options):
+        raise NotChosen(part, is_range=True)
+    return list(range(first - 1, last))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a person types as an answer, read in one way wherever words come from: a command line, a flag, a chat
+
+
+_SIGNS = {"👍": True, "✅": True, "✔": True, "👎": False, "❌": False, "✖": False}
+_NO_SIGN = dict.fromkeys([0xFE0F, *range(0x1F3FB, 0x1F400)])  # how a sign is drawn, and in which colour of skin
+_MOST_NAMED = 20
+
+
+def parse_answer(question: Answerable, words: str) -> Json | SecretValue:
+    """Return the canonical answer that words mean: JSON where that fits, else what is typed at a prompt (`yes`, `2`, `eu-1`, 👍).
+
+    A number is the one in the list of options, several choices are separated by commas, and a typo is no answer: a person's own words are
+    written as `{"other": "…"}`, and `null` skips an optional question.
+
+    Raises:
+        AnswerError: The words are no answer; it says in a sentence for the person what would be one.
+    """
+    kind = question.answer_type
+    if isinstance(kind, SelectType | MultiSelectType) and not _is_skipped(question, words) and not _is_written_out(words):
+        return check_answer(question, _chosen(kind, words.strip()))
+    if isinstance(kind, BooleanType) and (said := yes_or_no(words)) is not None:
+        return said
+    return check_answer(question, _meant(question, words))
+
+
+def answer_from_words(question: Answerable, text: str) -> Json:
+    """Return what a VALUE means that was typed before its question was asked: what `parse_answer` says, else JSON, else the words.
+
+    A secret is taken as it is. The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.
+    """
+    if isinstance(question.answer_type, SecretType):
+        return text
+    try:
+        return cast("Json", parse_answer(question, text))
+    except AnswerError:
+        meanings = [*_as_json(text), text]
+        return next((meaning for meaning in meanings if _fits(question, meaning)), meanings[0])
+
+
+def yes_or_no(words: str) -> bool | None:
+    """Return what a person says with these words or this sign; None where it is neither yes nor no."""
+    said = words.strip().casefold().translate(_NO_SIGN)
+    return YES_OR_NO.get(said, _SIGNS.get(said))
+
+
+def options_listed(kind: SelectType | MultiSelectType) -> str:
+    """List the options with their numbers, in a sentence."""
+    listed = ", ".join(f"{number} {exact(option.label)}" for number, option in enumerate(kind.options[:_MOST_NAMED], 1))
+    more = f", … ({len(kind.options)} in all)" if len(kind.options) > _MOST_NAMED else ""
+    return f"They are: {listed}{more}."
+
+
+def _chosen(kind: SelectType | MultiSelectType, words: str) -> Json:
+    try:
+        if isinstance(kind, MultiSelectType):
+            return [kind.options[place].value for place in sorted(choose_many(words, kind.options))]
+        return kind.options[choose(words, kind.options)].value
+    except NotChosen as error:
+        typed = error.typed
+        if error.is_both:
+            said = f"{typed} is a number and a name here: write {typed}. for the number, ={typed} for the name."
+        else:
+            said = f"{typed!r} is none of the options. {options_listed(kind)}"
+        raise AnswerError([Problem("", said)]) from None
+
+
+def _meant(question: Answerable, words: str) -> Json:
+    meanings = [*_as_json(words), words] if not isinstance(question.answer_type, SecretType) else [words]
+    fitting = next((meaning for meaning in meanings if _fits(question, meaning)), None)
+    if fitting is None and isinstance(question.answer_type, BooleanType) and not _is_skipped(question, words):
+        raise AnswerError([Problem("", f"{words!r} is neither yes nor no. Answer yes or no.")])
+    return meanings[0] if fitting is None else fitting
+
+
+def _as_json(text: str) -> Iterator[Json]:
+    try:
+        yield read_json(text)
+    except NotJson:  # then they are bare words
+        return
+
+
+def _is_skipped(question: Answerable, words: str) -> bool:
+    return question.optional and words.strip() == "null"
+
+
+def _is_written_out(words: str) -> bool:
+    """Tell whether an object, a list or a string was written as JSON."""
+    return words.lstrip().startswith(("{", "[", '"')) and any(True for _ in _as_json(words))
+
+
+def _fits(question: Answerable, value: Json) -> bool:
+    try:
+        check_answer(question, value)
+    except AnswerError:
+        return False
+    return True

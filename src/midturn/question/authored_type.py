@@ -1,0 +1,213 @@
+"""Reading the answer type of a question that somebody authors now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeGuard, cast
+
+from midturn.errors import Problem
+from midturn.question.answer_type import (
+    AnswerType,
+    BooleanType,
+    MultiSelectType,
+    SchemaType,
+    SecretType,
+    SelectOption,
+    SelectType,
+    TextType,
+    folded,
+)
+from midturn.values.json_value import Json, canonical, pointer_to, shown
+from midturn.values.limits import Limits
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Collecting everything that is wrong with something authored, to say it at once
+
+
+_NAMED = 20  # unknown keys of one object, and near words that are looked for
+
+
+class Findings(list[Problem]):
+    """The broken rules so far, each where it is (a JSON pointer) and what to do about it."""
+
+    def add(self, pointer: str, message: str) -> None:
+        """Note a broken rule."""
+        self.append(Problem(pointer, message))
+
+    def mistyped(self, pointer: str, name: str, expected: str, value: Json) -> None:
+        """Note that a value is not of the type that it must have."""
+        self.append(self.wrong(pointer, f"`{name}`", expected, value))
+
+    @staticmethod
+    def wrong(pointer: str, what: str, expected: str, value: Json) -> Problem:
+        """Say that something is not what it must be."""
+        return Problem(pointer, f"{what} must be {expected}, not {shown(value)}.")
+
+    def unknown_keys(self, pointer: str, keys: Iterable[str], known: Sequence[str]) -> None:
+        """Note each key that is not known (the first of very many), with the nearest that is, or all of them."""
+        unknown = [key for key in keys if key not in known]
+        if not unknown:
+            return
+        from midturn.values.text import did_you_mean  # only where a key is wrong
+
+        for key in unknown[:_NAMED]:
+            near = did_you_mean(key, known) if len(self) < _NAMED else ""
+            self.add(pointer_to(pointer, key), f"unknown key {shown(key)}.{near or _allowed(known)}")
+        if len(unknown) > _NAMED:
+            self.add(pointer, f"{len(unknown) - _NAMED:,} more unknown keys.{_allowed(known)}")
+
+
+def _allowed(known: Sequence[str]) -> str:
+    return f" Allowed are {', '.join(f'`{name}`' for name in known)}." if known else " None is allowed here."
+
+
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "boolean": (),
+    "select": ("options", "allow_other"),
+    "multi_select": ("options", "min", "max", "allow_other"),
+    "text": (),
+    "secret": (),
+    "schema": ("schema",),
+}
+_PLAIN: Mapping[object, AnswerType] = {"boolean": BooleanType(), "text": TextType(), "secret": SecretType()}
+_AT = "/answer_type"
+
+
+def read_answer_type(value: Json, limits: Limits, findings: Findings) -> AnswerType | None:
+    """Return the answer type, or None where it is so wrong that no answer could be checked against it; `findings` says why."""
+    if not isinstance(value, Mapping):
+        findings.mistyped(_AT, "answer_type", 'an object such as {"type": "boolean"}', value)
+        return None
+    tag = value.get("type")
+    keys = _KEYS.get(tag) if isinstance(tag, str) else None
+    if keys is None:
+        said = f"unknown answer type {shown(tag)}" if "type" in value else "`type` is missing"
+        findings.add(f"{_AT}/type", f"{said}. Use one of {', '.join(_KEYS)}.")
+        return None
+    findings.unknown_keys(_AT, value, ("type", *keys))
+    if tag == "schema":
+        return _schema(value, findings)
+    return _choice(value, limits, findings) if "options" in keys else _PLAIN[tag]
+
+
+def _schema(value: Mapping[str, Json], findings: Findings) -> SchemaType | None:
+    from midturn.question.schema import check_schema
+
+    schema = value.get("schema")
+    if not isinstance(schema, Mapping):
+        findings.add(f"{_AT}/schema", "`schema` is missing or not an object. Give a JSON Schema.")
+        return None
+    problems = check_schema(schema)
+    for problem in problems:
+        findings.add(f"{_AT}/schema{problem.pointer}", problem.message)
+    crossed = () if problems else crossed_bounds(schema)
+    for lower, least, upper, most in crossed:
+        findings.add(f"{_AT}/schema/{lower}", f"`{lower}` is {least}, which is more than `{upper}` ({most}). Lower it.")
+    return None if problems or crossed else SchemaType(schema)
+
+
+def _choice(value: Mapping[str, Json], limits: Limits, findings: Findings) -> SelectType | MultiSelectType | None:
+    before = len(findings)
+    options = _options(value, limits, findings)
+    allow_other = value.get("allow_other", False)
+    if not isinstance(allow_other, bool):
+        findings.mistyped(f"{_AT}/allow_other", "allow_other", "true or false", allow_other)
+        allow_other = False
+    if value["type"] == "select":
+        chosen = SelectType(options, allow_other)
+    else:
+        least, most = _bounds(value, len(options) + allow_other, findings)
+        chosen = MultiSelectType(options, least, most, allow_other)
+    return chosen if len(findings) == before else None
+
+
+def _bounds(value: Mapping[str, Json], available: int, findings: Findings) -> tuple[int, int | None]:
+    """Read `min` and `max`: 0 ≤ min ≤ max, 1 ≤ max, and no more demanded than there is."""
+    least, most = value.get("min", 0), value.get("max", available)
+    if not _is_count(least):
+        findings.mistyped(f"{_AT}/min", "min", "a whole number, 0 or more", least)
+        least = 0
+    if not _is_count(most) or most < 1:
+        findings.mistyped(f"{_AT}/max", "max", "a whole number, 1 or more", most)
+        most = available
+    if least > available:
+        findings.add(f"{_AT}/min", f"`min` is {least}, but there are only {available} choices. Lower it.")
+    elif least > most:
+        findings.add(f"{_AT}/min", f"`min` is {least}, which is more than `max` ({most}). Lower it.")
+    return least, most if "max" in value else None
+
+
+def _is_count(value: Json) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _options(value: Mapping[str, Json], limits: Limits, findings: Findings) -> tuple[SelectOption, ...]:
+    given = value.get("options")
+    if not isinstance(given, list | tuple):
+        findings.add(f"{_AT}/options", "`options` is missing or not an array. List 1 or more values to choose from.")
+        return ()
+    listed = cast("Sequence[Json]", given)
+    if not 1 <= len(listed) <= limits.options:
+        findings.add(f"{_AT}/options", f"{len(listed)} options are given; 1 to {limits.options} are allowed.")
+        return ()
+    options = [_option(item, f"{_AT}/options/{place}", findings) for place, item in enumerate(listed)]
+    read = [(place, option) for place, option in enumerate(options) if option is not None]
+    too_long = [place for place, option in read if max(len(option.label), len(option.description or "")) > limits.question]
+    for place in too_long:
+        findings.add(f"{_AT}/options/{place}", f"the option is too long; {limits.question:,} characters are allowed. Shorten it.")
+    _distinct([(place, option) for place, option in read if place not in too_long], findings)
+    return tuple(option for _, option in read)
+
+
+def _option(given: Json, pointer: str, findings: Findings) -> SelectOption | None:
+    """Read a scalar, or an object with `value` and perhaps `description`."""
+    if isinstance(given, Mapping):
+        findings.unknown_keys(pointer, given, ("value", "description"))
+        value, description = given.get("value"), given.get("description")
+    else:
+        value, description = given, None
+    if "description" in (given if isinstance(given, Mapping) else ()) and not isinstance(description, str):
+        findings.mistyped(f"{pointer}/description", "description", "a string", description)
+    if isinstance(value, bool | int | float | str):
+        return SelectOption(value, description if isinstance(description, str) else None)
+    findings.add(pointer, f"{shown(given)} is not an option. Give a string, number or boolean, or an object with such a `value`.")
+    return None
+
+
+def _distinct(options: Sequence[tuple[int, SelectOption]], findings: Findings) -> None:
+    """Refuse options that are equal, or that a person could not tell apart."""
+    values: dict[bytes, int] = {}
+    labels: dict[str, int] = {}
+    for place, option in options:
+        value, label = canonical(option.value), folded(option.label)
+        same, alike = values.setdefault(value, place), labels.setdefault(label, place)
+        if same != place:
+            findings.add(f"{_AT}/options/{place}", f"{shown(option.value)} is the same value as that of /options/{same}. Remove one.")
+        elif alike != place:
+            findings.add(f"{_AT}/options/{place}", f"{shown(option.value)} reads like /options/{alike}. Give them labels that differ.")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Bounds of a value that leave nothing between them: JSON Schema allows them, and nobody can answer what has them
+
+
+_PAIRS = (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties"))
+
+
+class CrossedBounds(NamedTuple):
+    """Two keywords, of which the one that says the least says more than the one that says the most."""
+
+    lower: str
+    least: float
+    upper: str
+    most: float
+
+
+def crossed_bounds(schema: Mapping[str, Json]) -> Sequence[CrossedBounds]:
+    """Return the bounds of a schema's whole value that no value keeps."""
+    pairs = ((lower, schema.get(lower), upper, schema.get(upper)) for lower, upper in _PAIRS)
+    return [
+        CrossedBounds(lower, least, upper, most)
+        for lower, least, upper, most in pairs
+        if isinstance(least, int | float) and isinstance(most, int | float) and least > most
+    ]

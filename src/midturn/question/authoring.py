@@ -1,0 +1,231 @@
+"""Reading a question that somebody authors now: every broken rule is found at once."""
+
+from __future__ import annotations
+
+import marshal
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.errors import AnswerError, QuestionError
+from midturn.question.answer import check_answer
+from midturn.question.answer_type import AnswerType, Persistence, QuestionFields, SchemaType, SecretType, TextType, When
+from midturn.question.authored_type import Findings, read_answer_type
+from midturn.values.json_value import Json, json_problem, shown
+from midturn.values.limits import Limits
+from midturn.values.text import QUESTION_ID
+
+Q = TypeVar("Q", bound=QuestionFields)
+
+_AUTHORED = "authored"
+_KEYS = ("id", "text", "context", "answer_type", "default", "exclusive", "persistence", "optional", "when")
+_ID_RULE = "1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __)"
+_BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x84\x85\x8d\u2028\u2029"
+_LINE_BREAK = f"\r\n|[{_BREAKS}]"
+
+
+def author(kind: type[Q], authored: object, limits: Limits, returns: object = None) -> Q:
+    """Read the JSON of a question into `kind`. A tool that runs again asks the same: what cannot be changed is read once.
+
+    Raises:
+        QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
+    """
+    name = None if returns is not None else _named(kind, authored, limits)
+    question = None if name is None else cast("Q | None", KNOWN.get(name))
+    if question is None:
+        broken = json_problem(authored, limits.json_depth)
+        if broken is not None:
+            raise QuestionError([broken])
+        question = _read(kind, authored, limits, returns)
+        if name is not None and is_as_authored(question, limits):
+            if len(KNOWN) == _MOST_KNOWN:
+                KNOWN.clear()
+            KNOWN[name] = question
+    return question
+
+
+_Name: TypeAlias = tuple[type, Limits, bytes]
+
+
+def _named(kind: type, authored: Any, limits: Limits) -> _Name | None:
+    """Return what only this very question is known by, with the type of every value in it; None where something is no plain value."""
+    try:
+        return kind, limits, marshal.dumps(authored, _BY_VALUE)
+    except ValueError:
+        return None
+
+
+_BY_VALUE: Final = 0  # the one version in which equal values have equal bytes, whoever else refers to them
+KNOWN: Final[dict[_Name, QuestionFields]] = {}
+"""The questions that were asked last."""
+_MOST_KNOWN: Final = 256
+
+
+def _read(kind: type[Q], authored: object, limits: Limits, returns: object) -> Q:
+    if not isinstance(authored, Mapping):
+        raise QuestionError([Findings.wrong("", "a question", "a JSON object", cast("Json", authored))])
+    reader = _Reader(cast("Mapping[str, Json]", authored), limits)
+    question = reader.read(kind, returns)
+    if reader.findings:
+        raise QuestionError(reader.findings)
+    if not _can_be_changed(question):
+        vars(question)[_AUTHORED] = limits
+    return question
+
+
+def is_as_authored(question: QuestionFields, limits: Limits) -> bool:
+    """Whether a question need not be checked again: it came from `author` under these limits, and nothing in it can be changed since.
+
+    A copy made with `replace` is not what came from `author`.
+    """
+    return vars(question).get(_AUTHORED) == limits
+
+
+def stays_as_authored(question: QuestionFields) -> bool:
+    """Whether the same is true of a question under whatever limits."""
+    return _AUTHORED in vars(question)
+
+
+def _can_be_changed(question: QuestionFields) -> bool:
+    return isinstance(question.answer_type, SchemaType) or isinstance(question.default, list | dict) or question.when is not None
+
+
+def written(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the JSON of a question's fields as far as they have one; what is of a wrong type stays as it is, for the check to find."""
+    return {
+        name: plain(value) if isinstance(value, Struct) else value
+        for name, value in fields.items()
+        if value is not UNSET and name != "returns" and (value is not None or name not in ("context", "when"))
+    }
+
+
+def plain(value: Struct) -> object:
+    """Return what a part of a question is in JSON."""
+    try:
+        return cast("object", msgspec.to_builtins(value))
+    except (TypeError, ValueError, RecursionError):  # something in it has no JSON
+        return value
+
+
+class _Reader:
+    """Takes one field after the other; where a field is wrong, a harmless stand-in lets the others be read."""
+
+    def __init__(self, authored: Mapping[str, Json], limits: Limits) -> None:
+        self._limits = limits
+        self.findings = Findings()
+        self._fields = dict(authored)
+        if "pre_amble" in self._fields:  # the former name of `context`
+            if "context" in self._fields:
+                self.findings.add("/pre_amble", "`pre_amble` is the former name of `context`, which is there too. Keep `context`.")
+            self._fields.setdefault("context", self._fields.pop("pre_amble"))
+            self._fields.pop("pre_amble", None)
+
+    def read(self, kind: type[Q], returns: object) -> Q:
+        self.findings.unknown_keys("", self._fields, _KEYS)
+        build: Callable[..., Q] = getattr(kind, "unchecked", kind)  # it is being checked here
+        question = build(
+            id=self._id(),
+            text=self._text(),
+            context=self._context(),
+            answer_type=(answer_type := self._answer_type()) or TextType(),
+            exclusive=self._flag("exclusive"),
+            persistence=self._persistence(),
+            optional=self._flag("optional"),
+            when=self._when(),
+            returns=returns,
+        )
+        return question if answer_type is None else self._with_default(question)
+
+    def _id(self) -> str:
+        value = self._required("id", f"Give {_ID_RULE}.")
+        if isinstance(value, str) and re.fullmatch(QUESTION_ID, value):
+            return value
+        if value is not UNSET:
+            self.findings.add("/id", f"{shown(value)} is not an id. Use {_ID_RULE}.")
+        return ""
+
+    def _text(self) -> str:
+        value = self._required("text", "Give the question in one line.")
+        if value is UNSET:
+            return ""
+        if not isinstance(value, str):
+            self.findings.mistyped("/text", "text", "a string", value)
+            return ""
+        if not value.strip():
+            self.findings.add("/text", "the text is empty. Ask something, in one line.")
+        lines = len(re.findall(_LINE_BREAK, value)) + 1
+        if lines > 1:
+            self.findings.add("/text", f"the text has {lines} lines; one is allowed. Put multi-line text in `context`.")
+        if len(value) > self._limits.question:
+            limit = f"{self._limits.question:,}"
+            self.findings.add("/text", f"the text has {len(value):,} characters; {limit} are allowed. Put details in `context`.")
+        return value
+
+    def _context(self) -> str | None:
+        value = self._fields.get("context", UNSET)
+        if value is UNSET:
+            return None
+        if not isinstance(value, str):
+            self.findings.mistyped("/context", "context", "a string of Markdown", value)
+            return None
+        size = len(value.encode())
+        if size > self._limits.context:
+            self.findings.add("/context", f"the context has {size:,} bytes; {self._limits.context:,} are allowed. Shorten it.")
+        return value
+
+    def _answer_type(self) -> AnswerType | None:
+        value = self._required("answer_type", 'Give an object such as {"type": "boolean"}.')
+        return None if value is UNSET else read_answer_type(value, self._limits, self.findings)
+
+    def _with_default(self, question: Q) -> Q:
+        """Take the default, as the checker of answers returns it."""
+        default = self._fields.get("default", UNSET)
+        if default is UNSET:
+            return question
+        if isinstance(question.answer_type, SecretType):
+            self.findings.add("/default", "a secret has no default: it would be stored and shown. Remove `default`.")
+            return question
+        try:
+            return msgspec.structs.replace(question, default=check_answer(question, default, self._limits.json_depth))
+        except AnswerError as error:
+            for problem in error.problems:
+                self.findings.add(f"/default{problem.pointer}", f"the default is not an answer: {problem.message}")
+            return question
+
+    def _flag(self, name: str) -> bool:
+        value = self._fields.get(name, False)
+        if isinstance(value, bool):
+            return value
+        self.findings.mistyped(f"/{name}", name, "true or false", value)
+        return False
+
+    def _persistence(self) -> Persistence:
+        value = self._fields.get("persistence", "turn")
+        if isinstance(value, str) and value in {"none", "turn"}:
+            return cast("Persistence", value)
+        self.findings.mistyped("/persistence", "persistence", '"turn" or "none"', value)
+        return "turn"
+
+    def _when(self) -> When | None:
+        value = self._fields.get("when", UNSET)
+        if value is UNSET:
+            return None
+        if not isinstance(value, Mapping):
+            self.findings.mistyped("/when", "when", 'an object {"question_id": "<earlier id>", "equals": <answer>}', value)
+            return None
+        self.findings.unknown_keys("/when", value, ("question_id", "equals"))
+        question_id = value.get("question_id", UNSET)
+        if not isinstance(question_id, str):
+            self.findings.add("/when/question_id", "`question_id` is missing or not a string. Name an earlier question of the form.")
+        if "equals" not in value:
+            self.findings.add("/when/equals", "`equals` is missing. Give the answer at which this question is asked.")
+        return When(question_id if isinstance(question_id, str) else "", value.get("equals"))
+
+    def _required(self, name: str, advice: str) -> Json | UnsetType:
+        value = self._fields.get(name, UNSET)
+        if value is UNSET:
+            self.findings.add(f"/{name}", f"`{name}` is missing. {advice}")
+        return value

@@ -1,0 +1,504 @@
+"""The ways to write a question down: one constructor for each type of answer, each with what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+from msgspec import UNSET, Struct
+
+from midturn.question.answer_type import OtherAnswer, Persistence, SelectOption, When
+from midturn.question.authoring import author, plain
+from midturn.question.python_answer import default_as_json, options_as_json
+from midturn.values.json_value import Json, JsonObject, Scalar
+from midturn.values.limits import DEFAULT_LIMITS
+from midturn.values.secret import SecretValue
+
+if TYPE_CHECKING:
+    from midturn.question.question import Question
+
+
+S = TypeVar("S", bound=Scalar)
+E = TypeVar("E", bound=Enum)
+V = TypeVar("V")
+Yes: TypeAlias = Literal[True]
+No: TypeAlias = Literal[False]
+Options: TypeAlias = Sequence[S | SelectOption[S]]
+
+
+class Constructors:
+    """What `Question` is made with, but for `Question.text`, whose name is a field's as well."""
+
+    __slots__ = ()
+
+    @overload
+    @classmethod
+    def boolean(cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[bool]]) -> Question[bool]: ...
+    @overload
+    @classmethod
+    def boolean(
+        cls, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[bool]]
+    ) -> Question[bool | None]: ...
+    @classmethod
+    def boolean(  # noqa: PLR0913  the terms of a question
+        cls,
+        id: str,
+        text: str,
+        *,
+        default: bool | None = None,
+        context: str | None = None,
+        exclusive: bool = False,
+        persistence: Persistence = "turn",
+        optional: bool = False,
+        when: When | None = None,
+    ) -> Question[Any]:
+        """Ask for yes or no; the answer is a `bool`.
+
+        Args:
+            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
+            text: The question, one line of at most 2,048 characters.
+            default: The answer that Enter gives; without one, Enter does nothing.
+            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
+            exclusive: Only a human may answer, never a model.
+            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            optional: The person may skip it; the answer is then None.
+            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+        """
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": {"type": "boolean"}, **terms})
+
+    @overload
+    @classmethod
+    def select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: No = False,
+        optional: No = False,
+        when: None = None,
+        **terms: Unpack[TermsOf[S]],
+    ) -> Question[S]: ...
+    @overload
+    @classmethod
+    def select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: No = False,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[TermsOf[S]],
+    ) -> Question[S | None]: ...
+    @overload
+    @classmethod
+    def select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: Yes,
+        optional: No = False,
+        when: None = None,
+        **terms: Unpack[TermsOf[S | OtherAnswer]],
+    ) -> Question[S | OtherAnswer]: ...
+    @overload
+    @classmethod
+    def select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: Yes,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[TermsOf[S | OtherAnswer]],
+    ) -> Question[S | OtherAnswer | None]: ...
+    @overload
+    @classmethod
+    def select(
+        cls, id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[E]]
+    ) -> Question[E]: ...
+    @overload
+    @classmethod
+    def select(
+        cls, id: str, text: str, options: type[E], *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[E]]
+    ) -> Question[E | None]: ...
+    @classmethod
+    def select(  # noqa: PLR0913  the terms of a question
+        cls,
+        id: str,
+        text: str,
+        options: Any,
+        *,
+        default: Any = None,
+        allow_other: bool = False,
+        context: str | None = None,
+        exclusive: bool = False,
+        persistence: Persistence = "turn",
+        optional: bool = False,
+        when: When | None = None,
+    ) -> Question[Any]:
+        """Ask for exactly one of several options; the answer is its value, or the member of the `Enum`.
+
+        Args:
+            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
+            text: The question, one line of at most 2,048 characters.
+            options: 1 to 200 values in the order in which they are shown: strings, numbers, `SelectOption`s where a choice needs a
+                description, or an `Enum`.
+            allow_other: The person may also answer in their own words, `{"other": "<text>"}`.
+            default: The value (not the position) of the option that Enter picks.
+            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
+            exclusive: Only a human may answer, never a model.
+            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            optional: The person may skip it; the answer is then None.
+            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+        """
+        values, returns = options_as_json(options)
+        wire = {"type": "select", "options": values, "allow_other": allow_other}
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": wire, **terms}, returns)
+
+    @overload
+    @classmethod
+    def multi_select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: No = False,
+        optional: No = False,
+        when: None = None,
+        **terms: Unpack[SeveralTerms[Sequence[S]]],
+    ) -> Question[list[S]]: ...
+    @overload
+    @classmethod
+    def multi_select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: No = False,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[SeveralTerms[Sequence[S]]],
+    ) -> Question[list[S] | None]: ...
+    @overload
+    @classmethod
+    def multi_select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: Yes,
+        optional: No = False,
+        when: None = None,
+        **terms: Unpack[SeveralTerms[Sequence[S | OtherAnswer]]],
+    ) -> Question[list[S | OtherAnswer]]: ...
+    @overload
+    @classmethod
+    def multi_select(
+        cls,
+        id: str,
+        text: str,
+        options: Options[S],
+        *,
+        allow_other: Yes,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[SeveralTerms[Sequence[S | OtherAnswer]]],
+    ) -> Question[list[S | OtherAnswer] | None]: ...
+    @overload
+    @classmethod
+    def multi_select(
+        cls, id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[SeveralTerms[Sequence[E]]]
+    ) -> Question[list[E]]: ...
+    @overload
+    @classmethod
+    def multi_select(
+        cls,
+        id: str,
+        text: str,
+        options: type[E],
+        *,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[SeveralTerms[Sequence[E]]],
+    ) -> Question[list[E] | None]: ...
+    @classmethod
+    def multi_select(  # noqa: PLR0913  the terms of a question
+        cls,
+        id: str,
+        text: str,
+        options: Any,
+        *,
+        default: Any = None,
+        allow_other: bool = False,
+        min: int = 0,
+        max: int | None = None,
+        context: str | None = None,
+        exclusive: bool = False,
+        persistence: Persistence = "turn",
+        optional: bool = False,
+        when: When | None = None,
+    ) -> Question[Any]:
+        """Ask for any number of the options; the answer is a list in option order, without repeats.
+
+        Args:
+            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
+            text: The question, one line of at most 2,048 characters.
+            options: 1 to 200 values in the order in which they are shown: strings, numbers, `SelectOption`s where a choice needs a
+                description, or an `Enum`.
+            allow_other: The person may also answer in their own words, `{"other": "<text>"}`.
+            min: At least so many; own words count as one.
+            max: At most so many; None for all.
+            default: The values that are chosen already.
+            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
+            exclusive: Only a human may answer, never a model.
+            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            optional: The person may skip it; the answer is then None.
+            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+        """
+        values, returns = options_as_json(options)
+        wire: dict[str, Json] = {"type": "multi_select", "options": values, "min": min, "allow_other": allow_other}
+        if max is not None:
+            wire["max"] = max
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": wire, **terms}, returns)
+
+    @overload
+    @classmethod
+    def number(
+        cls, id: str, text: str, *, type: type[int], optional: No = False, when: None = None, **terms: Unpack[NumberTerms[int]]
+    ) -> Question[int]: ...
+    @overload
+    @classmethod
+    def number(  # pyright: ignore[reportOverlappingOverload]  (an `int` is a `float` to a type checker)
+        cls, id: str, text: str, *, type: type[int], optional: bool = False, when: When | None = None, **terms: Unpack[NumberTerms[int]]
+    ) -> Question[int | None]: ...  # pyright: ignore[reportOverlappingOverload]  (`int` is a `float` to a type checker)
+    @overload
+    @classmethod
+    def number(
+        cls, id: str, text: str, *, type: type[float] = float, optional: No = False, when: None = None, **terms: Unpack[NumberTerms[float]]
+    ) -> Question[float]: ...
+    @overload
+    @classmethod
+    def number(
+        cls,
+        id: str,
+        text: str,
+        *,
+        type: type[float] = float,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[NumberTerms[float]],
+    ) -> Question[float | None]: ...
+    @classmethod
+    def number(  # noqa: PLR0913  the terms of a question
+        cls,
+        id: str,
+        text: str,
+        *,
+        default: float | None = None,
+        type: type[int | float] = float,
+        min: float | None = None,
+        max: float | None = None,
+        context: str | None = None,
+        exclusive: bool = False,
+        persistence: Persistence = "turn",
+        optional: bool = False,
+        when: When | None = None,
+    ) -> Question[Any]:
+        """Ask for a number; the answer is an `int` or a `float`.
+
+        Args:
+            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
+            text: The question, one line of at most 2,048 characters.
+            type: `int` for whole numbers, `float` for any.
+            min: The smallest number that is an answer.
+            max: The largest.
+            default: What stands in the field when it opens.
+            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
+            exclusive: Only a human may answer, never a model.
+            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            optional: The person may skip it; the answer is then None.
+            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+        """
+        schema = {"type": "integer" if type is int else "number", "minimum": min, "maximum": max}
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": bounded(schema), **terms}, type)
+
+    @overload
+    @classmethod
+    def secret(cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[Terms]) -> Question[SecretValue]: ...
+    @overload
+    @classmethod
+    def secret(
+        cls, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[Terms]
+    ) -> Question[SecretValue | None]: ...
+    @classmethod
+    def secret(  # noqa: PLR0913  the terms of a question
+        cls,
+        id: str,
+        text: str,
+        *,
+        context: str | None = None,
+        exclusive: bool = False,
+        persistence: Persistence = "turn",
+        optional: bool = False,
+        when: When | None = None,
+    ) -> Question[Any]:
+        """Ask for a secret; the answer is a `SecretValue`, which is never stored, logged, shown or sent to a model.
+
+        Args:
+            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
+            text: The question, one line of at most 2,048 characters.
+            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
+            exclusive: Only a human may answer, never a model.
+            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            optional: The person may skip it; the answer is then None.
+            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+        """
+        terms = terms_of(None, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": {"type": "secret"}, **terms})
+
+    @overload
+    @classmethod
+    def schema(
+        cls, id: str, text: str, schema: type[V], *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[V]]
+    ) -> Question[V]: ...
+    @overload
+    @classmethod
+    def schema(
+        cls, id: str, text: str, schema: type[V], *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[V]]
+    ) -> Question[V | None]: ...
+    @overload
+    @classmethod
+    def schema(
+        cls, id: str, text: str, schema: JsonObject, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[Json]]
+    ) -> Question[Json]: ...
+    @overload
+    @classmethod
+    def schema(
+        cls, id: str, text: str, schema: object, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[Any]]
+    ) -> Question[Any]: ...  # a type with constraints (`Annotated`, a union) is no `type` to a type checker
+    @classmethod
+    def schema(  # noqa: PLR0913  the terms of a question
+        cls,
+        id: str,
+        text: str,
+        schema: Any,
+        *,
+        default: Any = None,
+        context: str | None = None,
+        exclusive: bool = False,
+        persistence: Persistence = "turn",
+        optional: bool = False,
+        when: When | None = None,
+    ) -> Question[Any]:
+        """Ask for a value of a type: JSON that is valid under its schema.
+
+        Args:
+            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
+            text: The question, one line of at most 2,048 characters.
+            schema: A type: `list[str]`, an `Enum`, a dataclass, a `TypedDict`, a `msgspec.Struct`, a Pydantic model, any of them with
+                constraints in `Annotated`; the answer is a value of it. Or a JSON Schema of the closed subset; the answer is then JSON.
+            default: A value of the type.
+            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
+            exclusive: Only a human may answer, never a model.
+            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            optional: The person may skip it; the answer is then None.
+            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
+        """
+        from midturn.question.python_answer import schema_as_json  # only questions that have a schema pay for it
+
+        made, returns = schema_as_json(schema)
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": {"type": "schema", "schema": made}, **terms}, returns)
+
+
+def authored(cls: type[Any], asked: Mapping[str, object], returns: object = None) -> Question[Any]:
+    """Build the JSON that an author would write, and read it: one set of rules for both. What is None is not written."""
+    wire = {
+        name: plain(value) if isinstance(value, Struct) else value
+        for name, value in asked.items()
+        if value is not None and value is not UNSET
+    }
+    return author(cls, wire, DEFAULT_LIMITS, returns)
+
+
+def terms_of(default: object, **terms: object) -> dict[str, object]:
+    """Gather the terms of a question, those left out as None."""
+    return {"default": None if default is None else default_as_json(default), **terms}
+
+
+def bounded(schema: Mapping[str, Json]) -> JsonObject:
+    """Return the answer type of a text or a number within bounds, those left out as None."""
+    return {"type": "schema", "schema": {key: value for key, value in schema.items() if value is not None}}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the constructors of questions take by keyword, for type checkers: a program that runs loads none of it
+
+
+class Terms(TypedDict, total=False):
+    """The terms on which any question may be asked."""
+
+    context: str | None
+    exclusive: bool
+    persistence: Persistence
+
+
+class TermsOf(Terms, Generic[V], total=False):
+    """The terms of a question that may have a default."""
+
+    default: V | None
+
+
+class SeveralTerms(TermsOf[V], Generic[V], total=False):
+    """The terms of a question that takes several choices: at least and at most how many."""
+
+    min: int
+    max: int | None
+
+
+class NumberTerms(TermsOf[V], Generic[V], total=False):
+    """The terms of a number: the smallest and the largest."""
+
+    min: V | None
+    max: V | None
+
+
+class TextTerms(TermsOf[str], total=False):
+    """The terms of a text."""
+
+    pattern: str | None
+    min_length: int | None
+    max_length: int | None

@@ -1,0 +1,390 @@
+"""Checking a value against a schema: offline, in bounded time, with at most a few errors that say where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, cast
+
+import msgspec
+
+from midturn.errors import Problem
+from midturn.question.schema import SIZES, Nodes, encode, examine, reference, subschemas
+from midturn.values.json_value import Json, JsonObject, canonical, json_equal, pointer_to, shown
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidatorMap
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a value breaks when one keyword of a schema does not hold, in words for a person or a model
+
+
+_Judge: TypeAlias = Callable[[Any, Any], str | None]
+_LISTED = 8  # values of an enum in a message
+
+
+def _is_number(value: Json) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_KINDS: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
+    "string": ("a string", lambda value: isinstance(value, str)),
+    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+    "integer": ("a whole number", lambda value: _is_number(value) and value == value // 1),
+    "number": ("a number", _is_number),
+    "array": ("an array", lambda value: isinstance(value, list | tuple)),
+    "object": ("an object", lambda value: isinstance(value, Mapping)),
+    "null": ("null", lambda value: value is None),
+}
+
+
+def keyword_message(keyword: str, constraint: Json, value: Json) -> str | None:
+    """Say what is wrong with a value under one keyword that looks at the value alone; None where it holds, or is of another sort."""
+    judge = _JUDGES.get(keyword)
+    if judge is None:
+        return None
+    applies, judged = judge
+    return judged(constraint, value) if applies(value) else None
+
+
+def fits_type(node: JsonObject, value: Json) -> bool:
+    """Tell whether the `type` of a node, if it has one, admits a value."""
+    return "type" not in node or keyword_message("type", node["type"], value) is None
+
+
+def _type(types: str | Sequence[str], value: Json) -> str | None:
+    names = [types] if isinstance(types, str) else types
+    if any(_KINDS[name][1](value) for name in names):
+        return None
+    return f"must be {' or '.join(_KINDS[name][0] for name in names)}, not {shown(value)}."
+
+
+def _enum(values: Sequence[Json], value: Json) -> str | None:
+    if any(json_equal(value, each) for each in values):
+        return None
+    more = f" … ({len(values)} values)" if len(values) > _LISTED else ""
+    return f"must be one of {', '.join(map(shown, values[:_LISTED]))}{more}, not {shown(value)}."
+
+
+def _const(only: Json, value: Json) -> str | None:
+    return None if json_equal(only, value) else f"must be {shown(only)}, not {shown(value)}."
+
+
+def _bound(holds: Callable[[float, float], bool], words: str) -> _Judge:
+    return lambda limit, value: None if holds(value, limit) else f"must be {words} {shown(limit)}, not {shown(value)}."
+
+
+def _at_least(one: str, many: str) -> _Judge:
+    return lambda least, value: None if len(value) >= least else f"must have at least {_counted(least, one, many)}, not {len(value)}."
+
+
+def _and_at_most(one: str, many: str) -> _Judge:
+    return lambda most, value: None if len(value) <= most else f"must have at most {_counted(most, one, many)}, not {len(value)}."
+
+
+def _counted(count: float, one: str, many: str) -> str:
+    return f"{int(count)} {one if count == 1 else many}"
+
+
+def _unique(wanted: bool, value: Sequence[Json]) -> str | None:  # noqa: FBT001 (the value of the keyword)
+    return "the items must differ from one another." if wanted and len({canonical(item) for item in value}) < len(value) else None
+
+
+def _required(names: Sequence[str], value: JsonObject) -> str | None:
+    missing = [f"`{name}`" for name in names if name not in value]
+    if not missing:
+        return None
+    return f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing."
+
+
+def _dependent_required(names: Mapping[str, Sequence[str]], value: JsonObject) -> str | None:
+    return next((f"with `{name}`, {message}" for name in names if name in value and (message := _required(names[name], value))), None)
+
+
+def _is_text(value: Json) -> bool:
+    return isinstance(value, str)
+
+
+def _is_array(value: Json) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _is_object(value: Json) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_any(_: Json) -> bool:
+    return True
+
+
+_JUDGES: Mapping[str, tuple[Callable[[Json], bool], _Judge]] = {
+    "type": (_is_any, _type),
+    "enum": (_is_any, _enum),
+    "const": (_is_any, _const),
+    "minimum": (_is_number, _bound(lambda value, limit: value >= limit, "at least")),
+    "maximum": (_is_number, _bound(lambda value, limit: value <= limit, "at most")),
+    "exclusiveMinimum": (_is_number, _bound(lambda value, limit: value > limit, "more than")),
+    "exclusiveMaximum": (_is_number, _bound(lambda value, limit: value < limit, "less than")),
+    "minLength": (_is_text, _at_least("character", "characters")),
+    "maxLength": (_is_text, _and_at_most("character", "characters")),
+    "minItems": (_is_array, _at_least("item", "items")),
+    "maxItems": (_is_array, _and_at_most("item", "items")),
+    "uniqueItems": (_is_array, _unique),
+    "minProperties": (_is_object, _at_least("property", "properties")),
+    "maxProperties": (_is_object, _and_at_most("property", "properties")),
+    "required": (_is_object, _required),
+    "dependentRequired": (_is_object, _dependent_required),
+}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Finding out where a value breaks its schema.
+# A validator says quickly whether a value is valid; its own reports cost time and memory without bound (they repeat the value in every
+# branch). So the way down is found by asking it about one part after the other.
+
+
+_MOST = 3  # errors that a person or a model is shown at once
+_Part: TypeAlias = tuple[str, Json, str]  # the schema's pointer, the value that it judges, where that value is
+
+
+class _Validator(Protocol):
+    def is_valid(self, instance: Any) -> bool: ...
+
+
+class Validators(Protocol):
+    """A validator for each schema, by its pointer behind a `#`."""
+
+    def __getitem__(self, pointer: str, /) -> _Validator: ...
+
+
+def explain(nodes: Nodes, validators: Validators, value: Json) -> tuple[Problem, ...]:
+    """Return up to three reasons why an invalid value is invalid."""
+    explainer = _Explainer(nodes, validators)
+    explainer.explain(("", value, ""))
+    return tuple(explainer.problems[:_MOST])
+
+
+class _Explainer:
+    def __init__(self, nodes: Nodes, validators: Validators) -> None:
+        self._nodes = nodes
+        self._validators = validators
+        self.problems: list[Problem] = []
+        self._noted = 0
+
+    def explain(self, part: _Part) -> None:
+        """Note why the value of an invalid part is invalid."""
+        pointer, value, where = part
+        node = self._nodes[pointer]
+        before = self._noted
+        if isinstance(node, bool):
+            self._note(where, f"{shown(value)} is not allowed here.")
+            return
+        for message in self._own_messages(pointer, node, value):
+            self._note(where, message)
+        for inner in (*_inside(part, node), *self._conditional(part, node), *self._only_alternative(part, node)):
+            if len(self.problems) >= _MOST:
+                return
+            if not self._is_valid(inner):
+                self.explain(inner)
+        if self._noted == before:
+            self._note(where, f"{shown(value)} does not fit {_unexplained(node)}.")
+
+    def _note(self, where: str, message: str) -> None:
+        self._noted += 1
+        if (where, message) not in self.problems:
+            self.problems.append(Problem(where, message))
+
+    def _is_valid(self, part: _Part) -> bool:
+        return self._validators[f"#{part[0]}"].is_valid(part[1])
+
+    def _own_messages(self, pointer: str, node: JsonObject, value: Json) -> Iterator[str]:
+        """Yield what this node itself says against the value."""
+        for keyword, constraint in node.items():
+            message = keyword_message(keyword, constraint, value)
+            if message is not None:
+                yield message
+        yield from self._alternatives_failed(pointer, node, value)
+        if "not" in node and self._is_valid((f"{pointer}/not", value, "")):
+            yield f"{shown(value)} is ruled out by the schema."
+        if "contains" in node and isinstance(value, list | tuple):
+            found = sum(self._is_valid((f"{pointer}/contains", item, "")) for item in cast("Sequence[Json]", value))
+            least, most = node.get("minContains", 1), node.get("maxContains", found)
+            if not cast("float", least) <= found <= cast("float", most):
+                yield f"items of the kind that `contains` counts: {found}; at least {least}{_at_most(node)} must be there."
+
+    def _alternatives_failed(self, pointer: str, node: JsonObject, value: Json) -> Iterator[str]:
+        for keyword in ("anyOf", "oneOf"):
+            fitting = sum(self._is_valid(part) for part in _alternatives((pointer, value, ""), node, keyword))
+            if keyword in node and fitting == 0 and self._likely((pointer, value, ""), node, keyword) is None:
+                yield f"{shown(value)} fits none of the alternatives."
+            if keyword == "oneOf" and fitting > 1:
+                yield f"{shown(value)} fits {fitting} alternatives; exactly one is allowed."
+
+    def _likely(self, part: _Part, node: JsonObject, keyword: str) -> _Part | None:
+        """Return the one alternative that is for values of this type, or None."""
+        likely = [each for each in _alternatives(part, node, keyword) if self._is_for(each[0], part[1])]
+        return likely[0] if len(likely) == 1 else None
+
+    def _only_alternative(self, part: _Part, node: JsonObject) -> Iterator[_Part]:
+        """Yield the alternative that was probably meant, where none fits."""
+        for keyword in ("anyOf", "oneOf"):
+            likely = self._likely(part, node, keyword)
+            if likely is not None and not any(self._is_valid(each) for each in _alternatives(part, node, keyword)):
+                yield likely
+
+    def _is_for(self, pointer: str, value: Json) -> bool:
+        node = self._nodes[pointer]
+        if isinstance(node, bool):
+            return node
+        target = reference(node)
+        return fits_type(node, value) and (target is None or self._is_for(target, value))
+
+    def _conditional(self, part: _Part, node: JsonObject) -> Iterator[_Part]:
+        pointer, value, where = part
+        if "if" in node:
+            branch = "then" if self._is_valid((f"{pointer}/if", value, where)) else "else"
+            if branch in node:
+                yield (f"{pointer}/{branch}", value, where)
+
+
+def _unexplained(node: JsonObject) -> str:
+    """Name the keywords that only the validator judges."""
+    named = [f"`{keyword}` {shown(node[keyword])}" for keyword in ("format", "pattern", "multipleOf") if keyword in node]
+    return " or ".join(named) or "the schema"
+
+
+def _at_most(node: JsonObject) -> str:
+    return f", at most {node['maxContains']}" if "maxContains" in node else ""
+
+
+def _alternatives(part: _Part, node: JsonObject, keyword: str) -> list[_Part]:
+    pointer, value, where = part
+    return [(f"{pointer}/{keyword}/{place}", value, where) for place in range(len(cast("Sequence[Json]", node.get(keyword, ()))))]
+
+
+def _inside(part: _Part, node: JsonObject) -> Iterator[_Part]:
+    """Yield the parts that must all be valid: the same value under other schemas, and what is inside the value."""
+    _, value, where = part
+    target = reference(node)
+    if target is not None:
+        yield (target, value, where)
+    yield from _alternatives(part, node, "allOf")
+    if isinstance(value, Mapping):
+        yield from _members(part, node)
+    elif isinstance(value, list | tuple):
+        yield from _items(part, node)
+
+
+def _members(part: _Part, node: JsonObject) -> Iterator[_Part]:
+    pointer, value, where = part
+    members = cast("JsonObject", value)
+    properties = cast("JsonObject", node.get("properties", {}))
+    for name, item in members.items():
+        if name in properties:
+            yield (pointer_to(f"{pointer}/properties", name), item, pointer_to(where, name))
+        elif "additionalProperties" in node:
+            yield (f"{pointer}/additionalProperties", item, pointer_to(where, name))
+    for name in cast("JsonObject", node.get("dependentSchemas", {})):
+        if name in members:
+            yield (pointer_to(f"{pointer}/dependentSchemas", name), value, where)
+
+
+def _items(part: _Part, node: JsonObject) -> Iterator[_Part]:
+    pointer, value, where = part
+    listed = len(cast("Sequence[Json]", node.get("prefixItems", ())))
+    for place, item in enumerate(cast("Sequence[Json]", value)):
+        if place < listed:
+            yield (f"{pointer}/prefixItems/{place}", item, pointer_to(where, place))
+        elif "items" in node:
+            yield (f"{pointer}/items", item, pointer_to(where, place))
+
+
+TOO_LARGE = "the answer is too large to be checked against its schema. Make it smaller."
+_MOST_COMPARED = 400_000  # comparisons that fit into a tenth of a second
+_MOST_EXPLAINED = 100_000  # finding out where takes up to eight times as long as finding out whether
+_MOST_MATCHED = 1_200_000  # kilobytes of pattern times bytes of text that fit into a tenth of a second
+_BITS = 64
+_MOST_ENORMOUS = 200  # integers of more bits are compared digit by digit, and `uniqueItems` compares each with each
+_BYTES_A_PART = 32  # comparing that much text takes as long as looking at another value
+
+
+def validate(schema: Json, value: Json) -> tuple[Problem, ...]:
+    """Return why `value` is not valid under `schema`: the first three reasons, each with a JSON pointer into the value.
+
+    The schema is examined first; one that breaks a rule of the closed subset has no valid values, and the reason says so.
+    Beside `"type": "string"` a `format` is checked; alone it is the annotation that JSON Schema 2020-12 makes of it.
+    Whatever is given is decided within 250 ms: a value that is too large for its schema is refused for that.
+    """
+    encoded = encode(schema)
+    problems = (encoded,) if isinstance(encoded, Problem) else examine(encoded).problems
+    if isinstance(encoded, Problem) or problems:
+        where = problems[0]
+        return (Problem("", f"the question's schema cannot be used: {where.pointer or 'it'}: {where.message}"),)
+    return _judge(encoded, value)
+
+
+def _judge(encoded: bytes, value: Json) -> tuple[Problem, ...]:
+    examined = examine(encoded)
+    size = _Size(value)
+    comparisons = examined.cost.comparisons * (size.parts + size.text // _BYTES_A_PART)
+    if size.enormous > _MOST_ENORMOUS:
+        return (Problem("", f"more than {_MOST_ENORMOUS} numbers have over 64 bits. Use smaller ones, or strings."),)
+    if comparisons > _MOST_COMPARED or examined.cost.patterns * size.text > _MOST_MATCHED:
+        return (Problem("", TOO_LARGE),)
+    validators = _compiled(encoded)
+    if validators["#"].is_valid(value):
+        return ()
+    if comparisons > _MOST_EXPLAINED:
+        return (Problem("", "the answer does not fit its schema; it is too large to say where."),)
+    return explain(examined.nodes, validators, value)
+
+
+class _Size:
+    """How much there is to look at."""
+
+    def __init__(self, value: Json) -> None:
+        self.parts = 0
+        self.text = 0
+        self.enormous = 0
+        self._add(value)
+
+    def _add(self, value: Json) -> None:
+        self.parts += 1
+        if isinstance(value, str):
+            self.text += len(value.encode())
+        elif isinstance(value, int):  # before what may contain others: most values are small, and looking for protocols takes long
+            self.enormous += value.bit_length() > _BITS
+        elif isinstance(value, (dict, Mapping)):
+            for key, item in value.items():
+                self.text += len(key.encode())
+                self._add(item)
+        elif isinstance(value, (list, Sequence)):
+            for item in value:
+                self._add(item)
+
+
+@lru_cache(maxsize=32)
+def _compiled(encoded: bytes) -> ValidatorMap:
+    """Compile a schema of the subset, and each schema in it."""
+    import jsonschema_rs  # a heavy import, for questions that have a schema only
+
+    largest = SIZES[-1] * 1024
+    return jsonschema_rs.validator_map_for(
+        cast("dict[str, Any]", _asserting(msgspec.json.decode(encoded))),
+        validate_formats=True,
+        pattern_options=jsonschema_rs.RegexOptions(size_limit=largest, dfa_size_limit=largest),
+        offline=True,
+    )
+
+
+def _asserting(node: Json) -> Json:
+    """Leave out each `format` that does not stand beside a `type` that is or has `string` (a schema of its own: it is changed)."""
+    if isinstance(node, dict):
+        members = cast("dict[str, Any]", node)
+        types = members.get("type", "")
+        if "string" not in (types if isinstance(types, list) else [types]):
+            members.pop("format", None)
+        for _, inner in subschemas(members):
+            _asserting(inner)
+    return node

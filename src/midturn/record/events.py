@@ -1,0 +1,434 @@
+"""The events of a conversation, one small class a kind; and which of them a provider may see."""
+
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+import binascii
+from base64 import b64decode
+
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+from datetime import UTC, datetime
+from itertools import repeat
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.values.json_value import Json, JsonObject
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Who asks: decided by the code path that ran the tool, by nothing else
+
+
+class Source(Struct, frozen=True, omit_defaults=True):
+    """`tool` (with its registered name), `assistant`, `user`, or `other` (with a name); tags of newer versions are kept.
+
+    Args:
+        source: The kind: one of these words.
+        name: The name, where there is one.
+    """
+
+    source: str
+    name: str | None = None
+
+    @classmethod
+    def tool(cls, name: str) -> "Source":
+        """Return the source of every local tool, MCP tool and Python function.
+
+        Args:
+            name: The name under which it is registered.
+        """
+        return cls("tool", name)
+
+    @property
+    def header(self) -> str:
+        """Who a prompt says is asking: `Assistant`, or the tool's registered name."""
+        return "Assistant" if self.source == "assistant" else self.name or self.source
+
+
+ASSISTANT = Source("assistant")
+USER = Source("user")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A picture in the result of a call
+
+
+LARGEST = 1_500_000
+"""Bytes of a picture that is passed on: every provider takes it, and in base64 it can be recorded."""
+
+_BEGINNINGS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+class Image(Struct, frozen=True):
+    """One: its media type, and its bytes in base64."""
+
+    media_type: str
+    data: str
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has, about."""
+        return len(self.data) * 3 // 4
+
+
+def media_type_of(content: bytes) -> str | None:
+    """Return the media type of a picture that models take; None for everything else."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for beginning, media_type in _BEGINNINGS.items() if content.startswith(beginning)), None)
+
+
+def checked(data: str) -> Image | None:
+    """Return a picture that somebody else calls one, as what it is; None where it is not a picture, or too large."""
+    if len(data) * 3 // 4 > LARGEST:
+        return None
+    try:
+        media_type = media_type_of(b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        return None
+    return Image(media_type, data) if media_type else None
+
+
+_T = TypeVar("_T")
+
+
+def always(value: _T) -> _T:
+    """Give a field a default that is written although defaults are omitted."""
+    return msgspec.field(default_factory=repeat(value).__next__)
+
+
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One line of a conversation.
+
+    The machine leaves `timestamp` empty (the recorder stamps it) and takes `event_id` from the iterator that it was given.
+    `more` counts the events of the same batch that follow. A timestamp stays the text that was read, legacy form included.
+    No event is part of a cycle, so the garbage collector need not look at the thousands of a long conversation (`gc=False`).
+    """
+
+    timestamp: str = ""
+    event_id: str = ""
+    more: int = 0
+    metadata: dict[str, Json] | None = None
+
+    @property
+    def type(self) -> str:
+        """The kind of this event, as on disk."""
+        return cast("str", self.__struct_config__.tag)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the event as the JSON object that is on disk."""
+        return cast("dict[str, Json]", msgspec.to_builtins(self, enc_hook=encode_custom))
+
+    @property
+    def at(self) -> datetime:
+        """When this was recorded: RFC 3339, or the legacy `YYYY-MM-DD HH:MM:SS.ffffff` in UTC (trailing zeros may be cut)."""
+        moment = datetime.fromisoformat(_padded(self.timestamp))
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def encode_custom(value: Any) -> Json:
+    """Encode what msgspec does not know: a question in an event."""
+    return cast("Json", value.to_json())
+
+
+def _padded(timestamp: str) -> str:
+    """Fill up fractions of a second that were written with trailing zeros cut."""
+    seconds, dot, fraction = timestamp.partition(".")
+    if not dot:
+        return timestamp
+    digits = fraction.rstrip("Z")
+    zone = "+00:00" if fraction.endswith("Z") else ""
+    return f"{seconds}.{digits:0<6}"[: len(seconds) + 7] + zone if digits.isdigit() else timestamp
+
+
+class AnsweredBy(Struct, frozen=True, omit_defaults=True):
+    """Who answered: `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`), `cached`, `default`.
+
+    `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`), `user` who it was, as the embedding
+    program knows. A `policy` is a prompter of the program that stands for no person. Other tags are kept.
+    """
+
+    by: str
+    model: str | None = None
+    origin: str | None = None
+    via: str | None = None
+    user: str | None = None
+    name: str | None = None
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether a prompt was answered, by a person or by a policy of the program, and not by what is configured or remembered."""
+        return self.by in ("user", "policy")
+
+
+class Parent(Struct, frozen=True, omit_defaults=True):
+    """The call that an agent's turn runs in: a tool of another agent has started it.
+
+    `child` is the event there that names this turn. `root` is the conversation at the top, where everything goes on, `depth` how far
+    below it this turn is.
+    """
+
+    conversation: str
+    call: str
+    child: str
+    root: str
+    depth: int = 1
+
+
+class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_start"):
+    """A turn begins. `key` is the name that a loop of somebody else's has given it, to find it again.
+
+    `parent` is there where it runs inside a tool of another agent.
+    """
+
+    key: str = ""
+    parent: Parent | None = None
+
+
+TurnStatus: TypeAlias = Literal["completed", "ended_by_user", "failed"]
+"""What we write; another one is read as it stands."""
+
+
+class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_end"):
+    """A turn is over: `completed`, `ended_by_user` or `failed` (with `error`). Without it, the last turn is open.
+
+    `ended_by` is who has ended it in place of an answer.
+    """
+
+    status: str
+    error: str | None = None
+    ended_by: AnsweredBy | None = None
+
+
+class Suspended(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="suspended"):
+    """A run stopped for people although there were answers that it had not been told of in a new event: it has taken them all in.
+
+    `through` is the last event that the run had seen. Only an answer that comes later makes the turn ready again.
+    """
+
+    through: str = ""
+
+
+class ConfigDelta(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="config_delta"):
+    """What flags set for this conversation; legacy streams write it in more than one shape."""
+
+    delta: Json = None
+
+
+class ChatRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_request"):
+    """What the user asked; with `schema`, an answer of that shape is wanted."""
+
+    content: str
+    author: str | None = None
+    schema: JsonObject | None = None
+
+
+class ChatResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_response"):
+    """One part of what the model answered: exactly one of `message`, `reasoning`, `structured`."""
+
+    message: str | None = None
+    reasoning: str | None = None
+    structured: Json | UnsetType = UNSET
+
+
+class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_request"):
+    """The call as the model sent it, once. `arguments` is an object, or the text that the model sent where that was not a JSON object.
+
+    Its `event_id` is the identity of the call: a provider may reuse `id`, even inside a cycle.
+    """
+
+    id: str
+    name: str
+    arguments: Json = always({})
+
+
+class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_response"):
+    """What the model reads as the result. `call` is the request's `event_id` (absent in legacy streams), `images` are pictures in it."""
+
+    id: str
+    content: str = always("")
+    is_error: bool = always(False)
+    call: str = ""
+    images: tuple[Image, ...] = ()
+
+
+ChildState: TypeAlias = Literal["running", "waiting", "done"]
+"""What we write; another one is read as it stands."""
+
+
+class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="child"):
+    """A tool has another agent run a turn, in `conversation`. It is recorded before that turn begins, and found again by what it says.
+
+    `agent` is which agent it is, `text_sha256` what it is told, `occurrence` counts the equal runs of the call. When this turn is left to
+    people, later events about the child (`of` is the first one's `event_id`) say its `state`: it is `waiting` for people, too, or `done`.
+    """
+
+    call: str
+    conversation: str
+    agent: str = ""
+    text_sha256: str = ""
+    occurrence: int = 1
+    of: str = ""
+    state: str = always("running")
+
+
+class AskedForm(Struct, frozen=True):
+    """The whole form as authored: on the first request of a form of several questions. `questions` are wire objects."""
+
+    total: int
+    questions: tuple[dict[str, Json], ...]
+
+
+class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"):
+    """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id` are absent in legacy streams.
+
+    `problem` is what its tool had against the answer before, for which it asks again: it stands beside the question, and is no part of it.
+    """
+
+    id: str
+    source: Source
+    question: PersistedQuestion
+    call: str = ""
+    tool_call_id: str = ""
+    question_id: str = ""
+    escalates: str | None = None
+    revises: str | None = None
+    form: AskedForm | None = None
+    problem: str | None = None
+
+
+class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
+    """The answer, as the tool receives it. A redacted response has a class of its own: it cannot hold one."""
+
+    outcome: Literal["answered"] = always("answered")
+    id: str
+    answer: Json
+    answered_by: AnsweredBy | None = None
+    reason: str | None = None
+    remembered: bool = False
+
+
+class InquiryCancelled(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
+    """No answer. `reason` is a tag of docs/recording.md; a tag of a newer version is kept, and never produced."""
+
+    outcome: Literal["cancelled"] = always("cancelled")
+    id: str
+    reason: str
+
+
+class InquiryRedacted(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
+    """A secret was answered; the answer was never written."""
+
+    outcome: Literal["redacted"] = always("redacted")
+    id: str
+    answered_by: AnsweredBy | None = None
+
+
+InquiryResponse: TypeAlias = InquiryAnswered | InquiryCancelled | InquiryRedacted
+"""The response to an inquiry; `isinstance` takes it, too.
+
+A union, and no base class: only of a union does the type checker see that a `match` names every kind. `ChatResponse` and `ToolCallResponse`
+share nothing with these but the word, and no code asks for all of them at once.
+"""
+CancelReason: TypeAlias = Literal[
+    "user",
+    "backend_error",
+    "no_prompt_backend",
+    "assistant_routing_denied",
+    "invalid_static_answer",
+    "reply",
+    "back",
+    "detached_denied",
+    "no_default",
+    "limit_exceeded",
+    "superseded",
+]
+NOBODY_THERE: Final[tuple[CancelReason, ...]] = ("no_prompt_backend", "no_default", "detached_denied")
+"""Why a question was closed that a human who is there could have answered."""
+
+
+ApprovalState: TypeAlias = Literal["waiting", "approved", "skipped", "edited", "superseded"]
+"""What we write; another one is read as it stands."""
+
+
+class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"):
+    """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped`, `edited` or `superseded`.
+
+    It is `superseded` when it was decided where nobody of ours could see it. `arguments_sha256` binds an approved run to its exact
+    bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries its `content`, `is_error` and `images`.
+    `form` says which form a review is about, where its call asked several at once: the id of the form's first inquiry.
+    `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
+    `kept` is what another agent keeps of a yes that is `remembered`, as it was shown.
+    A review that a person `skipped` was replied to, in the words of `reason`: nothing was sent.
+    """
+
+    id: str
+    call: str
+    kind: str
+    state: str
+    reason: str | None = None
+    remembered: bool = False
+    kept: str = ""
+    answered_by: AnsweredBy | None = None
+    arguments_sha256: str | None = None
+    arguments: Json | UnsetType = UNSET
+    content: str | None = None
+    is_error: bool | None = None
+    images: tuple[Image, ...] = ()
+    form: str | None = None
+    question_id: str = ""
+    question: PersistedQuestion | None = None
+
+    @property
+    def is_reply(self) -> bool:
+        """Whether a person said something else at a review instead of sending the answers."""
+        return self.kind == "review" and self.state == "skipped" and self.answered_by is not None and self.answered_by.was_asked
+
+
+NEVER_REDACTED: Final = frozenset({"answer", "reason"})
+"""What a `redacted` response never has."""
+
+
+class OpaqueEvent(Event, frozen=True, kw_only=True):
+    """An event of an unknown kind, or one of a known kind that breaks its rules: kept byte for byte in `raw`, sent to nobody.
+
+    `problem` says what is wrong with it; it is empty for a kind that is merely unknown.
+    """
+
+    kind: str
+    raw: Raw
+    problem: str = ""
+
+    @property
+    def type(self) -> str:
+        """The kind of this event, as on disk (empty where there is none)."""
+        return self.kind
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the event as the JSON object that was read; where that is none, its bytes as `raw`, and the `problem`.
+
+        Should somebody have written an answer into a `redacted` response, it stays behind.
+        """
+        try:
+            fields = msgspec.json.decode(self.raw, type=dict[str, Any])
+        except (ValueError, RecursionError):  # msgspec's errors and Unicode's are ValueErrors
+            return {"type": self.kind, "problem": self.problem, "raw": bytes(self.raw).decode("utf-8", "replace")}
+        redacted = self.kind == "inquiry_response" and fields.get("outcome") == "redacted"
+        return {name: value for name, value in fields.items() if not (redacted and name in NEVER_REDACTED)}
+
+
+VisibleEvent: TypeAlias = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
+
+_ALLOWED: Final = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
+
+
+def visible(event: Event) -> bool:
+    """Say whether providers are sent this event."""
+    return isinstance(event, _ALLOWED)

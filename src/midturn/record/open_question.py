@@ -1,0 +1,164 @@
+"""An open question, as everyone outside a running turn sees it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from midturn.question.answer_type import AnswerType, SecretType, UnknownType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.record.asker import Asker
+from midturn.record.events import Approval, AskedForm, Event, InquiryRequest, Source
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.text import rfc3339
+
+PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
+WaitingEvent: TypeAlias = InquiryRequest | Approval
+_AS_WE_WRITE_IT: Final = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
+
+
+class OpenQuestion(Struct, frozen=True, kw_only=True):
+    """Something that a turn waits for: a question of a tool, or (kinds `run`, `deliver`, `review`) an approval.
+
+    `id` is its address (`<conversation>-<event id of its request>`), the one name that it has everywhere. `form` is the whole form where
+    the question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where
+    the call is one of somebody else's agent. `question_id`, `answer_schema`, `problem`, and of a result under approval `content` and
+    `is_error`, are read from its request.
+
+    Args:
+        conversation: The id of the conversation.
+        kind: `tool` for a question, `run`, `deliver` or `review` for an approval.
+        source: Who asks.
+        question: The question as it is recorded.
+        asked_at: When it was asked, in RFC 3339.
+        request: The event that it was read from.
+    """
+
+    id: str
+    conversation: str
+    kind: PromptKind
+    source: Source
+    question: PersistedQuestion
+    form: AskedForm | None
+    tool: str
+    arguments: Json
+    asked_at: str
+    request: WaitingEvent
+    asker: Asker | None = None
+
+    @property
+    def question_id(self) -> str:
+        """The question's own id, such as `confirm`; of approvals `__run__`, `__deliver__` or `__review__`."""
+        return self.request.question_id if isinstance(self.request, InquiryRequest) else f"__{self.kind}__"
+
+    @property
+    def answer_schema(self) -> JsonObject | None:
+        """The JSON Schema of an answer, for a form library; None for a secret, and for a type of a newer version."""
+        if isinstance(self.question.answer_type, SecretType | UnknownType):
+            return None
+        from midturn.question.answer_schema import answer_schema  # who lists questions for people needs no schemas
+
+        return answer_schema(_Asked(self.question.answer_type, self.question.optional))
+
+    @property
+    def content(self) -> str | None:
+        """The result that waits for approval (kind `deliver`)."""
+        return self.request.content if isinstance(self.request, Approval) else None
+
+    @property
+    def is_error(self) -> bool | None:
+        """Whether that result is an error."""
+        return self.request.is_error if isinstance(self.request, Approval) else None
+
+    @property
+    def problem(self) -> str | None:
+        """What its tool had against the answer before, where it asks again because of that."""
+        return self.request.problem if isinstance(self.request, InquiryRequest) else None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
+        asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
+        problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
+        result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
+        return {
+            "id": self.id,
+            "conversation": self.conversation,
+            "kind": self.kind,
+            "source": msgspec.to_builtins(self.source),
+            "question_id": self.question_id,
+            "question": self.question.to_json(),
+            "answer_schema": self.answer_schema,
+            "form": None if self.form is None else {"total": self.form.total, "questions": [*map(_whole, self.form.questions)]},
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "asked_at": self.asked_at,
+            **problem,
+            **result,
+            **asker,
+        }
+
+
+class _Asked(Struct, frozen=True):
+    """What a schema needs of a question."""
+
+    answer_type: AnswerType
+    optional: bool
+
+
+def _whole(question: dict[str, Json]) -> Json:
+    """Return a question of a form with its options as objects, as those of a single question are."""
+    kind = question.get("answer_type")
+    options = kind.get("options") if isinstance(kind, Mapping) else None
+    if not isinstance(kind, Mapping) or not isinstance(options, list):
+        return question
+    return {**question, "answer_type": {**kind, "options": [_option(option) for option in options]}}
+
+
+def _option(option: Json) -> Json:
+    return option if isinstance(option, Mapping) else {"value": option}
+
+
+def holds_secret(question: OpenQuestion) -> bool:
+    """Say whether the question, or one of its form, is a secret: those are answered where the turn runs."""
+    return isinstance(question.question.answer_type, SecretType) or bool(secrets_of_form(question.form))
+
+
+def secrets_of_form(form: AskedForm | None) -> frozenset[str]:
+    """Return the ids of the questions of a form that are secrets, whatever version wrote it."""
+    return frozenset(str(asked.get("id")) for asked in form.questions if _is_secret(asked.get("answer_type"))) if form else frozenset()
+
+
+def _is_secret(answer_type: Json) -> bool:
+    return answer_type == "secret" or (isinstance(answer_type, Mapping) and answer_type.get("type") == "secret")
+
+
+def recorded_at(event: Event) -> str:
+    """Return when the event was recorded as RFC 3339 in UTC; a time that nobody can read is returned as it stands."""
+    if re.fullmatch(_AS_WE_WRITE_IT, event.timestamp):
+        return event.timestamp
+    try:
+        return rfc3339(event.at)
+    except (ValueError, OverflowError):
+        return event.timestamp
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Values and blocks of text inside Markdown
+
+
+_BACKTICKS: Final = re.compile(r"`+")
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a block that shows `text` as it is, whatever backticks are in it."""
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    return "\n".join((fence + language, text.removesuffix("\n"), fence))
+
+
+def shown(value: Json) -> str:
+    """Return a JSON value as a person writes it: text bare, everything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

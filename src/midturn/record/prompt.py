@@ -1,0 +1,67 @@
+"""What a prompter is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.question.question import Question
+from midturn.record.open_question import OpenQuestion, PromptKind
+from midturn.record.subject import Subject
+from midturn.values.json_value import Json, JsonObject
+
+
+def _nowhere() -> None:
+    return None
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """One thing to ask a person.
+
+    `question` is what an approval asks, too (a boolean). `id` names it as `OpenQuestion.id` does, `event` is the `event_id` of its
+    request; `asked_by` is the header, computed from the source, and `label` a configured name that is only shown beside it.
+    `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
+    which is the beginning of the question's context: somebody else's words, to be quoted. `parameters` is what edited arguments must fit.
+    `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers.
+
+    Args:
+        kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a form).
+        subject: The call or the result that an approval is about, or the answers that are reviewed.
+        prefill: What the field begins with; `UNSET` where it is empty.
+        can_go_back: Whether `WentBack` may be replied.
+        can_reply: Whether `Replied` may be.
+        may_remember: Whether `remember` of `Answered` counts.
+        conversation: The id of the conversation.
+        tool: The tool whose call asks.
+        arguments: The arguments of that call.
+        find_open: Finds what `open` returns.
+    """
+
+    question: Question[Any]
+    kind: PromptKind = "tool"
+    asked_by: str = ""
+    subject: Subject | None = None
+    index: int = 1
+    total: int = 1
+    prefill: Json | UnsetType = UNSET
+    error: str | None = None
+    can_go_back: bool = False
+    can_reply: bool = True
+    may_remember: bool = False
+    always: tuple[str, ...] = ()
+    id: str = ""
+    event: str = ""
+    conversation: str = ""
+    tool: str = ""
+    arguments: Json = None
+    label: str | None = None
+    verdict: str | None = None
+    parameters: JsonObject = {}
+    find_open: Callable[[], OpenQuestion | None] = _nowhere
+
+    @property
+    def open(self) -> OpenQuestion | None:
+        """What is asked as everybody outside the turn sees it, with `to_json()`; None where nobody else could answer it now."""
+        return self.find_open()

@@ -1,0 +1,253 @@
+"""What a provider sees of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct
+
+from midturn.record.codec import Start
+from midturn.record.events import (
+    ChatRequest,
+    ChatResponse,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    OpaqueEvent,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+    TurnStart,
+    VisibleEvent,
+    visible,
+)
+from midturn.record.window import TurnByTurn, pair_calls, pair_inquiries, starts_turn, turns
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where the tool calls of one model response must have their results (providers accept them nowhere else)
+
+
+class Cycle:
+    """Follows a turn event by event. What stands in one batch was one response of the model, whatever the order of its parts."""
+
+    def __init__(self) -> None:
+        self._responding = False
+        self._in_batch = False
+
+    def ends_before(self, event: Event) -> bool:
+        """Take the next event; say whether all calls before it must have their results by now."""
+        ends = isinstance(event, ChatRequest | TurnEnd) or (not self._in_batch and self._speaks(event))
+        self._responding = isinstance(event, ToolCallResponse) or (self._responding and not ends)
+        self._in_batch = event.more > 0 and isinstance(event, ChatResponse | ToolCallRequest)
+        return ends
+
+    def _speaks(self, event: Event) -> bool:
+        return isinstance(event, ChatResponse) or (self._responding and isinstance(event, ToolCallRequest))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Repair a stream for whoever reads it as a whole. The file itself is never rewritten
+
+
+_RESPONSES: Final = (InquiryAnswered, InquiryCancelled, InquiryRedacted)
+INTERRUPTED: Final = "Tool call interrupted before it finished."
+"""What a model reads as the result of a call that has none."""
+
+
+class Repairs(Struct, frozen=True):
+    """What `sanitize` did, by the `event_id`s it is about; false where the stream was whole.
+
+    `started` are the events before which a `turn_start` was missing, `interrupted` the calls that got a synthetic response,
+    `cancelled` the requests that got `cancelled: user`, `dropped` the responses that no request asked for.
+    """
+
+    started: tuple[str, ...] = ()
+    interrupted: tuple[str, ...] = ()
+    cancelled: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.started or self.interrupted or self.cancelled or self.dropped)
+
+    def __add__(self, other: Repairs) -> Repairs:
+        return Repairs(
+            self.started + other.started,
+            self.interrupted + other.interrupted,
+            self.cancelled + other.cancelled,
+            self.dropped + other.dropped,
+        )
+
+
+def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
+    """Return a well-formed stream, and what had to be done to it.
+
+    It starts with a `turn_start`; every call of a finished turn has a response; inquiries are whole inside their turn. Of the open turn
+    only responses without a request are dropped. Nothing that a provider sees is lost, and a second pass changes nothing.
+
+    Args:
+        events: The events as they were read, oldest first.
+    """
+    events = list(events)
+    whole: list[Event] = []
+    repairs = Repairs()
+    for number, window in enumerate(turns(events)):
+        content, started = (window.events, Repairs()) if number else _start(window.events)
+        content, dropped = _drop_orphans(content)
+        repairs += started + dropped
+        if not window.open:
+            content, cancelled = _cancel_requests(content)
+            content, answered = _answer_calls(content)
+            for _ in content:  # where ids repeat, a new response may take the place of another's
+                if not pair_calls(content).unanswered:
+                    break
+                content, more = _answer_calls(content)
+                answered += more
+            repairs += cancelled + answered
+        whole += content
+    return whole or events, repairs
+
+
+def interrupted(call: ToolCallRequest) -> ToolCallResponse:
+    """Return the synthetic response of a call that has none; the same call always gets the same one."""
+    return ToolCallResponse(
+        timestamp=call.timestamp,
+        event_id=_beside(call, "interrupted"),
+        id=call.id,
+        call=call.event_id,
+        content=INTERRUPTED,
+        is_error=True,
+    )
+
+
+def _beside(event: Event, what: str) -> str:
+    """Derive an id for a synthetic event: no two events get the same one, and no run of it differs."""
+    return f"{event.event_id}:{what}" if event.event_id else ""
+
+
+def _start(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+    """Put the first turn's `turn_start` before everything else of it; make one where it is missing."""
+    place = next((place for place, event in enumerate(events) if starts_turn(event)), None)
+    if place is not None:
+        return (events[place], *events[:place], *events[place + 1 :]), Repairs()
+    start = TurnStart(timestamp=events[0].timestamp, event_id=_beside(events[0], "start"))
+    return (start, *events), Repairs(started=(events[0].event_id,))
+
+
+def _drop_orphans(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+    orphans = set(pair_inquiries(events).orphans)
+    if not orphans:
+        return events, Repairs()
+    kept = [event for place, event in enumerate(events) if place not in orphans]
+    return kept, Repairs(dropped=tuple(events[place].event_id for place in sorted(orphans)))
+
+
+def _cancel_requests(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+    """Cancel what was never answered: behind every response that has the same id, for pairs are found in order."""
+    unanswered = pair_inquiries(events).unanswered
+    cancelled: dict[int, list[Event]] = {}
+    for place in sorted(unanswered):
+        request = cast("InquiryRequest", events[place])
+        behind = max([place, *(at for at, event in enumerate(events) if isinstance(event, _RESPONSES) and event.id == request.id)])
+        response = InquiryCancelled(timestamp=request.timestamp, event_id=_beside(request, "cancelled"), id=request.id, reason="user")
+        cancelled.setdefault(behind, []).append(response)
+    whole = [one for place, event in enumerate(events) for one in (event, *cancelled.get(place, ()))]
+    return whole, Repairs(cancelled=tuple(events[place].event_id for place in sorted(unanswered)))
+
+
+def _answer_calls(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+    """Give every call without a response a synthetic one, before anything else is said."""
+    unanswered = pair_calls(events).unanswered
+    whole: list[Event] = []
+    due: list[ToolCallRequest] = []
+    cycle = Cycle()
+    for place, event in enumerate(events):
+        if cycle.ends_before(event):
+            whole += map(interrupted, due)
+            due = []
+        whole.append(event)
+        if place in unanswered and isinstance(event, ToolCallRequest):
+            due.append(event)
+    whole += map(interrupted, due)
+    return whole, Repairs(interrupted=tuple(events[place].event_id for place in sorted(unanswered)))
+
+
+def provider_view(events: Iterable[Event]) -> list[VisibleEvent]:
+    """Return the visible events, so that every provider accepts them: each call has exactly one response, before anything else is said.
+
+    A call without a response, in the open turn too, gets a synthetic one. A response that stands too late moves to its place; one that
+    belongs to no call is left out.
+    """
+    if isinstance(events, TurnByTurn):
+        return events.provider_view()
+    events = events if isinstance(events, (list, Sequence)) else list(events)  # asking a class for `Sequence` is slow
+    whole = whole_view(events)
+    return [event for window in turns(events) for event in _turn_view(window.events)] if whole is None else whole
+
+
+def whole_view(events: Iterable[Event | Start]) -> list[VisibleEvent] | None:
+    """Return the visible events as they are, where each call has its response in its place; else None."""
+    view: list[Any] = []
+    waiting: dict[str, str] = {}
+    answered = False
+    event: Any
+    for event in events:
+        kind = event.__class__
+        if kind is ToolCallRequest:
+            if waiting and (answered or event.event_id in waiting):
+                return None
+            waiting[event.event_id] = event.id
+            answered = False
+        elif kind is ToolCallResponse:
+            if waiting.pop(event.call, None) != event.id:
+                return None
+            answered = True
+        elif kind is not ChatResponse and kind is not ChatRequest:
+            if waiting and kind in _ENDING:
+                return None
+            continue
+        elif waiting:
+            return None
+        view.append(event)
+    return None if waiting else view
+
+
+_ENDING: Final = (Start, TurnStart, TurnEnd, OpaqueEvent)
+"""Behind these, or what they may stand for, no call of before gets its response."""
+
+
+def _turn_view(events: Sequence[Event]) -> list[VisibleEvent]:
+    whole = whole_view(events)
+    return mended_view(events) if whole is None else whole
+
+
+def mended_view(events: Sequence[Event]) -> list[VisibleEvent]:
+    """Return the visible events of one turn, each call with its response behind it."""
+    pairing = pair_calls(events)
+    asked_by = {response: request for request, response in pairing.responses.items()}
+    view: list[VisibleEvent] = []
+    due: dict[int, ToolCallResponse] = {}
+    cycle = Cycle()
+    for place, event in enumerate(events):
+        if cycle.ends_before(event):
+            view += due.values()
+            due = {}
+        if isinstance(event, ToolCallResponse):
+            if response := due.pop(asked_by.get(place, -1), None):
+                view.append(response)
+        elif visible(event):
+            view.append(cast("VisibleEvent", event))
+        if isinstance(event, ToolCallRequest):
+            due[place] = _result(events, pairing.responses.get(place), event)
+    return [*view, *due.values()]
+
+
+def _result(events: Sequence[Event], place: int | None, call: ToolCallRequest) -> ToolCallResponse:
+    """Return the response of a call, under the id by which the provider knows the call."""
+    if place is None:
+        return interrupted(call)
+    response = cast("ToolCallResponse", events[place])
+    return response if response.id == call.id else msgspec.structs.replace(response, id=call.id)

@@ -1,0 +1,340 @@
+"""A conversation, turn by turn. Nothing about inquiries or calls is looked up beyond one turn."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias, cast
+
+from msgspec import Struct
+
+from midturn.record.events import (
+    NOBODY_THERE,
+    Approval,
+    ChatResponse,
+    Child,
+    ConfigDelta,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    InquiryResponse,
+    OpaqueEvent,
+    Parent,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+    TurnStart,
+    VisibleEvent,
+)
+
+MAY_START: Final = frozenset({TurnStart, OpaqueEvent})
+"""The classes of events that may start a turn: whoever looks at many asks for these first."""
+_BETWEEN_TURNS: Final = frozenset({ConfigDelta, OpaqueEvent})
+_AFTERTHOUGHTS: Final = _BETWEEN_TURNS | {InquiryAnswered, InquiryCancelled, InquiryRedacted}
+"""What may follow the last words of a legacy turn: a response there answers nothing that is still open."""
+
+
+class Window(Struct, frozen=True):
+    """The events of one turn. Only the last turn of a stream can be `open`."""
+
+    events: tuple[Event, ...]
+    open: bool = False
+
+
+class TurnByTurn:
+    """Events that are kept turn by turn: they know what the functions of this package would have to find out."""
+
+    def last_turn(self) -> Window | None:
+        """Return what `last_turn` of this module returns for all of these events."""
+        raise NotImplementedError
+
+    def provider_view(self) -> list[VisibleEvent]:
+        """Return what `provider_view` returns for all of these events."""
+        raise NotImplementedError
+
+
+def turns(events: Iterable[Event]) -> list[Window]:
+    """Split a stream into its turns.
+
+    Each begins with a `turn_start`; what stands before the first one belongs to the first turn, or is a turn of its own where
+    somebody already says something there. A stream without any turn has none.
+    """
+    parts: list[list[Event]] = [[]]
+    for event in events:
+        if starts_turn(event) and _has_begun(parts[-1]):
+            parts.append([])
+        parts[-1].append(event)
+    if not _has_begun(parts[-1]):
+        return []
+    last = parts.pop()
+    return [*(Window(tuple(part)) for part in parts), Window(tuple(last), not _is_finished(last))]
+
+
+def last_turn(events: Sequence[Event]) -> Window | None:
+    """Return the last turn, found from the end: what came before it costs nothing. The events may begin anywhere before its start."""
+    if isinstance(events, TurnByTurn):
+        return events.last_turn()
+    return turn_from(events, _last_start(events))
+
+
+def turn_from(events: Sequence[Event], start: int) -> Window | None:
+    """Return the last turn, which starts at a place: what stands before it belongs to it where nobody has said anything there."""
+    has_begun = start > 0 and any(begins(event) for event in itertools.islice(events, start))
+    part = events[start:] if has_begun else events
+    return Window(tuple(part), not _is_finished(part)) if _has_begun(part) else None
+
+
+def _last_start(events: Sequence[Event]) -> int:
+    """Return the place at which the last turn starts; 0 where none does."""
+    for place in range(len(events) - 1, 0, -1):
+        event = events[place]
+        if event.__class__ in MAY_START and starts_turn(event):
+            return place
+    return 0
+
+
+def open_turn(events: Sequence[Event]) -> Window | None:
+    """Return the turn that waits to be continued. The events may begin anywhere before its `turn_start`."""
+    window = last_turn(events)
+    return window if window and window.open else None
+
+
+def starts_turn(event: Event) -> bool:
+    """Say whether a turn begins here (also where the rest of the event cannot be read)."""
+    kind = event.__class__
+    return kind is TurnStart or (kind is OpaqueEvent and event.type == "turn_start")
+
+
+def ends_turn(event: Event) -> bool:
+    """Say whether a turn ends here (also where the rest of the event cannot be read)."""
+    kind = event.__class__
+    return kind is TurnEnd or (isinstance(event, OpaqueEvent) and event.kind == "turn_end")
+
+
+def _has_begun(part: Sequence[Event]) -> bool:
+    return any(map(begins, part))
+
+
+def begins(event: Event) -> bool:
+    """Say whether somebody says or does something here, so that a turn has begun."""
+    return event.__class__ not in _BETWEEN_TURNS or starts_turn(event)
+
+
+def _is_finished(part: Sequence[Event]) -> bool:
+    """Say whether a last turn is over: it says so, or it is a legacy one that ends in what the model said."""
+    kinds = {event.__class__ for event in part}
+    if TurnEnd in kinds or (OpaqueEvent in kinds and any(map(ends_turn, part))):
+        return True
+    if ChatResponse not in kinds:
+        return False
+    last = next((event for event in reversed(part) if event.__class__ not in _AFTERTHOUGHTS), None)
+    if not isinstance(last, ChatResponse) or last.reasoning is not None or not is_legacy(last):
+        return False
+    return not any(event.more for event in part if event.__class__ not in _AFTERTHOUGHTS)
+
+
+def is_legacy(event: Event) -> bool:
+    """Say whether the event is from a stream whose turns do not say that they end: without ids, or with times of the older form."""
+    return not event.event_id or event.event_id.startswith("line:") or " " in event.timestamp
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Turns of agents inside of tools: where they are, and which turn is around them, as their events say
+
+
+def parent_of(turn: Iterable[Event]) -> Parent | None:
+    """Return the call that a turn runs in; None for one that stands alone."""
+    return next((event.parent for event in turn if isinstance(event, TurnStart)), None)
+
+
+def children_of(events: Iterable[Event]) -> list[Child]:
+    """Return the turns that tools have started, each as it was first recorded."""
+    return [event for event in events if isinstance(event, Child) and not event.of]
+
+
+def open_children(events: Sequence[Event]) -> list[Child]:
+    """Return the turns inside of calls of the open turn that have no response yet. Which of them are over, only they know."""
+    window = open_turn(events)
+    children = children_of(window.events) if window else []
+    if window is None or not children:
+        return []
+    done = {event.call for event in window.events if isinstance(event, ToolCallResponse)}
+    return [child for child in children if child.call not in done]
+
+
+def awaited_children(events: Sequence[Event]) -> list[Child]:
+    """Return those of them that the turn had not taken in when it was left."""
+    children = open_children(events)
+    if not children:  # most turns have none, and the turns before are not looked at for them
+        return []
+    last_said = {event.of: event.state for event in events if isinstance(event, Child) and event.of}
+    return [child for child in children if last_said.get(child.event_id) != "done"]
+
+
+def turn_of_child(events: Sequence[Event], child: str) -> Window | None:
+    """Return the turn that an event `child` of the turn around has named."""
+    found = ((window, parent_of(window.events)) for window in reversed(turns(events)))
+    return next((window for window, parent in found if parent and parent.child == child), None)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which response belongs to which request: calls by `call`, inquiries by `id`, in order where ids repeat
+
+
+InquiryPair: TypeAlias = tuple[InquiryRequest, InquiryResponse | None]
+CallPair: TypeAlias = tuple[ToolCallRequest, ToolCallResponse | None]
+
+
+class Pairing:
+    """Requests and responses as places in a list of events: `responses` by the place of their request, `orphans` of no request."""
+
+    def __init__(self) -> None:
+        self.requests: list[int] = []
+        self.responses: dict[int, int] = {}
+        self.orphans: list[int] = []
+        self._waiting: dict[tuple[str, ...], deque[int]] = {}
+
+    @property
+    def unanswered(self) -> set[int]:
+        """The requests without a response."""
+        return {place for place in self.requests if place not in self.responses}
+
+    def begin_turn(self) -> None:
+        """Forget who waits: pairs never span two turns."""
+        self._waiting = {}
+
+    def ask(self, place: int, *names: tuple[str, ...]) -> None:
+        """Note a request, which a response may call by any of `names`."""
+        self.requests.append(place)
+        for name in names:
+            self._waiting.setdefault(name, deque()).append(place)
+
+    def respond(self, place: int, *names: tuple[str, ...]) -> None:
+        """Give a response to the first request that still waits under the first of `names` that fits."""
+        request = next((found for name in names if (found := self._first(name)) is not None), None)
+        if request is None:
+            self.orphans.append(place)
+        else:
+            self.responses[request] = place
+
+    def _first(self, name: tuple[str, ...]) -> int | None:
+        queue = self._waiting.get(name, deque())
+        while queue and queue[0] in self.responses:
+            queue.popleft()
+        return queue[0] if queue else None
+
+
+def pairs(events: Iterable[Event]) -> list[InquiryPair]:
+    """Return every inquiry of a turn, or of a whole stream, with its response (`None` where it has none)."""
+    events = list(events)
+    pairing = pair_inquiries(events)
+    return [(cast("InquiryRequest", events[place]), _response(events, pairing, place)) for place in pairing.requests]
+
+
+def calls(events: Iterable[Event]) -> list[CallPair]:
+    """Return every tool call of a turn, or of a whole stream, with its response (`None` where it has none)."""
+    events = list(events)
+    pairing = pair_calls(events)
+    return [
+        (cast("ToolCallRequest", events[place]), cast("ToolCallResponse | None", _response(events, pairing, place)))
+        for place in pairing.requests
+    ]
+
+
+def asking_call(request: InquiryRequest, open_calls: Sequence[ToolCallRequest]) -> ToolCallRequest | None:
+    """Return the call that a question of another program belongs to, which does not say so: the only open one of the tool that asks."""
+    of_tool = [call for call in open_calls if call.name == request.source.name]
+    return of_tool[0] if len(of_tool) == 1 else None
+
+
+def pair_inquiries(events: Sequence[Event]) -> Pairing:
+    """Pair inquiries inside each turn: a response takes the first request before it that has its id and no response yet."""
+    pairing = Pairing()
+    for place, event in enumerate(events):
+        if starts_turn(event):
+            pairing.begin_turn()
+        elif isinstance(event, InquiryRequest):
+            pairing.ask(place, (event.id,))
+        elif isinstance(event, (InquiryAnswered, InquiryRedacted, InquiryCancelled)):
+            pairing.respond(place, (event.id,))
+    return pairing
+
+
+def pair_calls(events: Sequence[Event]) -> Pairing:
+    """Pair tool calls inside each turn: by `call`, and where that is absent (legacy) by `id`, in order."""
+    pairing = Pairing()
+    for place, event in enumerate(events):
+        if starts_turn(event):
+            pairing.begin_turn()
+        elif isinstance(event, ToolCallRequest):
+            pairing.ask(place, (event.event_id, event.id), (event.event_id,), ("", event.id))
+        elif isinstance(event, ToolCallResponse):
+            pairing.respond(place, *(((event.call, event.id), (event.call,)) if event.call else (("", event.id),)))
+    return pairing
+
+
+def _response(events: Sequence[Event], pairing: Pairing, request: int) -> InquiryResponse | None:
+    place = pairing.responses.get(request)
+    return None if place is None else cast("InquiryResponse", events[place])
+
+
+def is_foretold(decided: Approval, request: InquiryRequest) -> bool:
+    """Say whether whoever decided about a call has seen this very question: its tool had foretold it."""
+    foretold = decided.question
+    return foretold is not None and (decided.question_id, foretold.key) == (request.question_id, request.question.key)
+
+
+def agreed_before(events: Iterable[Event]) -> frozenset[str]:
+    """Return the `event_id`s of the requests that were answered when their call was permitted: one question for one thing."""
+    agreed: dict[str, Approval] = {}
+    found: set[str] = set()
+    for event in events:
+        match event:
+            case Approval(kind="run", state="approved") if event.question is not None:
+                agreed[event.call] = event
+            case InquiryRequest() if (given := agreed.get(event.call)) is not None and is_foretold(given, event):
+                del agreed[event.call]
+                found.add(event.event_id)
+            case _:
+                pass
+    return frozenset(found)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Which calls of a turn were refused because no human was there
+
+
+_MISSING: Final = frozenset({InquiryCancelled, Approval})
+"""What is recorded where nobody was there."""
+
+
+def refused(turn: Iterable[Event]) -> list[str]:
+    """Return the names of the tools whose calls ended in an error for want of a human, in order, once a call.
+
+    A tool that goes on without the answer, and succeeds, is not among them.
+    """
+    turn = tuple(turn)
+    if _MISSING.isdisjoint(map(type, turn)):  # as usual: nobody was missed
+        return []
+    names: dict[str, str] = {}
+    asked: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for event in turn:
+        match event:
+            case ToolCallRequest():
+                names[event.event_id] = event.name
+            case InquiryRequest():
+                asked[event.id] = event.call
+            case InquiryCancelled(reason=reason) if reason in NOBODY_THERE:
+                call = asked.get(event.id, "")
+                found[call] = names.get(call, "")
+            case Approval(state="skipped", answered_by=who) if who and who.by == "default":
+                found[event.call] = names.get(event.call, "")
+            case ToolCallResponse(is_error=False):
+                found.pop(event.call, None)
+            case _:
+                pass  # nobody was missed here
+    return list(found.values())

@@ -1,0 +1,133 @@
+"""Every sentence that a turn says to a model, but for that of a call that was cut off, which is written where streams are mended.
+
+None of them uses our own words for what happens inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from midturn.record.events import CancelReason
+
+INPUT_CANCELLED = "Tool input cancelled by user."
+TURN_ENDED = "Tool call cancelled: the user ended the turn."
+TURN_OVER = "Tool call not run: its turn is over, and this call was not a part of it."
+RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review."
+NO_REASON = "(no reason given)"
+LimitName: TypeAlias = Literal["repeats", "shown", "rejected_cycles"]
+_COUNTED: Final[Mapping[LimitName, str]] = {
+    "repeats": "identical questions",
+    "shown": "different questions in this turn",
+    "rejected_cycles": "rejections in a row",
+}
+
+
+def refusal(tool: str, reason: CancelReason, question_id: str) -> str:
+    """Say why nobody could answer."""
+    match reason:
+        case "assistant_routing_denied":
+            return f"{tool} requires a human answer and cannot be routed to the assistant. Do not retry this tool call in this turn."
+        case "invalid_static_answer":
+            return (
+                f"{tool}: the configured conversation.tools.{tool}.questions.{question_id}.answer value does not match the question's "
+                "answer_type. Update the configuration; do not retry."
+            )
+        case _:
+            return (
+                f"{tool} cannot run because no interactive terminal is available. Do not retry this tool call in this turn; "
+                "continue without user input or explain what information is missing."
+            )
+
+
+def limit_exceeded(tool: str, limit: LimitName, count: int) -> str:
+    """Say which limit stopped the call."""
+    return f"{tool}: stopped after {count} {_COUNTED[limit]}. Do not retry this tool call in this turn."
+
+
+def assistant_failed(tool: str, text: str, error: str) -> str:
+    """Say that the model which was asked on the side gave no valid answer."""
+    return f'{tool}: the assistant that was asked "{text}" failed to answer: {error.rstrip(".")}.'
+
+
+def prompt_failed(tool: str, text: str, error: str) -> str:
+    """Say that the prompt could not be shown."""
+    return f'{tool}: the prompt for "{text}" failed: {error.rstrip(".")}.'
+
+
+def skipped(tool: str, reason: str | None) -> str:
+    """Say that a person did not let the call run."""
+    return f"{tool} was skipped by the user." + (f' Reason: "{reason}"' if reason else "")
+
+
+def skipped_by_policy(tool: str, name: str, reason: str | None) -> str:
+    """Say that a policy of the program did not let the call run."""
+    return f"{tool} was not run: the policy {name!r} does not allow it." + (f' Reason: "{reason}"' if reason else "")
+
+
+def not_allowed(tool: str) -> str:
+    """Say that nobody was there who might have let the call run."""
+    return f"{tool} was not run: nobody is here to allow it. Do not retry this tool call in this turn."
+
+
+def switched_off(tool: str) -> str:
+    """Say that configuration does not let the call run."""
+    return f"{tool} is switched off by configuration."
+
+
+def withheld(tool: str) -> str:
+    """Say that a person keeps the result back, or the configuration on their behalf."""
+    return f"The result of {tool} was withheld by the user."
+
+
+def withheld_by_policy(tool: str, name: str) -> str:
+    """Say that a policy of the program keeps the result back."""
+    return f"The result of {tool} was withheld by the policy {name!r}."
+
+
+def unknown_tool(tool: str, known: list[str]) -> str:
+    """Say that there is no such tool, and which there are."""
+    return f"There is no tool named {tool!r}. The tools are: {', '.join(sorted(known)) or 'none'}."
+
+
+def broken_arguments(tool: str, problem: str) -> str:
+    """Say that the arguments cannot be used."""
+    return f"{tool}: the arguments are not a JSON object ({problem}). Send the call again with valid arguments."
+
+
+def control_character(tool: str, problem: str) -> str:
+    """Say that a program is not started with something that nobody can see."""
+    return f"{tool} was not run: {problem}. Send the call again without control characters; only line ends and tabs are allowed."
+
+
+def user_added(reason: str) -> str:
+    """Pass on what a person typed with a "no"."""
+    return f'The user added: "{reason}"'
+
+
+def rejected_by_assistant(tool: str, model: str, question: str, reason: str | None) -> str:
+    """Head the error of a tool whose question a model answered with "no"."""
+    head = f"The `{tool}` call was reviewed by a secondary assistant ({model}) and rejected.\n\nQuestion: {question}"
+    return head + (f'\nReason: "{reason}"' if reason else "")
+
+
+def rejected_by_user(tool: str, question: str, reason: str | None) -> str:
+    """Head the error of a tool whose question a person answered with "no"."""
+    head = f"The user reviewed the `{tool}` call and rejected it.\n\nQuestion: {question}"
+    return head + (f'\nReason: "{reason}"' if reason else "")
+
+
+def rejected_by_policy(tool: str, name: str, question: str, reason: str | None) -> str:
+    """Head the error of a tool whose question a policy of the program answered with "no"."""
+    head = f"The policy {name!r} rejected the `{tool}` call.\n\nQuestion: {question}"
+    return head + (f'\nReason: "{reason}"' if reason else "")
+
+
+def recommended_rejection(reason: str | None) -> str:
+    """Head the context of a question that a model answered with "no"."""
+    return f'The assistant recommended rejecting this:\n"{reason or NO_REASON}"'
+
+
+def reviewer_failed(error: str) -> str:
+    """Head the context of a question that a model could not answer."""
+    return f"The assistant that was asked could not answer: {error}"

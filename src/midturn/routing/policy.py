@@ -1,0 +1,70 @@
+"""What configuration says about who answers."""
+
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.record.events import Source
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.secret import SecretValue
+
+DetachedPolicy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]
+TargetKind: TypeAlias = Literal["user", "assistant", "assistant_with_escalation"]
+RunPolicy: TypeAlias = Literal["ask", "unattended", "edit", "skip"]
+ResultPolicy: TypeAlias = Literal["unattended", "ask", "edit", "skip"]
+
+
+class Target(Struct, frozen=True):
+    """Who is to answer. `assistant` holds the assistant settings of the table form (model, system prompt, parameters, request).
+
+    Args:
+        kind: `user`, `assistant`, or `assistant_with_escalation`: then its no to a yes/no question goes to the user.
+    """
+
+    kind: TargetKind = "user"
+    assistant: JsonObject | None = None
+
+
+class DetachedPolicies(Struct, frozen=True):
+    """What happens when nobody is attached, by kind of prompt (the built-in values)."""
+
+    run: DetachedPolicy = "deny"
+    deliver: DetachedPolicy = "auto"
+    tool: DetachedPolicy = "auto"
+
+
+class Words(Struct, frozen=True):
+    """A configured answer as it was typed: what it means is up to the question that it answers."""
+
+    text: str
+
+
+class QuestionPolicy(Struct, frozen=True):
+    """What configuration says about one question; `origin` is the file or flag that set `answer`."""
+
+    target: Target = Target()
+    answer: Json | SecretValue | Words | UnsetType = UNSET
+    origin: str | None = None
+    exclusive: bool | None = None
+    prompt_label: str | None = None
+
+
+class ToolPolicy(Struct, frozen=True, kw_only=True):
+    """What configuration says about one tool, resolved: `questions` are by id, `'*'` for every other id.
+
+    `is_program`: what a model sends becomes the words and the input of a program, so that control characters in it are refused.
+    """
+
+    source: Source
+    run: RunPolicy = "ask"
+    result: ResultPolicy = "unattended"
+    detached: DetachedPolicies = DetachedPolicies()
+    questions: Mapping[str, QuestionPolicy] = {}
+    is_program: bool = False
+
+    def question(self, id: str) -> QuestionPolicy:
+        """Return what applies to the question `id`."""
+        return self.questions.get(id) or self.questions.get("*") or QuestionPolicy()

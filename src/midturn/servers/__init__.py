@@ -1,1 +1,0 @@
-"""What others connect to."""

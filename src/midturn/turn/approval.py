@@ -1,0 +1,342 @@
+"""What a person decides beside questions: may a call run, may its result be delivered, are the answers right."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.question.answer_type import BooleanType
+from midturn.question.persisted_question import PersistedQuestion
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
+from midturn.record.asker import address
+from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image
+from midturn.record.open_question import PromptKind
+from midturn.record.prompt import Prompt
+from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject, Subject, approval_text
+from midturn.routing import messages
+from midturn.routing.policy import DetachedPolicy
+from midturn.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
+from midturn.turn.memory import permission_key
+from midturn.turn.record import CallRecord
+from midturn.values.json_value import Json, canonical, pointer_to
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a program is given as its arguments: nothing that does something where it is shown, whoever shows it
+
+
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""All controls but the ends of lines and tabs, which texts need."""
+
+
+def control_problem(arguments: Json) -> str | None:
+    """Say where a call's arguments have a control character; None where they have none."""
+    return next((f"{pointer or 'the text'} has the control character U+{ord(found):04X}" for pointer, found in _controls(arguments)), None)
+
+
+def _controls(arguments: Json) -> Iterator[tuple[str, str]]:
+    """Yield where a control character stands, and which; of a key, the pointer is that of its object."""
+    todo: list[tuple[str, Json]] = [("", arguments)]
+    while todo:
+        pointer, value = todo.pop()
+        match value:
+            case str():
+                if found := _CONTROL.search(value):
+                    yield pointer, found[0]
+            case Mapping():
+                yield from ((pointer or "/", found[0]) for key in value if (found := _CONTROL.search(key)))
+                todo += [(pointer_to(pointer, key), member) for key, member in value.items()]
+            case list() | tuple():
+                todo += [(pointer_to(pointer, place), member) for place, member in enumerate(value)]
+            case _:
+                pass
+
+
+NOT_AN_APPROVAL = Misfit.because("This is a yes/no decision.")
+
+
+def arguments_sha256(arguments: Json) -> str:
+    """Return what binds an approval to the exact arguments that run."""
+    return hashlib.sha256(canonical(arguments)).hexdigest()
+
+
+class _Approving(Struct, frozen=True):
+    """What the three kinds share: their id, their events, their prompt. `waiting` is looked up each time: asking may write it."""
+
+    kind: ClassVar[PromptKind]
+
+    view: View
+    id: str
+    attached: bool
+    is_a_persons: bool
+    """Whether it waited before this run, to which no one is attached: then no policy for those who are absent decides it."""
+
+    @property
+    def waiting(self) -> Approval | None:
+        """The event that says that this is waited for."""
+        return self.view.call.undecided(self.id)
+
+    @property
+    def event(self) -> str:
+        """The `event_id` of what says that this is waited for; empty where nothing is recorded."""
+        return waiting.event_id if (waiting := self.waiting) else ""
+
+    @property
+    def _text(self) -> str:
+        return approval_text(self.kind, self.view.tool)
+
+    def _record(self, state: ApprovalState, **fields: Any) -> Approval:
+        return Approval(id=self.id, call=self.view.call.request.event_id, kind=self.kind, state=state, **fields)
+
+    def _waits(self, **fields: Any) -> Approval | None:
+        """Return the record that this is waited for, unless there is one already."""
+        return None if self.waiting else self._record("waiting", **fields)
+
+    def _policy(self, policy: DetachedPolicy) -> DetachedPolicy:
+        """Say what happens where no one is attached: what was put to a person stays put to a person."""
+        return "defer" if self.is_a_persons else policy
+
+    def _denied(self, message: str) -> Closing:
+        """Close, because nobody is there and the policy is `deny`."""
+        return Closing(Respond(message), (self._record("skipped", answered_by=BY_DEFAULT),))
+
+    def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
+        call, event = self.view.call.call, self.event
+        return Prompt(
+            question=Question.unchecked(id=f"__{self.kind}__", text=self._text, answer_type=BooleanType()),
+            kind=self.kind,
+            asked_by=self.view.policy.source.header,
+            subject=subject,
+            may_remember=may_remember,
+            can_reply=self.kind == "review",
+            id=address(self.view.settings.conversation, event or self.id),
+            event=event,
+            conversation=self.view.settings.conversation,
+            tool=call.name,
+            arguments=call.arguments,
+        )
+
+    def fail(self, error: str) -> Closing:
+        """Fail the call, because the prompter failed."""
+        return Closing(Respond(messages.prompt_failed(self.view.tool, self._text, error)))
+
+
+class Foretelling(Struct, frozen=True):
+    """What the tool of a call would ask first: who is asked about the call sees it in place of our own words, and a yes answers both."""
+
+    question_id: str
+    question: PersistedQuestion
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as a record keeps it."""
+        return {"question_id": self.question_id, "question": self.question}
+
+
+def foretold_by(waiting: Approval | None) -> Foretelling | None:
+    """Return what was foretold when an approval began to wait."""
+    return Foretelling(waiting.question_id, waiting.question) if waiting is not None and waiting.question is not None else None
+
+
+class Permission(_Approving, frozen=True):
+    """May this call run, with exactly these arguments? `foretold` is what it would ask first."""
+
+    kind: ClassVar[PromptKind] = "run"
+
+    foretold: Foretelling | None = None
+
+    @staticmethod
+    def was_given(record: CallRecord) -> bool:
+        """Whether the call was approved before, for the very arguments that would run now."""
+        decision = record.decided("run")
+        if decision is None or record.waiting("run"):
+            return False
+        return decision.state == "edited" or decision.arguments_sha256 == arguments_sha256(record.arguments)
+
+    def going(self) -> AwaitPerson | Closing:
+        """Use what was remembered, else ask, else follow the detached policy."""
+        remembered = self.view.turn.memory.permissions.get(permission_key(self.view.tool))
+        if remembered is not None:
+            return self._approve(AnsweredBy("cached")) if remembered == "y" else self._skip(AnsweredBy("cached"))
+        if self.attached:
+            return AwaitPerson("person", self._waits(**self._as_foretold()))
+        match self._policy(self.view.policy.detached.run):
+            case "auto" | "defaults":
+                return self._approve(BY_DEFAULT)
+            case "deny":
+                return self._denied(messages.not_allowed(self.view.tool))
+            case "defer":
+                return AwaitPerson("inbox", self._waits(**self._as_foretold()))
+            case _ as other:
+                assert_never(other)
+
+    def prompt(self) -> Prompt:
+        """Return what a person is shown."""
+        shown = self._shown(CallSubject(self.view.call.call), may_remember=True)
+        if self.foretold is None:
+            return shown
+        return replace(shown, question=replace(shown.question, text=self._text, context=self.foretold.question.context))
+
+    @property
+    def _text(self) -> str:
+        return super()._text if self.foretold is None else self.foretold.question.text
+
+    def _as_foretold(self) -> dict[str, Any]:
+        """Return what a person who decides has seen, for the record."""
+        return {} if self.foretold is None else self.foretold.fields()
+
+    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+        """Run, run with other arguments, or skip."""
+        match reply:
+            case Answered(value=True, reason=reason, remember=remember):
+                return self._approve(who, reason, remember=remember)
+            case Answered(value=False, reason=reason, remember=remember):
+                return self._skip(who, reason, remember=remember)
+            case Edited(value) if self.view.policy.is_program and (problem := control_problem(value)):
+                return Misfit.because(f"{problem}. Only line ends and tabs are allowed in what a program is given.")
+            case Edited(value) if isinstance(value, dict):
+                return Closing(Run(), (self._record("edited", answered_by=who, arguments=value),))
+            case Edited():
+                return Misfit.because("Arguments are a JSON object.")
+            case Answered() | WentBack() | Replied() | Submitted():
+                return NOT_AN_APPROVAL
+            case _ as other:
+                assert_never(other)
+
+    def unattended(self) -> Permission:
+        """Return the same decision as if nobody was attached."""
+        return replace(self, attached=False)
+
+    def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> Closing:
+        digest = arguments_sha256(self.view.call.arguments)
+        seen = self._as_foretold() if who.by == "user" else {}
+        kept = {"remembered": bool(remember), "kept": remember if isinstance(remember, str) else ""}
+        record = self._record("approved", answered_by=who, reason=reason, arguments_sha256=digest, **kept, **seen)
+        return Closing(Run(), (record,))
+
+    def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> Closing:
+        seen = self._as_foretold() if who.by == "user" else {}
+        record = self._record("skipped", answered_by=who, remembered=bool(remember), reason=reason, **seen)
+        by_policy = who.by == "policy"
+        tool = self.view.tool
+        said = messages.skipped_by_policy(tool, who.name or who.by, reason) if by_policy else messages.skipped(tool, reason)
+        return Closing(Respond(said), (record,))
+
+
+class Delivery(_Approving, frozen=True):
+    """May the model read this result?"""
+
+    kind: ClassVar[PromptKind] = "deliver"
+
+    content: str
+    is_error: bool
+    images: tuple[Image, ...] = ()
+
+    def going(self) -> AwaitPerson | Closing:
+        """Ask, else follow the detached policy. What waits is recorded with the result that it is about."""
+        if self.attached:
+            return AwaitPerson("person", self._waits(content=self.content, is_error=self.is_error, images=self.images))
+        match self._policy(self.view.policy.detached.deliver):
+            case "defer":
+                return AwaitPerson("inbox", self._waits(content=self.content, is_error=self.is_error, images=self.images))
+            case "deny":
+                return self._denied(messages.withheld(self.view.tool))
+            case "auto" | "defaults":
+                return self._deliver(self._record("approved", answered_by=BY_DEFAULT))
+            case _ as other:
+                assert_never(other)
+
+    def prompt(self) -> Prompt:
+        """Return what a person is shown."""
+        return self._shown(ResultSubject(self.view.call.call, self.content, self.is_error, self.images))
+
+    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+        """Deliver, deliver something else, or withhold."""
+        match reply:
+            case Answered(value=True, reason=reason):
+                return self._deliver(self._record("approved", answered_by=who, reason=reason))
+            case Answered(value=False, reason=reason):
+                record = self._record("skipped", answered_by=who, reason=reason)
+                by_policy = who.by == "policy"
+                tool = self.view.tool
+                said = messages.withheld_by_policy(tool, who.name or who.by) if by_policy else messages.withheld(tool)
+                return Closing(Respond(said), (record,))
+            case Edited(value) if isinstance(value, str):
+                record = self._record("edited", answered_by=who, content=value)
+                return Closing(Respond(value, self.is_error), (record,))  # the words stand for the whole result: nobody sees its pictures
+            case Edited():
+                return Misfit.because("A result is text.")
+            case Answered() | WentBack() | Replied() | Submitted():
+                return NOT_AN_APPROVAL
+            case _ as other:
+                assert_never(other)
+
+    def unattended(self) -> Delivery:
+        """Return the same decision as if nobody was attached."""
+        return replace(self, attached=False)
+
+    def _deliver(self, record: Approval) -> Closing:
+        return Closing(Respond(self.content, self.is_error, self.images), (record,))
+
+
+class ReviewStep(_Approving, frozen=True):
+    """Are the answers of this form right? `form` says which one, where that is not plain.
+
+    What a person says instead is recorded only where the tool hears of it (`tells_replies`): it may have acted on it when the process dies.
+    """
+
+    kind: ClassVar[PromptKind] = "review"
+
+    questions: Sequence[Question[Any]]
+    answers: dict[str, Json]
+    form: str | None
+    tells_replies: bool = False
+
+    def going(self) -> AwaitPerson | Closing:
+        """Ask, else follow the policy for deliveries."""
+        if self.attached:
+            return AwaitPerson("person", self._waits())
+        match self._policy(self.view.policy.detached.deliver):
+            case "defer":
+                return AwaitPerson("inbox", self._waits())
+            case "deny":
+                return self._denied(messages.refusal(self.view.tool, "detached_denied", ""))
+            case "auto" | "defaults":
+                return Closing(Send(), (self._record("approved", answered_by=BY_DEFAULT),))
+            case _ as other:
+                assert_never(other)
+
+    def _record(self, state: ApprovalState, **fields: Any) -> Approval:
+        return super()._record(state, form=self.form, **fields)
+
+    def prompt(self) -> Prompt:
+        """Return what a person is shown."""
+        return self._shown(AnswersSubject(self.questions, self.answers))
+
+    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+        """Send the answers, go back to them, or say something instead."""
+        match reply:
+            case Submitted():
+                return self._sent(who)
+            case Answered(value=True, reason=reason):
+                return self._sent(who, reason)
+            case WentBack():
+                return Closing(GoBack())
+            case Replied(text):
+                replied = self._record("skipped", answered_by=who, reason=text)
+                return Closing(Leave(reply), (replied,) if self.tells_replies else ())
+            case Answered() | Edited():
+                return Misfit.because("Send the answers, or go back to them.")
+            case _ as other:
+                assert_never(other)
+
+    def _sent(self, who: AnsweredBy, reason: str | None = None) -> Closing:
+        return Closing(Send(), (self._record("approved", answered_by=who, reason=reason),) if self.waiting else ())
+
+    def unattended(self) -> ReviewStep:
+        """Return the same decision as if nobody was attached."""
+        return replace(self, attached=False)

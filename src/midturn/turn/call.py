@@ -1,0 +1,371 @@
+"""One tool call: may it run, what does it ask, what did it say, may that be delivered. Its stages are the table in `stage.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from msgspec import UnsetType
+
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Reply, Submitted
+from midturn.record.events import AnsweredBy, Child, Image, InquiryCancelled, ToolCallResponse
+from midturn.record.outcome import Success, ToolError
+from midturn.routing import messages
+from midturn.routing.policy import ToolPolicy
+from midturn.turn import replay
+from midturn.turn.approval import Delivery, Foretelling, Permission, control_problem, foretold_by
+from midturn.turn.asks import Answers, Asks
+from midturn.turn.decision import (
+    AwaitPerson,
+    Closing,
+    Consult,
+    Decision,
+    Escalate,
+    Give,
+    GoBack,
+    Leave,
+    Misfit,
+    Refuse,
+    Respond,
+    Run,
+    Send,
+    Spoken,
+    Then,
+    View,
+)
+from midturn.turn.effects import ClosePrompt, ConsultAssistant, Foretell, GiveAnswers, RunChild, RunTool, StopAssistant, StopTool
+from midturn.turn.inputs import AssistantFailed, AssistantReplied, ChildWanted, FormToAsk
+from midturn.turn.inquiry import Inquiry
+from midturn.turn.memory import answer_key
+from midturn.turn.record import CallRecord
+from midturn.turn.replay import Replay
+from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
+from midturn.turn.walk import Walk, answers_to_form
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
+
+
+class Call:
+    """A call in the running process. What is durable about it stands in its record; the rest is found again by replaying.
+
+    It waits for its permission or its delivery, or each of its forms waits for one decision. A decision that has closed says what
+    to write and what happens then; nothing calls back.
+    """
+
+    def __init__(self, state: TurnState, record: CallRecord, policy: ToolPolicy, replay: Replay | None = None) -> None:
+        self.record = record
+        self.stage = Stage.PERMIT
+        self._state = state
+        self._view = View(state.settings, state.record, record, policy)
+        self._replay = replay or Replay(record)
+        self._asks = Asks(state, self._view, self._replay)
+        self._approval: str | None = None
+        self._children: dict[str, str] = {}
+
+    @property
+    def event(self) -> str:
+        """The identity of the call."""
+        return self.record.request.event_id
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the call has its response, or was left."""
+        return self.stage is Stage.DONE
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of the decisions that the call waits for: its approval, or one for each of its forms."""
+        return [self._approval] if self._approval else self._asks.waiting
+
+    def walk(self, id: str) -> Walk | None:
+        """Return the walk that waits for a decision, where it is one of a form."""
+        return self._asks.walk(id)
+
+    def answers_to_form(self, id: str, reply: Reply) -> dict[str, Answered] | None:
+        """Return the answers to the whole form that waits for a decision, by question id; None where the reply is no such map.
+
+        Raises:
+            AnswerError: The map does not fit the form.
+        """
+        walk = self._asks.walk(id)
+        return answers_to_form(walk.walker, reply) if walk else None
+
+    @property
+    def answers(self) -> Mapping[str, Json | SecretValue]:
+        """The answers of the forms that are complete, by question id."""
+        return self._asks.answers
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether something happens without a person who comes by later: the tool works, a model or an attached person is asked."""
+        waiting = self.waiting
+        if self._children and "moving" in self._children.values():
+            return True
+        if not waiting:
+            return "resting" not in self._children.values()
+        return not all(map(self._state.desk.is_in_inbox, waiting))
+
+    # Its stages -----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start the call, or start it again in a resumed turn: what was decided about it is not asked again."""
+        name, policy = self.record.request.name, self._view.policy
+        waiting = self.record.waiting("deliver")
+        if policy.run == "skip":
+            self._respond(messages.switched_off(name))
+        elif not isinstance(self.record.arguments, dict):
+            self._respond(messages.broken_arguments(name, "they could not be read"))
+        elif policy.is_program and (problem := control_problem(self.record.arguments)):
+            self._respond(messages.control_character(name, problem))
+        elif waiting:
+            self._move(Move.FINISH)
+            self._deliver(waiting.id, Respond(waiting.content or "", bool(waiting.is_error), waiting.images))
+        elif policy.run == "unattended" or Permission.was_given(self.record):
+            self._run()
+        else:
+            waiting = self.record.waiting("run")
+            self._approval = waiting.id if waiting else self._state.approval_id(self.record.request.id, "run")
+            if waiting is None and name in self._state.settings.foretelling:
+                self._state.foretelling.add(self._approval)
+                self._state.want(Foretell(self.record.call))
+            else:
+                attached = self._state.settings.attached
+                is_a_persons = waiting is not None and not attached
+                self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting)))
+
+    def foretold(self, question: Question[bool] | None) -> None:
+        """Ask whether the call may run, in the words of what its tool would ask first."""
+        if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
+            first = Foretelling(question.id, question.persisted()) if question is not None else None
+            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first))
+
+    def returned(self, asking: FormToAsk) -> None:
+        """Take what the tool returned to have it answered; its run is over."""
+        if self._may(Move.RETURN):
+            self._move(Move.RETURN)
+            self._asks.add(None, asking)
+
+    def awaits(self, ask: int, asking: FormToAsk) -> None:
+        """Take what a coroutine of the running tool waits for."""
+        if self._may(Move.ASK):
+            self._move(Move.ASK)
+            self._asks.add(ask, asking)
+
+    def wants_child(self, wanted: ChildWanted) -> None:
+        """Let the tool have another agent run a turn: the one that was recorded before, else a new one."""
+        if self.stage is not Stage.RUN:
+            return
+        known = self.record.child_like(wanted.child)
+        child = known if known and known.event_id != wanted.lost else self._state.write(wanted.child)
+        self._children[child.event_id] = "moving"
+        self._state.want(RunChild(wanted.number, child))
+
+    def child_moved(self, child: str, now: str) -> None:
+        """Take note of what a turn inside the tool does."""
+        self._children[child] = now
+
+    def leave_children(self) -> None:
+        """Record which turns inside the tool wait for people, as this one does from now on, and which are over."""
+        for child, known in tuple(self.record.children.items()):
+            state = "waiting" if self._children.get(child) == "resting" else "done"
+            if state == "waiting" or known.state != state:
+                self._state.write(Child(call=self.event, conversation=known.began.conversation, of=child, state=state))
+
+    def dropped(self, ask: int) -> None:
+        """Forget an ask that its coroutine gave up."""
+        for waiting in self._asks.drop(ask):
+            self._take_down(waiting)
+            for request in [chain.last.request for chain in self.record.open_chains if chain.last.request.event_id == waiting]:
+                self._state.write(InquiryCancelled(id=request.id, reason="superseded"))
+
+    def content_of(self, outcome: Success | ToolError) -> str:
+        """Return what the model would read if the tool ended so now."""
+        return replay.for_model(self.record, outcome, self._replay)[0]
+
+    def finished(self, outcome: Success | ToolError) -> None:
+        """Take the tool's result, and see whether it may be delivered."""
+        if not self._may(Move.FINISH):
+            return
+        self._move(Move.FINISH)
+        content, is_error = replay.for_model(self.record, outcome, self._replay)
+        images = () if isinstance(outcome, ToolError) else outcome.images
+        if isinstance(outcome, Success) and outcome.warning is not None:
+            self._state.warn(self.record.request.name, outcome.warning)
+        match self._view.policy.result:
+            case "unattended":
+                self._respond(content, is_error=is_error, images=images)
+            case "skip":
+                self._respond(messages.withheld(self.record.request.name))
+            case "ask" | "edit":
+                self._close_questions()
+                self._take_all_down()
+                self._deliver(self._state.approval_id(self.record.request.id, "deliver"), Respond(content, is_error, images))
+            case _ as other:
+                assert_never(other)
+
+    def abandon(self) -> None:
+        """Stop everything that moves: the turn is over and its last events are written, or nobody runs this call any more."""
+        if self.is_done:
+            return
+        was_running = self.stage is Stage.RUN
+        self._move(Move.END)
+        self._take_all_down()
+        if was_running:
+            self._state.want(StopTool(self.event))
+
+    def advance(self) -> None:
+        """Walk on until somebody has to answer, the tool runs, or the call is done: a loop over what is there already."""
+        while self.stage is not Stage.DONE and (found := self._asks.next()) is not None:
+            match found:
+                case Answers():
+                    self._give(found)
+                case Respond(content, is_error, images):
+                    self._respond(content, is_error=is_error, images=images)
+                case decision:
+                    self.route(decision)
+
+    # Its decisions --------------------------------------------------------------------------------------------------
+
+    def route(self, decision: Decision) -> None:
+        """Have somebody decide, or close the decision at once."""
+        going = decision.going()
+        if going.warning is not None and isinstance(decision, Inquiry):
+            self._state.warn(answer_key(self.record.request.name, decision.request.question_id), going.warning)
+        match going:
+            case AwaitPerson(whom, record):
+                if record is not None:
+                    self._state.write(record)
+                self._put(decision, "line" if whom == "person" else "inbox")
+            case Consult(request):
+                self._put(decision, "model")
+                self._state.want(ConsultAssistant(request, self.record.request.name))
+            case Closing():
+                self.close(decision.id, going)
+            case _ as other:
+                assert_never(other)
+
+    def close(self, id: str, closing: Closing) -> None:
+        """Take a decision off the desk, write what became of it, and do what follows."""
+        self._take_down(id)
+        for record in closing.records:
+            self._state.write(record)
+        self._follow(id, closing.then)
+
+    def take_all(self, id: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
+        """Answer one question after the other of the form that waits for a decision.
+
+        What `answers` leaves out stays open; a whole map counts as reviewed.
+        """
+        walk = self._asks.waiting_for(id)
+        while ticket := self._state.desk.find(walk.waits_for or ""):
+            decision = ticket.decision
+            reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
+            closing = decision.take(reply, who) if reply else None
+            if closing is None or isinstance(closing, Misfit):
+                return
+            self.close(ticket.id, closing)
+            self.advance()
+
+    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy) -> str | None:
+        """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened."""
+        closing = ticket.decision.take(reply, who)
+        if isinstance(closing, Misfit):
+            return closing.why
+        self.close(ticket.id, closing)
+        return None
+
+    def not_decided(self, ticket: Ticket, error: str) -> None:
+        """Do what follows where the prompter has failed."""
+        self.close(ticket.id, ticket.decision.fail(error))
+
+    def consulted(self, ticket: Ticket, happened: AssistantReplied | AssistantFailed) -> None:
+        """Close the question that a model was asked: models decide nothing else."""
+        if isinstance(ticket.decision, Inquiry):
+            inquiry = ticket.decision
+            closing = inquiry.model_said(happened) if isinstance(happened, AssistantReplied) else inquiry.model_failed(happened)
+            self.close(ticket.id, closing)
+
+    def _follow(self, id: str, then: Then) -> None:
+        match then:
+            case Leave(replied) if told := self._asks.report_reply(id, replied.text):
+                self._give(told)
+            case Give() | GoBack() | Leave() | Send():
+                self._asks.follow(id, then)
+            case Refuse() if told := self._asks.report(id, then):
+                self._give(told)
+            case Refuse(message=message):
+                self._respond(replay.with_reasons(message, self._replay))
+            case Escalate():
+                link = self._asks.escalate(id, then)
+                if isinstance(then.default, UnsetType):
+                    self.route(link)
+                else:
+                    self.close(link.id, link.by_default(then.default))
+            case Run():
+                self._run()
+            case Respond(content, is_error, images):
+                self._respond(content, is_error=is_error, images=images)
+            case _ as other:
+                assert_never(other)
+
+    # What it does ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Have the tool run with everything that was answered so far."""
+        self._approval = None
+        self._children = {}
+        self._move(Move.RUN)
+        self._state.want(RunTool(self.record.call, dict(self._asks.answers)))
+
+    def _give(self, answers: Answers) -> None:
+        """Let the tool have what was answered: the coroutine that waits, or the next run."""
+        if answers.ask is None:
+            self._run()
+        else:
+            self._state.want(GiveAnswers(self.event, answers.ask, answers.given))
+
+    def _deliver(self, id: str, response: Respond) -> None:
+        self._approval = id
+        attached = self._state.settings.attached
+        is_a_persons = self.record.undecided(id) is not None and not attached
+        self.route(Delivery(self._view, id, attached, is_a_persons, response.content, response.is_error, response.images))
+
+    def _respond(self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()) -> None:
+        """Give the call its one response; whatever of it is still open closes with it."""
+        self._close_questions()
+        request = self.record.request
+        self._state.write(ToolCallResponse(id=request.id, content=content, is_error=is_error, call=self.event, images=images))
+        self.abandon()
+
+    def _close_questions(self) -> None:
+        """Close every question of the call that is still open: nobody needs its answer."""
+        for chain in self.record.open_chains:
+            self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
+
+    def _take_all_down(self) -> None:
+        for waiting in [*self._asks.clear(), *([self._approval] if self._approval else [])]:
+            self._take_down(waiting)
+        self._approval = None
+
+    def _put(self, decision: Decision, place: DeskPlace) -> None:
+        walk = self._asks.walk(decision.id)
+        screen = walk.screen if walk else None
+        if place == "inbox":
+            self._state.desk.leave(screen)
+        self._state.desk.put(Ticket(decision, self.event, screen, place, self._state.written))
+
+    def _take_down(self, id: str) -> None:
+        """Take a decision off the desk; whoever is being asked is told that nobody needs the answer."""
+        ticket = self._state.desk.remove(id)
+        if ticket and ticket.place == "screen":
+            self._state.want(ClosePrompt(id))
+        elif ticket and ticket.place == "model":
+            self._state.want(StopAssistant(id))
+
+    def _may(self, move: Move) -> bool:
+        """Whether what happened still matters in this stage; what comes too late is dropped."""
+        return move in STAGES[self.stage]
+
+    def _move(self, move: Move) -> None:
+        self.stage = STAGES[self.stage][move]

@@ -1,0 +1,181 @@
+"""What waits for somebody's decision, as a value: who is asked, what a person is shown, and what a reply leads to."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, Self, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.errors import AnswerError, Problem
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
+from midturn.question.steps import Ask
+from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest
+from midturn.record.prompt import Prompt
+from midturn.routing.policy import ToolPolicy
+from midturn.turn.inputs import TurnSettings
+from midturn.turn.record import CallRecord, TurnRecord
+from midturn.values.json_value import Json
+
+BY_DEFAULT = AnsweredBy("default")
+Spoken: TypeAlias = Answered | WentBack | Replied | Edited | Submitted
+"""What a decision can be told. Ending the turn is the turn's business, and that nobody was there is a question of the route."""
+
+
+class View(Struct, frozen=True):
+    """What a decision looks at, and never changes."""
+
+    settings: TurnSettings
+    turn: TurnRecord
+    call: CallRecord
+    policy: ToolPolicy
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool that is called."""
+        return self.call.request.name
+
+
+# What a call does when a decision has closed -----------------------------------------------------------------------------
+
+
+class Give(Struct, frozen=True):
+    """Walk on with an answer, as the question's check has returned it; `inquiry` is the one that it came from, `by` who gave it."""
+
+    question_id: str
+    answered: Answered
+    inquiry: str
+    by: str
+
+
+class GoBack(Struct, frozen=True):
+    """Walk back to the previous answered question."""
+
+
+class Leave(Struct, frozen=True):
+    """Cancel the form: the person says something to the model instead."""
+
+    replied: Replied
+
+
+class Send(Struct, frozen=True):
+    """Complete a form whose answers were reviewed."""
+
+
+class Refuse(Struct, frozen=True):
+    """Go without the answer: a coroutine that wants to know hears `reason`, every other call fails with `message`.
+
+    `reply` is what the person said instead, `on_record` the event that says so where it is not said just now.
+    """
+
+    reason: str
+    message: str = ""
+    reply: str | None = None
+    on_record: str | None = None
+
+
+class Escalate(Struct, frozen=True):
+    """Ask a person in place of the model: record `question` as the next link, and answer it with `default` where there is one.
+
+    `error` is what the model failed with, if it did.
+    """
+
+    ask: Ask
+    previous: InquiryRequest
+    question: Question[Any]
+    default: Json | UnsetType = UNSET
+    error: str | None = None
+
+
+class Run(Struct, frozen=True):
+    """Run the tool."""
+
+
+class Respond(Struct, frozen=True):
+    """Give the call its response."""
+
+    content: str
+    is_error: bool = True
+    images: tuple[Image, ...] = ()
+
+
+Then: TypeAlias = Give | GoBack | Leave | Send | Refuse | Escalate | Run | Respond
+
+
+# What becomes of a decision ----------------------------------------------------------------------------------------------
+
+
+class AwaitPerson(Struct, frozen=True):
+    """Somebody decides: a person at a prompt, or one who comes by later. `record` is written first, `warning` told once."""
+
+    whom: Literal["person", "inbox"]
+    record: Event | None = None
+    warning: str | None = None
+
+
+class Consult(Struct, frozen=True):
+    """A model decides, on the side."""
+
+    request: InquiryRequest
+    warning: str | None = None
+
+
+class Closing(Struct, frozen=True):
+    """The decision has closed: the records to write, and what its call does then."""
+
+    then: Then
+    records: tuple[Event, ...] = ()
+    warning: str | None = None
+
+
+class Misfit(Struct, frozen=True):
+    """The reply does not fit: nothing has happened."""
+
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def because(cls, message: str) -> Misfit:
+        """Return a misfit of the whole reply."""
+        return cls((Problem("", message),))
+
+    @property
+    def why(self) -> str:
+        """All problems, as a person reads them."""
+        return str(AnswerError(self.problems))
+
+
+Going: TypeAlias = AwaitPerson | Consult | Closing
+
+
+class Decision(Protocol):
+    """An inquiry, a permission, a delivery, a review. No method changes anything: what is to be written stands in what it returns."""
+
+    @property
+    def id(self) -> str:
+        """Its name inside the turn: the `event_id` of a question's request; an approval, which may be on no record yet, has its own."""
+        ...
+
+    @property
+    def event(self) -> str:
+        """The `event_id` of what says that this is waited for; empty where nothing is recorded."""
+        ...
+
+    def going(self) -> Going:
+        """Say who decides, or that nobody has to. It is asked again when a prompt's turn comes: much may have been decided meanwhile."""
+        ...
+
+    def prompt(self) -> Prompt:
+        """Return what a person is shown."""
+        ...
+
+    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+        """Say what a person's reply leads to."""
+        ...
+
+    def fail(self, error: str) -> Closing:
+        """Say what it leads to that the prompter failed."""
+        ...
+
+    def unattended(self) -> Self:
+        """Return the same decision as if nobody was attached."""
+        ...

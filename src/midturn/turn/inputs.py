@@ -1,0 +1,248 @@
+"""What can happen to a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct
+
+from midturn.record.events import AnsweredBy, Child, Source, TurnStart
+from midturn.record.exchange import Part
+from midturn.routing.policy import ToolPolicy
+from midturn.turn.record import TurnRecord
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:  # nothing here is read from JSON, and who only talks needs none of these to run
+    from midturn.question.form import Form
+    from midturn.question.question import Question
+    from midturn.question.reply import Reply
+    from midturn.record.outcome import Success, ToolError
+
+
+OnFailure: TypeAlias = Literal["fail_call", "report", "report_all"]
+
+
+class TurnRequested(Struct, frozen=True):
+    """The user says something. `delta` is what flags set for this conversation."""
+
+    content: str
+    author: str | None = None
+    schema: JsonObject | None = None
+    delta: JsonObject | None = None
+
+
+class TurnResumed(Struct, frozen=True):
+    """A process goes on with a turn that was left open."""
+
+
+class ModelAnswered(Struct, frozen=True):
+    """The model's response is complete."""
+
+    parts: tuple[Part, ...]
+
+
+class CallBegun(Struct, frozen=True):
+    """A loop that is not ours makes a call; or makes it again, where the process before left it unfinished."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+
+
+class CallLeft(Struct, frozen=True):
+    """A loop that is not ours goes away from a call, which stays as it is recorded: unfinished, its questions open."""
+
+    call: str
+
+
+class LoopEnded(Struct, frozen=True):
+    """A loop that is not ours is done with the turn, which is over unless calls of it are unfinished."""
+
+
+class ModelFailed(Struct, frozen=True):
+    """The model stayed down after its retries: the turn stays open."""
+
+    error: str
+
+
+class TurnFailed(Struct, frozen=True):
+    """Something that no resuming can mend: the turn ends `failed`."""
+
+    error: str
+
+
+class FormToAsk(Struct, frozen=True):
+    """A form on its way to whoever answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine.
+
+    With `report_all` a reply is reported, too, where it would otherwise end the call. `human_only`: no configuration lets a model or a
+    default answer any of it, as one may where a question is merely `exclusive`. `problem` is what the tool has against the answer that it
+    had before.
+    """
+
+    form: Form
+    source: Source
+    on_failure: OnFailure = "fail_call"
+    human_only: bool = False
+    problem: str | None = None
+
+
+class Foretold(Struct, frozen=True):
+    """What the tool of a call would ask first if it ran now; None where that is nothing, or nothing that a yes would answer."""
+
+    call: str
+    question: Question[bool] | None
+
+
+class TimeIsUp(Struct, frozen=True):
+    """The turn has worked for as long as it may, in seconds."""
+
+    seconds: float
+
+
+class ToolReturned(Struct, frozen=True):
+    """A tool has returned what it wants answered: its run is over, and another begins with the answers."""
+
+    call: str
+    asking: FormToAsk
+
+
+class ToolAwaits(Struct, frozen=True):
+    """A coroutine of a running tool waits for answers; `ask` numbers the `await ctx.ask`s of one run."""
+
+    call: str
+    ask: int
+    asking: FormToAsk
+
+
+class AskDropped(Struct, frozen=True):
+    """A coroutine gave up its ask."""
+
+    call: str
+    ask: int
+
+
+class ChildWanted(Struct, frozen=True):
+    """A running tool has another agent run a turn; `number` numbers what one run of the tool wants.
+
+    `child` says which, in a conversation that would be new. It is the one that was recorded before, unless `lost` names that: then there
+    is no such conversation to be had.
+    """
+
+    number: int
+    child: Child
+    lost: str = ""
+
+    @property
+    def call(self) -> str:
+        """The call whose tool it is."""
+        return self.child.call
+
+
+class ChildMoved(Struct, frozen=True):
+    """A turn inside a tool runs (`moving`), waits for people alone (`resting`), is `over`, or was `ended` by a person."""
+
+    call: str
+    child: str
+    now: Literal["moving", "resting", "over", "ended"]
+
+
+class ToolDone(Struct, frozen=True):
+    """A tool is done."""
+
+    call: str
+    outcome: Success | ToolError
+
+
+class UserReplied(Struct, frozen=True):
+    """A prompter returned. `id` names what was asked, as in `PromptUser`."""
+
+    id: str
+    reply: Reply
+    who: AnsweredBy = AnsweredBy("user")
+
+
+class AnsweredElsewhere(Struct, frozen=True):
+    """Somebody answered who was not at this prompt: from the inbox, a browser, a program. `event_id` is that of what waits for it."""
+
+    event_id: str
+    reply: Reply
+    who: AnsweredBy
+
+
+class PromptFailed(Struct, frozen=True):
+    """A prompter raised."""
+
+    id: str
+    error: str
+
+
+class AssistantReplied(Struct, frozen=True):
+    """A model answered on the side, and the answer fits the question."""
+
+    id: str
+    answer: Json
+    model: str
+    reason: str | None = None
+    metadata: dict[str, Json] | None = None
+
+
+class AssistantFailed(Struct, frozen=True):
+    """A model that was asked gave no valid answer."""
+
+    id: str
+    error: str
+    metadata: dict[str, Json] | None = None
+
+
+class Interrupted(Struct, frozen=True):
+    """Ctrl-C with no prompt open. `parts` is what the model had said by then."""
+
+    parts: tuple[Part, ...] = ()
+
+
+ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolReturned | Foretold | AskDropped | ChildWanted | ChildMoved
+"""What a tool says of its call; `call` is the event that requested it."""
+
+Happened: TypeAlias = (
+    TurnRequested
+    | TurnResumed
+    | ModelAnswered
+    | CallBegun
+    | CallLeft
+    | LoopEnded
+    | ModelFailed
+    | TurnFailed
+    | TimeIsUp
+    | ToldByTool
+    | UserReplied
+    | AnsweredElsewhere
+    | PromptFailed
+    | AssistantReplied
+    | AssistantFailed
+    | Interrupted
+)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a turn is told about the world it runs in
+
+
+class TurnSettings(Struct, frozen=True, kw_only=True):
+    """`tools` holds what configuration says about each offered tool; a call of any other name is answered with an error.
+
+    `prompts_at_once` is how many prompts may be open (a terminal shows one). The tools in `foretelling` can say before they run what they
+    would ask first. `start` is how a turn begins that is new. `family` are the turns of agents
+    inside of tools, and those around them, by the event that names them: they share the limits of what a person is shown, and of how often
+    models are asked.
+    """
+
+    tools: Mapping[str, ToolPolicy]
+    conversation: str = ""
+    attached: bool = True
+    limits: Limits = DEFAULT_LIMITS
+    prompts_at_once: int = 1
+    foretelling: frozenset[str] = frozenset()
+    start: TurnStart = TurnStart()
+    family: dict[str, TurnRecord] = {}

@@ -1,0 +1,488 @@
+"""What the events of a turn add up to. `TurnRecord.apply` is the one place where durable state changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from midturn.question.answer_type import BooleanType
+from midturn.record.events import (
+    AnsweredBy,
+    Approval,
+    ChatRequest,
+    ChatResponse,
+    Child,
+    ConfigDelta,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    InquiryResponse,
+    OpaqueEvent,
+    Suspended,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+    TurnStart,
+)
+from midturn.record.exchange import ToolCall
+from midturn.record.window import asking_call, is_foretold
+from midturn.turn.memory import Memory, answer_key
+from midturn.values.json_value import Json, canonical
+from midturn.values.limits import DEFAULT_LIMITS, Limits
+
+WITH_A_MODEL: Final[Mapping[str, Json]] = {"asks": "assistant"}
+"""Stands with a request that a model gets. Every other one that is open was put to a person."""
+
+_OF_THE_MODEL: Final = frozenset({ToolCallRequest, ChatResponse})
+
+
+class Attempt:
+    """A recorded request and, once it is there, its response."""
+
+    __slots__ = ("request", "response")
+
+    def __init__(self, request: InquiryRequest) -> None:
+        self.request = request
+        self.response: InquiryResponse | None = None
+
+    @property
+    def is_rejection(self) -> bool:
+        """Whether somebody has said no. `false` is a no only where a yes or no was asked: it may be an option like any other."""
+        is_boolean = isinstance(self.request.question.answer_type, BooleanType)
+        return is_boolean and isinstance(self.response, InquiryAnswered) and self.response.answer is False
+
+
+class Chain:
+    """An attempt with the escalations that follow from it; its last link says how it ended. `place` counts the chains of its call.
+
+    `asked_at` counts the events of the turn that came before its last link.
+    """
+
+    __slots__ = ("asked", "asked_at", "links", "place")
+
+    def __init__(self, first: Attempt, place: int) -> None:
+        self.asked_at = 0
+        self.asked = first.request
+        """The request that the tool's question led to."""
+        self.links = [first]
+        self.place = place
+
+    @property
+    def last(self) -> Attempt:
+        """The link whose outcome counts."""
+        return self.links[-1]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody still has to answer."""
+        return self.links[-1].response is None
+
+    @property
+    def is_with_a_model(self) -> bool:
+        """Whether a model was asked."""
+        return (self.last.request.metadata or {}).get("asks") == WITH_A_MODEL["asks"]
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether the tool went on without the answer: then it counts as never recorded."""
+        response = self.last.response
+        return isinstance(response, InquiryCancelled) and response.reason == "superseded"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nobody could answer: that is told again only to a tool that wants to know."""
+        response = self.last.response
+        return isinstance(response, InquiryCancelled) and response.reason != "back"
+
+
+class AnswersSoFar:
+    """What was answered in a call, by question id, in the order of the answers; no secrets, nothing skipped.
+
+    `at_reply` is what it was when a person said something else instead, by the `event_id` that says so: a call that is replayed has the
+    later answers on record, too.
+    """
+
+    def __init__(self) -> None:
+        self.now: dict[str, Json] = {}
+        self.at_reply: dict[str, dict[str, Json]] = {}
+        self._after: dict[str, tuple[str, ...]] = {}
+
+    def ask(self, request: InquiryRequest) -> None:
+        """Forget what is asked anew: an older answer says nothing of it."""
+        if request.form:
+            ids = [str(asked.get("id")) for asked in request.form.questions]
+            self._after |= {key: tuple(ids[place:]) for place, key in enumerate(ids, 1)}
+            self._forget(ids)
+        if request.question_id in self.now:
+            del self.now[request.question_id]
+
+    def close(self, request: InquiryRequest, response: InquiryResponse) -> None:
+        """Take in an answer. One that was revised discards those that came after it in its form."""
+        if type(response) is InquiryCancelled:
+            if response.reason == "reply":
+                self.reply(response.event_id)
+            return
+        if request.revises:
+            self._forget(self._after.get(request.question_id, ()))
+        if type(response) is InquiryAnswered and response.answer is not None and request.question_id:
+            self.now[request.question_id] = response.answer
+
+    def _forget(self, ids: Iterable[str]) -> None:
+        for key in ids:
+            self.now.pop(key, None)
+
+    def reply(self, event_id: str) -> None:
+        """Keep what had been answered by now."""
+        self.at_reply[event_id] = dict(self.now)
+
+
+class ChildRecord(Struct):
+    """A turn of another agent inside a call, and its state as the turn around it has last recorded it."""
+
+    began: Child
+    state: str = "running"
+
+
+class CallRecord:
+    """A call, everything that was asked in it, everything that was decided about it, and its response.
+
+    `arguments` are those that run: the model's, or a person's edit of them. `revisions` are the chains that Back led to, and `reviews` is
+    what was recorded about reviews, each with how many chains there were by then.
+    """
+
+    def __init__(self, request: ToolCallRequest) -> None:
+        self.request = request
+        self.arguments: Json = request.arguments  # type: ignore[assignment]
+        self.chains: list[Chain] = []
+        self.revisions: list[Chain] = []
+        self.approvals: list[Approval] = []
+        self.reviews: list[tuple[Approval, int]] = []
+        self.decided_at = -1
+        """How many events of the turn came before the last thing that a person decided in the call; -1 where there is none."""
+        self.undecided_at: dict[str, int] = {}
+        """The same of each approval that waits, by its id."""
+        self.foretold = False
+        """Whether a person who decided about it has seen what its tool would ask."""
+        self.response: ToolCallResponse | None = None
+        self.answers = AnswersSoFar()
+        self.children: dict[str, ChildRecord] = {}
+        """Turns of other agents that its tool has started, by the event that named them."""
+        self._open: dict[int, Chain] = {}
+        self._asking: dict[tuple[str, bytes], list[Chain]] = {}
+
+    @property
+    def call(self) -> ToolCall:
+        """The call as it runs."""
+        return ToolCall(self.request.event_id, self.request.id, self.request.name, self.arguments)
+
+    def child_like(self, wanted: Child) -> Child | None:
+        """Return what was recorded when the same agent was told the same for the same time."""
+        found = [child.began for child in self.children.values() if _is_same(child.began, wanted)]
+        return found[-1] if found else None
+
+    @property
+    def open_children(self) -> list[Child]:
+        """The turns of other agents that the call may wait for; whether they wait for people, only they know."""
+        return [] if self.response else [child.began for child in self.children.values() if child.state != "done"]
+
+    @property
+    def open_chains(self) -> list[Chain]:
+        """What somebody still has to answer, in the order in which it was asked."""
+        return [self._open[place] for place in sorted(self._open)]
+
+    def take_note(self, chain: Chain) -> None:
+        """Take note of a chain that has opened or closed."""
+        if chain.is_open:
+            self._open[chain.place] = chain
+        else:
+            self._open.pop(chain.place, None)
+
+    def begin_chain(self, first: Attempt) -> Chain:
+        """Take in a question that the tool asks."""
+        chain = Chain(first, len(self.chains))
+        self.chains.append(chain)
+        asked = first.request
+        if asked.revises is not None:
+            self.revisions.append(chain)
+        self._asking.setdefault((asked.question_id, asked.question.key), []).append(chain)
+        return chain
+
+    def asking(self, question_id: str, key: bytes) -> Sequence[Chain]:
+        """Return what asked the same question, whole, in order. What another program has recorded may not say its id."""
+        with_id, without = self._asking.get((question_id, key), ()), self._asking.get(("", key), ())
+        return sorted((*with_id, *without), key=lambda chain: chain.place) if without and question_id else with_id
+
+    def has_had(self, question_id: str, key: bytes, answer: Json) -> bool:
+        """Whether an equal question of this call has had this very answer."""
+        wanted = canonical(answer)
+        responses = (chain.last.response for chain in self.asking(question_id, key))
+        return any(isinstance(r, InquiryAnswered) and canonical(r.answer) == wanted for r in responses)
+
+    def agreed(self, request: InquiryRequest) -> AnsweredBy | None:
+        """Return who has said yes to this very question when they permitted the call: its tool had foretold it. It counts once."""
+        given = self.decided("run")
+        if given is None or given.state != "approved" or given.answered_by is None or not is_foretold(given, request):
+            return None
+        is_the_first = len(self.asking(request.question_id, request.question.key)) == 1
+        return given.answered_by if is_the_first and given.answered_by.by == "user" else None
+
+    def undecided(self, id: str) -> Approval | None:
+        """Return the approval with this id, where it waits."""
+        found = next((approval for approval in reversed(self.approvals) if approval.id == id), None)
+        return found if found and found.state == "waiting" else None
+
+    def waiting(self, kind: str) -> Approval | None:
+        """Return the approval of this kind that was left undecided."""
+        of_kind = [a for a in self.approvals if a.kind == kind]
+        return of_kind[-1] if of_kind and of_kind[-1].state == "waiting" else None
+
+    def decided(self, kind: str) -> Approval | None:
+        """Return the last decision of this kind."""
+        of_kind = [a for a in self.approvals if a.kind == kind and a.state != "waiting"]
+        return of_kind[-1] if of_kind else None
+
+
+class CycleRecord:
+    """One model answer and its calls: whether a model said "no" in it, and whether anybody said anything else."""
+
+    def __init__(self) -> None:
+        self.calls: list[CallRecord] = []
+        self.rejected = False
+        self.otherwise = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every call has its response."""
+        return all(call.response for call in self.calls)
+
+
+class TurnRecord:
+    """The durable state of a turn: a fold of `apply` over its events, the same for a turn that runs and one that is resumed."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.started = False
+        self.ended: TurnEnd | None = None
+        self.calls: dict[str, CallRecord] = {}
+        self.inquiries: dict[str, Attempt] = {}
+        self.memory = Memory()
+        self.shown: set[tuple[str, str, bytes]] = set()
+        self.cycle = CycleRecord()
+        self.cycles = 0
+        self.rejections_in_a_row = 0
+        self.stopped_by_breaker = False
+        self.last = ""
+        """The id of the last event."""
+        self.suspended_at = -1
+        """How many events came before a run last said that it had taken in every answer; -1 where none has."""
+        self.has_closed_by_itself = False
+        """Whether the last batch holds a person's decision that closed its call: no run has seen it."""
+        self._at = -1
+        self._in_batch = False
+        self._rejected_cycles = limits.rejected_cycles
+        self._open_calls: dict[str, CallRecord] = {}
+        self._attempts: dict[tuple[str, str], int] = {}
+        self._approvals: set[str] = set()
+        self._unreadable: list[bytes] = []
+        self._chains: dict[str, tuple[CallRecord, Chain]] = {}
+        self._model_speaks = False
+
+    def apply(self, event: Event) -> None:  # noqa: C901, PLR0912  one case for each kind that matters
+        """Take in one recorded event."""
+        self._at += 1
+        self.last = event.event_id
+        self.has_closed_by_itself = self.has_closed_by_itself and self._in_batch
+        self._in_batch = event.more > 0
+        says = event.__class__ in _OF_THE_MODEL
+        if says and not self._model_speaks:  # the first thing that an answer of the model says
+            self.cycle = CycleRecord()
+            self.cycles += 1
+        self._model_speaks = says or (self._model_speaks and event.__class__ is TurnEnd)
+        match event:
+            case TurnStart() | ChatRequest() | ChatResponse():
+                pass  # nothing else that a turn's state depends on
+            case ToolCallRequest():
+                self._call(event)
+            case InquiryRequest():
+                self._ask(event)
+            case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
+                self._close(event)
+            case ToolCallResponse():
+                self._respond(event)
+            case TurnEnd():
+                self.ended = event
+            case Approval():
+                self._approve(event)
+            case Suspended():
+                self.suspended_at = self._at
+            case Child():
+                self._follow_child(event)
+            case ConfigDelta():
+                return
+            case OpaqueEvent():
+                self._unreadable.append(bytes(event.raw))
+                return
+            case _:
+                pass  # as above
+        self.started = True
+
+    @property
+    def waits_for_model(self) -> bool:
+        """Whether the next thing to do is to ask the model: all calls are answered and it has not had the last word."""
+        return self.cycle.is_complete and not self._model_speaks
+
+    @property
+    def breaker_is_open(self) -> bool:
+        """Whether so many cycles in a row were rejected that only a human may answer the next question."""
+        return self.rejections_in_a_row >= self._rejected_cycles
+
+    def next_inquiry_id(self, tool_call_id: str, question_id: str) -> str:
+        """Return the id of the next attempt."""
+        number = self._attempts.get((tool_call_id, question_id), 0) + 1
+        while self.is_taken(free := f"{tool_call_id}.{question_id}.{number}"):
+            number += 1
+        return free
+
+    def is_taken(self, id: str) -> bool:
+        """Whether an inquiry or an approval of the turn has this id, or a line that cannot be read holds it."""
+        if id in self.inquiries or id in self._approvals:
+            return True
+        return bool(self._unreadable) and any(id.encode() in line for line in self._unreadable)
+
+    def place_of(self, inquiry: str) -> tuple[CallRecord, Chain] | tuple[None, None]:
+        """Return the call and the chain that an inquiry belongs to."""
+        return self._chains.get(inquiry, (None, None))
+
+    def open_calls(self) -> list[CallRecord]:
+        """Return the calls that have no response yet."""
+        return list(self._open_calls.values())
+
+    def _follow_child(self, event: Child) -> None:
+        call = self.calls.get(event.call)
+        if call is None:
+            return
+        known = call.children.get(event.of)
+        if known:
+            known.state = event.state
+        elif not event.of:
+            call.children[event.event_id] = ChildRecord(event, event.state)
+
+    def _call(self, event: ToolCallRequest) -> None:
+        if event.event_id in self.calls:
+            return  # its line stands there twice, and nobody would ever answer the second one
+        self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
+        self.cycle.calls.append(record)
+
+    def _respond(self, event: ToolCallResponse) -> None:
+        call = self.calls.get(event.call) or next((c for c in self.open_calls() if c.request.id == event.id), None)
+        if call is None:
+            return
+        call.response = event
+        self._open_calls.pop(call.request.event_id, None)
+        cycle = self.cycle
+        if call in cycle.calls and cycle.is_complete:
+            self.rejections_in_a_row = self.rejections_in_a_row + 1 if cycle.rejected and not cycle.otherwise else 0
+
+    def _ask(self, event: InquiryRequest) -> None:
+        known = self.inquiries.get(event.id)
+        if known and known.request.event_id == event.event_id:
+            return  # the same of a question
+        asked = (event.tool_call_id, event.question_id)
+        self._attempts[asked] = self._attempts.get(asked, 0) + 1
+        self.inquiries[event.id] = attempt = Attempt(event)
+        call = self._call_of(event)
+        if call is None:
+            return
+        escalated = self._chains.get(event.escalates or "")
+        if escalated:
+            chain = escalated[1]
+            chain.links.append(attempt)
+        else:
+            chain = call.begin_chain(attempt)
+        chain.asked_at = self._at
+        call.take_note(chain)
+        call.answers.ask(event)
+        self._chains[event.id] = (call, chain)
+        if event.revises:
+            self.memory.forget(event.revises)
+
+    def _call_of(self, event: InquiryRequest) -> CallRecord | None:
+        """Return the call that a question belongs to."""
+        if event.call:
+            return self.calls.get(event.call)
+        call = asking_call(event, [call.request for call in self.open_calls()])
+        return self.calls[call.event_id] if call else None
+
+    def _close(self, event: InquiryResponse) -> None:
+        attempt = self.inquiries.get(event.id)
+        if attempt is None or attempt.response is not None:
+            return
+        attempt.response = event
+        request = attempt.request
+        call, chain = self.place_of(event.id)
+        if call and chain:
+            call.take_note(chain)
+            call.answers.close(request, event)
+        match event:
+            case InquiryAnswered():
+                self._tally(attempt, call, event.answered_by)
+                call = self.calls.get(request.call)
+                if event.remembered and call:
+                    self.memory.remember_answer(answer_key(call.request.name, request.question_id), event.answer, event.id)
+            case InquiryRedacted():
+                self._tally(attempt, call, event.answered_by)
+            case InquiryCancelled(reason="user" | "back" | "reply" as reason):
+                self._show(request)
+                if call and reason != "back":
+                    self._decided(call)
+            case InquiryCancelled(reason="limit_exceeded", metadata={"limit": "rejected_cycles"}):
+                self.stopped_by_breaker = True
+            case InquiryCancelled():
+                pass  # nobody was shown anything
+
+    def _decided(self, call: CallRecord) -> None:
+        call.decided_at = self._at
+        self.has_closed_by_itself = True
+
+    def _tally(self, attempt: Attempt, call: CallRecord | None, who: AnsweredBy | None) -> None:
+        by = who.by if who else ""
+        if call and (who is None or by in ("user", "policy")):
+            self._decided(call)
+        if by == "user":
+            self._show(attempt.request)
+        if by == "assistant" and attempt.is_rejection:
+            self.cycle.rejected = True
+        elif by in ("assistant", "user", "policy"):
+            self.cycle.otherwise = True
+
+    def _show(self, request: InquiryRequest) -> None:
+        self.shown.add((request.call, request.question_id, request.question.key))
+
+    def _approve(self, event: Approval) -> None:
+        call = self.calls.get(event.call)
+        if call is None:
+            return
+        call.approvals.append(event)
+        if event.state == "waiting":
+            call.undecided_at[event.id] = self._at
+        else:
+            call.undecided_at.pop(event.id, None)
+            if event.answered_by is None or event.answered_by.was_asked:
+                self._decided(call)
+        if event.kind == "run" and event.state == "edited":
+            call.arguments = event.arguments  # type: ignore[assignment]  # `edited` runs carry arguments
+        call.foretold = call.foretold or event.question is not None
+        self._approvals.add(event.id)
+        if event.kind == "review":
+            call.reviews.append((event, len(call.chains)))
+            if event.is_reply:
+                call.answers.reply(event.event_id)
+        if event.remembered and event.kind == "run":
+            self.memory.remember_permission(call.request.name, "n" if event.state == "skipped" else "y")
+
+
+def _is_same(one: Child, other: Child) -> bool:
+    return (one.agent, one.text_sha256, one.occurrence) == (other.agent, other.text_sha256, other.occurrence)

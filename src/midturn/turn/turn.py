@@ -1,0 +1,405 @@
+"""A turn: what happened goes in as a value, what is to be done comes out as values, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec.structs import replace
+
+from midturn.errors import AnswerError
+from midturn.record.events import (
+    AnsweredBy,
+    ChatRequest,
+    ConfigDelta,
+    Event,
+    InquiryCancelled,
+    Suspended,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+)
+from midturn.record.exchange import Part, ToolCallPart, recorded
+from midturn.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
+from midturn.turn.ending import Ending, ended_by_user, failed, out_of_time, why_the_model_is_not_asked, write_ending
+from midturn.turn.inputs import (
+    AnsweredElsewhere,
+    AskDropped,
+    AssistantFailed,
+    AssistantReplied,
+    CallBegun,
+    CallLeft,
+    ChildMoved,
+    ChildWanted,
+    Foretold,
+    Happened,
+    Interrupted,
+    LoopEnded,
+    ModelAnswered,
+    ModelFailed,
+    PromptFailed,
+    TimeIsUp,
+    ToldByTool,
+    ToolAwaits,
+    ToolDone,
+    ToolReturned,
+    TurnFailed,
+    TurnRequested,
+    TurnResumed,
+    TurnSettings,
+    UserReplied,
+)
+from midturn.turn.readiness import is_ready
+from midturn.turn.record import CallRecord
+from midturn.turn.state import Ticket, TurnState
+from midturn.values.json_value import json_equal
+
+if TYPE_CHECKING:
+    from midturn.question.reply import Reply
+    from midturn.record.outcome import Success, ToolError
+    from midturn.turn.call import Call
+
+
+MISFITS = 3  # replies that do not fit, before the prompter counts as failed
+
+
+@cache
+def _load_call() -> type[Call]:
+    """Load what calls: who only talks calls nothing, and calls are most of the machine."""
+    from midturn.turn.call import Call
+
+    return Call
+
+
+class Turn:
+    """The machine of one turn.
+
+    `step` takes one thing that happened and returns what is to be done: the events to record come first, as one batch, and are to be
+    durable before anything else of the tuple begins. `resume` folds recorded events into the same machine. `ids` gives `event_id`s.
+    """
+
+    def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
+        self._state = TurnState(settings, ids)
+        self.record = self._state.record
+        """What the turn's events add up to."""
+        self._calls: dict[str, Call] = {}
+        self._model_is_asked = False
+        self._over = False
+        self._has_children = False
+
+    @classmethod
+    def resume(cls, events: Sequence[Event], settings: TurnSettings, ids: Iterator[str]) -> tuple[Turn, tuple[Effect, ...]]:
+        """Fold the events of an open turn, and say what is to be done next. A turn that has ended needs nothing."""
+        turn = cls.load(events, settings, ids)
+        return turn, turn.step(TurnResumed())
+
+    @classmethod
+    def load(cls, events: Sequence[Event], settings: TurnSettings, ids: Iterator[str]) -> Turn:
+        """Fold the events of a turn, and do nothing yet."""
+        turn = cls(settings, ids)
+        for event in events:
+            turn.record.apply(event)
+        turn._over = turn.record.ended is not None
+        return turn
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the turn is suspended, left open, or ended: nothing that happens now changes it."""
+        return self._over
+
+    def step(self, happened: Happened) -> tuple[Effect, ...]:
+        """Take in one thing that happened; return what is to be done, in order. What comes too late is dropped."""
+        if self._over:
+            return ()
+        self._happen(happened)
+        self._settle()
+        return self._state.drain()
+
+    @property
+    def only_people_can_move_it(self) -> bool:
+        """Whether every call of the turn waits for a person who comes by later."""
+        if self._over or not self._calls or not (self._state.desk.has_an_inbox or self._has_children):
+            return False
+        return not any(call.is_moving for call in self._calls.values())
+
+    def rest(self) -> tuple[Effect, ...]:
+        """Say what is to be done when nothing else is under way: a turn that only people who come by later can move is suspended.
+
+        This is not part of `step`, because a coroutine that asks several things at once asks them one after the other.
+        """
+        if self.only_people_can_move_it:
+            self._suspend()
+        return self._state.drain()
+
+    def content_of(self, call: str, outcome: Success | ToolError) -> str:
+        """Return what the model would read of a call that runs, if its tool ended so now."""
+        live = self._calls.get(call)
+        return live.content_of(outcome) if live else ""
+
+    # What happened --------------------------------------------------------------------------------------------------
+
+    def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input, the usual ones first
+        match happened:
+            case ModelAnswered(parts):
+                self._answered(parts)
+            case ToolAwaits() | ToolDone() | ToolReturned() | Foretold() | AskDropped() | ChildWanted() | ChildMoved():
+                if live := self._calls.get(happened.call):
+                    self._hear(live, happened)
+            case UserReplied():
+                self._replied(happened)
+            case TurnRequested():
+                self._requested(happened)
+            case TurnResumed():
+                self._resumed()
+            case CallBegun():
+                self._begun(happened)
+            case CallLeft(call):
+                self._call_left(call)
+            case LoopEnded():
+                self._loop_ended()
+            case ModelFailed(error):
+                self._leave(LeaveOpen(error))
+            case TurnFailed(error):
+                self._end(failed(error, "backend_error"))
+            case TimeIsUp(seconds):
+                self._end(out_of_time(seconds))
+            case AnsweredElsewhere():
+                self._answered_elsewhere(happened)
+            case PromptFailed(id, error):
+                if ticket := self._came_back(id):
+                    self._calls[ticket.call].not_decided(ticket, error)
+            case AssistantReplied() | AssistantFailed():
+                self._consulted(happened)
+            case Interrupted(parts):
+                self._interrupted(parts)
+            case _ as other:
+                assert_never(other)
+
+    def _hear(self, call: Call, happened: ToldByTool) -> None:
+        match happened:
+            case ToolAwaits(_, ask, asking):
+                call.awaits(ask, asking)
+            case ToolDone(_, outcome):
+                call.finished(outcome)
+            case ToolReturned(_, asking):
+                call.returned(asking)
+            case Foretold(_, question):
+                call.foretold(question)
+            case AskDropped(_, ask):
+                call.dropped(ask)
+            case ChildWanted():
+                self._has_children = True
+                call.wants_child(happened)
+            case ChildMoved(now="ended"):  # whoever ends a turn inside a tool ends the one around it
+                self._end(ended_by_user({call.event}))
+            case ChildMoved(_, child, now):
+                call.child_moved(child, now)
+            case _ as other:
+                assert_never(other)
+
+    def _call_left(self, call: str) -> None:
+        if left := self._calls.pop(call, None):
+            left.abandon()
+
+    def _loop_ended(self) -> None:
+        if self.record.open_calls():
+            self._suspend()
+        else:
+            self._finish()
+
+    def _requested(self, request: TurnRequested) -> None:
+        write = self._state.write
+        write(self._state.settings.start)
+        if request.delta is not None:
+            write(ConfigDelta(delta=request.delta))
+        write(ChatRequest(content=request.content, author=request.author, schema=request.schema))
+        self._ask_model()
+
+    def _resumed(self) -> None:
+        """Find out what an open turn does next."""
+        if not self.record.started:
+            self._end(failed("nothing of this turn can be read any more", "superseded"))
+            return
+        for record in self.record.open_calls():
+            self._begin(record)
+        if not self._calls and not self.record.waits_for_model:
+            self._finish()
+
+    def _answered(self, parts: Sequence[Part]) -> None:
+        """Record what the model said; its calls begin, and without calls the turn is over."""
+        self._model_is_asked = False
+        for part in parts:
+            self._state.write(recorded(part))
+        if not any(isinstance(part, ToolCallPart) for part in parts):
+            self._finish()
+            return
+        for record in self.record.open_calls():
+            self._begin(record)
+
+    def _begun(self, begun: CallBegun) -> None:
+        """Begin a call of a loop that is not ours: one that was left unfinished starts again, and replays what was recorded in it."""
+        if not self.record.started:
+            self._state.write(self._state.settings.start)
+        unfinished = (record for record in self.record.open_calls() if record.request.event_id not in self._calls)
+        record = next((record for record in unfinished if is_call(record.request, begun)), None)
+        if record is None:
+            request = self._state.write(ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments))
+            record = self.record.calls[request.event_id]
+        self._begin(record)
+
+    def _replied(self, happened: UserReplied) -> None:
+        """Act on a prompter's reply. One that does not fit is asked for again; the third such reply counts as the prompter's failure."""
+        ticket = self._came_back(happened.id)
+        misfit = self._take(ticket, happened.reply, happened.who) if ticket else None
+        if ticket is None or misfit is None:
+            return
+        ticket.misfits += 1
+        if ticket.misfits < MISFITS:
+            self._show(ticket, misfit)
+        else:
+            self._calls[ticket.call].not_decided(ticket, misfit)
+
+    def _answered_elsewhere(self, happened: AnsweredElsewhere) -> None:
+        """Act on an answer of somebody who is not at the prompt. Where it does not fit, nothing has happened."""
+        ticket = self._state.desk.waiting_for(happened.event_id)
+        if ticket is None:
+            return
+        try:
+            answers = self._calls[ticket.call].answers_to_form(ticket.id, happened.reply)
+        except AnswerError:
+            return  # whoever answered hears that it was not accepted
+        if answers is None:
+            self._take(ticket, happened.reply, happened.who)
+        else:
+            self._calls[ticket.call].take_all(ticket.id, answers, happened.who)
+
+    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> str | None:
+        """Act on what a person did about a decision; return why it does not fit, where it does not."""
+        from midturn.question.reply import EndedTurn, Unavailable  # in a turn of words alone nobody replies
+
+        match reply:
+            case EndedTurn():
+                self._end(ended_by_user({ticket.call}, who))
+            case Unavailable():
+                self._calls[ticket.call].route(ticket.decision.unattended())
+            case _:
+                return self._calls[ticket.call].decided(ticket, reply, who)
+        return None
+
+    def _consulted(self, happened: AssistantReplied | AssistantFailed) -> None:
+        """Close a question that a model was asked, unless it was closed meanwhile."""
+        ticket = self._state.desk.find(happened.id)
+        if ticket is not None and ticket.place == "model":
+            ticket.place = "back"
+            self._calls[ticket.call].consulted(ticket, happened)
+
+    def _interrupted(self, parts: Sequence[Part]) -> None:
+        """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
+        for part in parts:
+            self._state.write(recorded(part))
+        self._end(ended_by_user({call.request.event_id for call in self.record.open_calls() if call.open_chains}))
+
+    # What follows ---------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Go on until nothing moves by itself: answers that are there are walked past, prompts open, the model is asked."""
+        moved = True
+        while moved and not self._over:
+            for event, call in tuple(self._calls.items()):
+                call.advance()
+                if call.is_done:
+                    self._calls.pop(event, None)
+            moved = self._open_prompts()
+        if self._over:
+            return
+        if not self._calls and not self._model_is_asked and self.record.waits_for_model:
+            self._ask_model()
+
+    def _open_prompts(self) -> bool:
+        """Open the prompts that there is room for; True as soon as one needed nobody after all (the calls go on from there)."""
+        desk = self._state.desk
+        while ticket := desk.next_in_line():
+            if ticket.seen != self._state.written:  # an equal question may have been remembered meanwhile
+                self._calls[ticket.call].route(ticket.decision)
+                again = desk.find(ticket.id)
+                if again is None or again.place != "line":
+                    return True
+                ticket = again
+            self._show(ticket)
+        return False
+
+    def _begin(self, record: CallRecord) -> None:
+        name = record.request.name
+        policy = self._state.settings.tools.get(name)
+        if policy is None:
+            for chain in record.open_chains:  # it was asked when there still was such a tool
+                self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
+            from midturn.routing import messages  # hardly ever does a model call what is not there
+
+            content = messages.unknown_tool(name, list(self._state.settings.tools))
+            self._state.write(ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
+            return
+        self._calls[record.request.event_id] = call = _load_call()(self._state, record, policy)
+        call.begin()
+
+    def _ask_model(self) -> None:
+        """Ask the model, unless the turn has had its share."""
+        reached = why_the_model_is_not_asked(self.record, self._state.settings)
+        if reached:
+            limit, error = reached
+            self._end(failed(error, "limit_exceeded", {"limit": limit}))
+        else:
+            self._model_is_asked = True
+            self._state.want(CallModel())
+
+    # How it ends ----------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """End a turn that is complete. What is still open belongs to no call: another program has asked it."""
+        for attempt in list(self.record.inquiries.values()):
+            if attempt.response is None:
+                self._state.write(InquiryCancelled(id=attempt.request.id, reason="superseded"))
+        self._state.write(TurnEnd(status="completed"))
+        self._leave(EndTurn("completed"))
+
+    def _end(self, ending: Ending) -> None:
+        """Write the last batch, and stop whatever still moves."""
+        write_ending(self._state, ending)
+        if self._model_is_asked:
+            self._model_is_asked = False
+            self._state.want(StopModel())
+        for call in self._calls.values():
+            call.abandon()
+        self._leave(EndTurn(ending.status, ending.error))
+
+    def _suspend(self) -> None:
+        """Leave the turn to people. Where the log would still read as if it could go on, it says that this run has seen it all."""
+        if is_ready(self.record):
+            self._state.write(Suspended(through=self.record.last))
+        for call in self._calls.values():
+            call.leave_children()
+        self._leave(SuspendTurn())
+
+    def _leave(self, effect: SuspendTurn | LeaveOpen | EndTurn) -> None:
+        self._over = True
+        self._state.want(effect)
+
+    # The desk -------------------------------------------------------------------------------------------------------
+
+    def _came_back(self, id: str) -> Ticket | None:
+        """Return the decision whose prompt has come back: there is nothing to take off a screen."""
+        ticket = self._state.desk.find(id)
+        if ticket is not None:
+            ticket.place = "back"
+        return ticket
+
+    def _show(self, ticket: Ticket, error: str | None = None) -> None:
+        self._state.desk.show(ticket)
+        prompt = ticket.decision.prompt()
+        self._state.want(PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
+
+
+def is_call(request: ToolCallRequest, begun: CallBegun) -> bool:
+    """Say whether a recorded call is the one that another loop makes."""
+    return (request.id, request.name) == (begun.id, begun.name) and json_equal(request.arguments, begun.arguments)

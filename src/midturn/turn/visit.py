@@ -1,0 +1,261 @@
+"""An open turn, visited by somebody who answers from outside: the machine says what is asked, and which events an answer leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
+from midturn.question.form import Form
+from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
+from midturn.record.asker import Address, asker_of
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, ToolCallRequest
+from midturn.record.prompt import Prompt
+from midturn.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.turn.asks import TELLS_REPLIES
+from midturn.turn.call import Call
+from midturn.turn.closed import was_asked, went_on, why_closed
+from midturn.turn.decision import Closing, Misfit
+from midturn.turn.effects import Record
+from midturn.turn.ending import ended_by_user, write_ending
+from midturn.turn.inputs import FormToAsk, OnFailure, TurnSettings
+from midturn.turn.record import CallRecord, Chain
+from midturn.turn.replay import Replay
+from midturn.turn.state import Ticket, TurnState
+from midturn.values.json_value import Json
+from midturn.values.secret import SecretValue
+
+_EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
+
+
+class Visit:
+    """One call of an open turn, brought up to what it waits for by replaying its record. Nothing runs, and whatever else there is waits.
+
+    `prompt` is what a person is shown, `take` returns the batch that a reply appends. A visitor may go on: `prompt` then shows the next
+    question of the form, Back included. What one reply leads to (a next request) is held back, because the next run's settings may answer
+    it; it goes out in front of the visitor's next reply. Not so after a map of answers, where what is left out is to stay open, nor
+    after Back at a review, which is on record only as the request that it leads to.
+
+    Args:
+        window: The events of the last turn.
+        event_id: The request that is to be answered.
+        ids: Gives the new events their ids.
+        conversation: What prompts say of where they are from, and the first part of their ids.
+
+    Raises:
+        NotOpen: No such request waits in this turn.
+        AlreadyAnswered: Somebody answered it first.
+    """
+
+    def __init__(self, window: Sequence[Event], event_id: str, ids: Iterator[str], conversation: str = "") -> None:
+        self._window = window
+        self._ids = ids
+        self._conversation = conversation
+        self._event_id = event_id
+        self._walk: tuple[int, FormToAsk] | None = None
+        request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
+        self._state = self._loaded()
+        if request is None or self._state.record.ended or not self._state.record.started:
+            raise self._closed([event_id])
+        if isinstance(request, InquiryRequest):
+            self._call = self._at_question(request)
+        else:
+            self._call = self._at_approval(request)
+        self._held = self._drained()
+
+    @property
+    def form(self) -> Form | None:
+        """The form that the question belongs to, alone or not; None at a call's permission or delivery."""
+        return self._walk[1].form if self._walk else None
+
+    @property
+    def answers(self) -> Mapping[str, Json]:
+        """The answers of a form that is complete, without secrets."""
+        return {key: value for key, value in self._call.answers.items() if not isinstance(value, SecretValue)}
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The ids of the questions that a secret has answered, as far as the form has come."""
+        ticket = self._ticket()
+        walk = self._call.walk(ticket.decision.id) if ticket else None
+        known = walk.walker.collected if walk else self._call.answers
+        return frozenset(key for key, value in known.items() if isinstance(value, SecretValue))
+
+    def prompt(self) -> Prompt | None:
+        """Return what a person is shown; None when the visit is over."""
+        ticket = self._ticket()
+        prompt = ticket.decision.prompt() if ticket else None
+        asker = asker_of(self._window)
+        if prompt is None or asker is None:
+            return prompt
+        always = asker.always if prompt.kind == "run" else ()
+        return replace(prompt, may_remember=bool(always), always=always)  # a call of somebody else's agent is a turn of its own
+
+    def take(self, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
+        """Return the batch that a reply appends, durably, before anybody is shown what comes next.
+
+        For a form of several questions, `Answered` may hold a map of answers by question id: every pair is recorded, and the form counts
+        as reviewed.
+
+        Raises:
+            AnswerError: The reply does not fit; nothing has happened.
+        """
+        ticket = self._ticket()
+        if ticket is None:
+            raise self._closed([])
+        reply = self._naming_what_is_kept(reply)
+        keeps_all = isinstance(reply, WentBack)
+        match reply:
+            case EndedTurn():
+                write_ending(self._state, ended_by_user({self._call.event}, who))
+                self._call.abandon()
+            case Unavailable():
+                raise AnswerError([Problem("", "Nobody was there to answer.")])
+            case _ if (answers := self._call.answers_to_form(ticket.decision.id, reply)) is not None:
+                self._call.take_all(ticket.decision.id, answers, who)
+                keeps_all = True
+            case _:
+                self._close(ticket, ticket.decision.take(reply, who))
+        self._call.advance()
+        events = self._drained()
+        asked = next((place for place, event in enumerate(events) if _asks(event)), len(events))
+        now = len(events) if keeps_all else asked
+        batch, self._held = (*self._held, *events[:now]), events[now:]
+        return batch
+
+    def _naming_what_is_kept(self, reply: Reply) -> Reply:
+        """Have a yes that another agent is to keep name one of the things that it offers; it offers none of them with another.
+
+        Raises:
+            AnswerError: It names none of them, or none where there are several.
+        """
+        prompt = self.prompt()
+        if prompt is None or not isinstance(reply, Answered) or not reply.remember:
+            return reply
+        if not prompt.always and isinstance(reply.remember, str):
+            raise AnswerError([Problem("", "Nothing is offered here that could be kept by name.")])
+        if not prompt.always:
+            return reply
+        if reply.value is not True:
+            raise AnswerError([Problem("", "Only a yes can be kept: this agent offers nothing for a no.")])
+        kept = prompt.always[0] if reply.remember is True and len(prompt.always) == 1 else reply.remember
+        if kept not in prompt.always:
+            raise AnswerError([Problem("", f"Say which of these is to be kept: {'; '.join(map(repr, prompt.always))}.")])
+        return replace(reply, remember=kept)
+
+    def catch_up(self, window: Sequence[Event]) -> None:
+        """Bring the same call up anew: somebody else has written to the turn since the visit began.
+
+        Raises:
+            AlreadyAnswered: What is shown was answered.
+            NotOpen: The call waits for something else now.
+        """
+        shown, waited = self.prompt(), self._call.waiting
+        self._window = window
+        self._state = self._loaded()
+        call = self._state.record.calls.get(self._call.event)
+        if call is None or call.response or self._state.record.ended:
+            raise self._closed(waited)
+        self._call = self._brought_up(call)
+        self._held = self._drained()
+        now = self.prompt()
+        if shown is None or now is None or (shown.kind, shown.question) != (now.kind, now.question):
+            raise self._closed(waited)
+
+    def _closed(self, waited: Sequence[str]) -> AlreadyAnswered | NotOpen:
+        """Return the error for what does not wait any more; of what was held back, only the turn can tell."""
+        asked = next((event_id for event_id in waited if event_id == self._event_id or was_asked(self._window, event_id)), None)
+        if asked is None:
+            return went_on(self._window, Address(self._conversation, self._event_id))
+        return why_closed(self._window, Address(self._conversation, asked))
+
+    def _close(self, ticket: Ticket, closing: Closing | Misfit) -> None:
+        if isinstance(closing, Misfit):
+            raise AnswerError(closing.problems)
+        self._call.close(ticket.decision.id, closing)
+
+    def _ticket(self) -> Ticket | None:
+        waiting = self._call.waiting
+        return self._state.desk.find(waiting[0]) if waiting else None
+
+    def _drained(self) -> tuple[Event, ...]:
+        return tuple(effect.event for effect in self._state.drain() if isinstance(effect, Record))
+
+    # Bringing a call up ---------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> TurnState:
+        """Return the state of the turn, under settings where nothing is decided but by the visitor."""
+        names = {event.name for event in self._window if isinstance(event, ToolCallRequest)}
+        policies = {name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names}
+        state = TurnState(TurnSettings(tools=policies, conversation=self._conversation, attached=False), self._ids)
+        for event in self._window:
+            state.record.apply(event)
+        return state
+
+    def _at_question(self, request: InquiryRequest) -> Call:
+        """Walk the form of a question up to it.
+
+        A question that a tool asks alone after it has asked the same in a form looks like one of that form; whether it is, the walk knows.
+        """
+        record, chain = self._open_chain(request)
+        for first, form in _forms(record, chain):
+            self._walk = first, FormToAsk(form, request.source, _on_failure(request))
+            call = self._brought_up(self._state.record.calls[record.request.event_id])
+            if request.event_id in call.waiting:
+                return call
+            self._state = self._loaded()  # a walk that has come elsewhere leaves its marks
+        raise self._closed([request.event_id])
+
+    def _open_chain(self, request: InquiryRequest) -> tuple[CallRecord, Chain]:
+        """Return the call and the chain that a request belongs to, if it still waits."""
+        call, chain = self._state.record.place_of(request.id)
+        if self._state.record.inquiries[request.id].response or call is None or chain is None or call.response is not None:
+            raise self._closed([request.event_id])
+        return call, chain
+
+    def _at_approval(self, request: Approval) -> Call:
+        call = self._state.record.calls.get(request.call)
+        if call is None or call.response is not None or any(a.id == request.id and a.state != "waiting" for a in call.approvals):
+            raise self._closed([request.event_id])
+        if request.kind == "review":
+            self._walk = self._reviewed(call, request)
+        return self._brought_up(call)
+
+    def _reviewed(self, call: CallRecord, request: Approval) -> tuple[int, FormToAsk]:
+        """Return the form that a review is about, with the place at which its walk began."""
+        first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
+        if first is None or first.asked.form is None:
+            raise self._closed([request.event_id])
+        form = Form.from_json(list(first.asked.form.questions), review=True)
+        return first.place, FormToAsk(form, first.asked.source, _on_failure(first.asked))
+
+    def _brought_up(self, record: CallRecord) -> Call:
+        """Return the call at what it waits for: its approval, or the place that its form has come to."""
+        first, asking = self._walk or (0, None)
+        call = Call(self._state, record, self._state.settings.tools[record.request.name], Replay(record, first))
+        if asking is None:
+            call.begin()
+        else:
+            call.returned(asking)
+            call.advance()
+        return call
+
+
+def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
+    """Yield the forms that a question may belong to, at last the question alone, each with the place at which its walk began."""
+    question_id = chain.asked.question_id or "answer"  # another program may not have said
+    for first in range(chain.place, -1, -1):
+        asked = call.chains[first].asked.form
+        if asked and any(question.get("id") == question_id for question in asked.questions):
+            yield first, Form.from_json(list(asked.questions), review=True)  # where several were asked at once, it may be an earlier one
+    yield chain.place, Form((chain.asked.question.asked(question_id),))
+
+
+def _on_failure(request: InquiryRequest) -> OnFailure:
+    """Say what becomes of a reply: whoever asked has left word that it wants to hear of it."""
+    return "report_all" if (request.metadata or {}).get("reply") == TELLS_REPLIES["reply"] else "fail_call"
+
+
+def _asks(event: Event) -> bool:
+    return isinstance(event, InquiryRequest) or (isinstance(event, Approval) and event.state == "waiting")

@@ -1,0 +1,272 @@
+r"""The one sink for text: whatever came from outside is shown as what it is, and does nothing.
+
+A character that a terminal acts on, or that a person cannot see, becomes its code in brackets: `⟨U+202E⟩`; so does the bracket itself.
+Four functions, all safe to show as they come back:
+
+- `exact(text)`: one line (questions, options, titles, paths, log values). Line breaks and tabs become codes, too.
+- `exact_block(text)`: several lines (diffs, arguments, context that is not Markdown). Only `\n` stays.
+- `worded(text)`: one line of words that people read (the text of a question): as `exact`, but joiners stay where they join, so that a
+  Persian or Hindi word and a family of emoji are what they are. What is chosen, run or changed is never shown so.
+- `prose(text)`: what a model or a tool says. `\n` stays, a tab is four spaces, and joiners stay where they join: inside an emoji, or
+  between letters of a script that joins them. Unusual spaces, private and unassigned characters stay as well.
+
+The exact ones can be read back: replacing each code by its character gives the original, so two different texts never look the same
+by a trick of encoding. Marks that combine stay on a letter, four at most, so that no text climbs over its neighbours' lines.
+Every character is judged by itself (a joiner by its neighbours), so a stream may be cut anywhere and nothing gets through; a joiner
+that stands at a cut is shown as its code.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cached_property
+from re import Match
+from typing import Final, Literal, Protocol, TypeAlias
+
+from msgspec import to_builtins
+
+_BRACKET = "\u27e8"
+_MARKS = 4  # combining marks on one letter
+_REMEMBERED = 16_384  # characters a profile; the others are looked up again
+_COMMANDS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats, surrogates, separators
+_UNCERTAIN = frozenset({"Co", "Cn", "Zs"})  # what a font decides about, what a newer Unicode may hide, what looks like a space
+_INVISIBLE = (  # letters, marks and symbols that show nothing, and what Unicode tells programs to ignore; of any version
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffc\ufdd0-\ufdef"
+    "\U00013441\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_NO_CHARACTER = 0xFFFE  # the last two code points of every plane
+
+_PILE = (  # where marks may pile up: on nothing (at the start of a line), or more than four of them in a row
+    r"(?<![^\n])[^\w\x20-\x7e\n]+|[^\w\x20-\x7e\n\u2010-\u2027\u2030-\u205e\u2190-\u27bf\u3001-\u3029\uff01-\uff0f]{5,}"
+)
+_JOINER = "[\u200c\u200d\ufe0e\ufe0f]"
+_EMOJI_JOINER = "\u200d"
+_SELECTORS = frozenset("\ufe0e\ufe0f")
+_MODIFIERS = "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # what may stand between a picture and its joiner
+_TONES = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
+_KEYS = frozenset("0123456789#*")
+_KEYCAP = "\u20e3"
+_PICTURE = (
+    "[\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b55"
+    "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+)
+_JOINING = "[\u0600-\u07ff\u0840-\u086f\u08a0-\u0dff\u0f00-\u109f\u1780-\u18af\ua840-\ua87f\U00010d00-\U00010d3f\U0001e900-\U0001e95f]"
+
+
+def exact(text: str) -> str:
+    """Return one line in which every character of `text` can be seen, and from which `text` can be read back."""
+    return _written(text, _LINE)
+
+
+def exact_block(text: str) -> str:
+    """Return `exact` of every line: the newlines stay."""
+    return _written(text, _BLOCK)
+
+
+def worded(text: str) -> str:
+    """Return `exact` of a line of words, but for the joiners in emoji and in scripts that join: those stay."""
+    return _written(text, _WORDS, _joiner_in_words)
+
+
+def prose(text: str) -> str:
+    """Return text for reading: nothing in it acts on a terminal; emoji and joining scripts stay whole."""
+    return _written(text, _PROSE)
+
+
+class _Profile(dict[int, str]):
+    """What each character becomes, by code point; remembered, for most texts use few characters."""
+
+    def __init__(self, is_coded: Callable[[str], bool], special: Mapping[str, str]) -> None:
+        super().__init__({ord(character): text for character, text in special.items()})
+        self._is_coded = is_coded
+
+    @cached_property
+    def ascii(self) -> Mapping[int, str]:
+        """What each character of ASCII becomes."""
+        return {code: self[code] for code in range(128)}
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        text = _code(character) if self._is_coded(character) else character
+        if len(self) < _REMEMBERED:
+            self[code] = text
+        return text
+
+
+def _written(text: str, profile: _Profile, joiner: Callable[[Match[str]], str] | None = None) -> str:
+    if text.isascii():  # the common case, at the speed of a table
+        return text.translate(profile.ascii)
+    return re.sub(_PILE, _without_pile, re.sub(_JOINER, joiner or _joiner, text.translate(profile)))
+
+
+def _without_pile(run: Match[str]) -> str:
+    """Leave at most four combining marks on a letter, and none where there is no letter: the others are written as their codes."""
+    start = run.start()
+    marks = 0 if start and run.string[start - 1] != "\n" else _MARKS
+    written: list[str] = []
+    for character in run[0]:
+        if re.match(_JOINER, character):
+            written.append(character)
+        elif unicodedata.category(character) in {"Mn", "Me"}:
+            marks += 1
+            written.append(character if marks <= _MARKS else _code(character))
+        else:
+            marks = 0
+            written.append(character)
+    return "".join(written)
+
+
+def _joiner(found: Match[str]) -> str:
+    """Leave a joiner (only `prose` has some left) where it joins."""
+    return found[0] if _joins(found.string, found.start()) else _code(found[0])
+
+
+def _joiner_in_words(found: Match[str]) -> str:
+    """Leave a joiner where it joins, and a selector inside a joined emoji only: alone it makes a picture that looks like another.
+
+    A skin tone is written in words where pictures are drawn, so nothing joins behind one.
+    """
+    text, place = found.string, found.start()
+    if found[0] in _SELECTORS:
+        before = text[max(place - 2, 0) : place - 1] == _EMOJI_JOINER and _joins(text, place - 2)
+        after = text[place + 1 : place + 2] == _EMOJI_JOINER and _joins(text, place + 1)
+        joins = _joins(text, place) and (before or after)
+    else:
+        joins = _joins(text, place) and text[max(place - 1, 0) : place] not in _TONES
+    return found[0] if joins else _code(found[0])
+
+
+def _code(character: str) -> str:
+    return f"{_BRACKET}U+{ord(character):04X}\u27e9"
+
+
+def _is_command(character: str) -> bool:
+    """Tell whether a terminal acts on the character, or shows nothing for it."""
+    return (
+        unicodedata.category(character) in _COMMANDS
+        or character == _BRACKET
+        or (not character.isascii() and re.match(_INVISIBLE, character) is not None)
+        or ord(character) & _NO_CHARACTER == _NO_CHARACTER
+    )
+
+
+def _is_hidden(character: str) -> bool:
+    """Tell whether a person could not be sure of the character by looking."""
+    return character != " " and (_is_command(character) or unicodedata.category(character) in _UNCERTAIN)
+
+
+def _joins(text: str, place: int) -> bool:
+    """Tell whether a joiner or a selector does its work here: inside an emoji, or between letters that join."""
+    character, before, after = text[place], text[max(place - 1, 0) : place], text[place + 1 : place + 2]
+    if character in _SELECTORS:
+        return re.match(_PICTURE, before) is not None or (before in _KEYS and after == _KEYCAP)
+    if character == _EMOJI_JOINER and re.match(_PICTURE, after):
+        picture = text[max(place - 3, 0) : place].rstrip(_MODIFIERS)[-1:]
+        return re.match(_PICTURE, picture) is not None
+    return _is_joining(before) and _is_joining(after)
+
+
+def _is_joining(character: str) -> bool:
+    return re.match(_JOINING, character) is not None and unicodedata.category(character)[0] in "LM"
+
+
+_LINE = _Profile(_is_hidden, {})
+_BLOCK = _Profile(_is_hidden, {"\n": "\n"})
+_JOINERS = {joiner: joiner for joiner in "\u200c\u200d\ufe0e\ufe0f"}
+_WORDS = _Profile(_is_hidden, _JOINERS)
+_PROSE = _Profile(_is_command, {"\n": "\n", "\t": "    ", **_JOINERS})
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Is what a program gave text? What is recorded under a name that takes text could not be read back as anything else
+
+
+def check_text(name: str, given: object) -> None:
+    """Let text pass.
+
+    Args:
+        name: What the program calls it.
+        given: What it gave.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(given, str):
+        raise TypeError(f"`{name}` takes text, not {given!r:.80}.{_way_out(given)}")
+
+
+def check_text_or_none(name: str, given: object) -> None:
+    """Let text and None pass, as `check_text` does."""
+    if given is not None:
+        check_text(name, given)
+
+
+def _way_out(given: object) -> str:
+    return " A number becomes text with `str(…)`." if isinstance(given, int) and not isinstance(given, bool) else ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The nearest word to one that is not known
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean `x`?` for the known word nearest to `word`, or nothing where none is near."""
+    import difflib  # only where something is wrong: it is slow to import
+
+    near = difflib.get_close_matches(word[:128], list(known), n=1)
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What tools, providers and questions may be called, in which way a command may speak, and which tools are built in
+
+
+NAME: Final = r"[A-Za-z0-9_-]{1,64}"
+"""A pattern: the name of a tool or of a provider."""
+
+QUESTION_ID: Final = rf"(?!__){NAME}"
+"""A pattern: the id of a question; what begins with `__` is ours."""
+
+OutputProtocol: TypeAlias = Literal["text", "outcome"]
+"""What a command prints: the result's text, or an outcome as JSON."""
+
+ASK_USER: Final = "ask_user"
+DESCRIBE_TOOLS: Final = "describe_tools"
+BUILT_IN_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
+    ASK_USER: (),
+    DESCRIBE_TOOLS: (),
+    "fs_list_files": (),
+    "fs_read_file": (),
+    "fs_grep_files": (),
+    "fs_create_file": ("overwrite_file",),
+    "fs_modify_file": ("apply_changes",),
+    "fs_delete_file": ("confirm",),
+    "fs_move_file": ("confirm",),
+}
+"""The built-in tools, each with the ids of the questions that it asks; those of `ask_user` are the model's to choose."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Points in time, in the one format in which events carry them
+
+
+class TimeOfDay(Protocol):
+    """Whatever knows what time it is."""
+
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        ...
+
+
+def stamp(clock: TimeOfDay) -> str:
+    """Return the time that a clock shows, as every event carries it: RFC 3339 in UTC, to the microsecond."""
+    return rfc3339(clock.now())
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return a moment as RFC 3339 in UTC, always with six digits of a second, so that moments sort as text."""
+    text = str(to_builtins(moment.astimezone(UTC)))  # in a quarter of the time that `isoformat` takes
+    return text if moment.microsecond else f"{text[:-1]}.000000Z"
