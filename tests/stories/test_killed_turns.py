@@ -17,11 +17,12 @@ from midturn.record.codec import decode_lines
 from midturn.record.events import Approval, Event, InquiryAnswered
 from midturn.record.window import pairs
 from midturn.store.conversation import Conversation
+from support.depth import tries
 from support.places import workspace_store
 from support.pty_session import PtySession
 
-KILLS = int(os.environ.get("MIDTURN_KILLS", "100"))
-PARTS = 4
+KILLS = int(os.environ.get("MIDTURN_KILLS") or tries(40))
+PARTS = 2
 ANSWERS = {"Ship to staging?": "y", "Which region?": "1", "Run audit?": "y", "Who may read it?": "1"}
 ENDS_BATCH = ("chat_request", "tool_call_request", "inquiry_request", "inquiry_response", "approval", "tool_call_response")
 """What is durable when a process is killed; every part of the kills hits each. Not `turn_end`: the process has ended by then."""

@@ -37,10 +37,23 @@ def calls_in(events: Sequence[Event]) -> list[str]:
 
 def call_events(events: Sequence[Event], call: str) -> CallEvents:
     """Return what was recorded of a call."""
-    responses = {e.id: e for e in events if isinstance(e, InquiryAnswered | InquiryCancelled | InquiryRedacted)}
-    asked = [(e, responses.get(e.id)) for e in events if isinstance(e, InquiryRequest) and e.call == call]
-    approvals = [e for e in events if isinstance(e, Approval) and e.call == call]
-    response = next((e for e in events if isinstance(e, ToolCallResponse) and e.call == call), None)
+    requests: list[InquiryRequest] = []
+    responses: dict[str, InquiryResponse] = {}
+    approvals: list[Approval] = []
+    response: ToolCallResponse | None = None
+    for event in events:  # a property asks for this hundreds of thousands of times
+        match event:
+            case InquiryRequest() if event.call == call:
+                requests.append(event)
+            case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
+                responses[event.id] = event
+            case Approval() if event.call == call:
+                approvals.append(event)
+            case ToolCallResponse() if event.call == call:
+                response = response or event
+            case _:
+                pass
+    asked = [(request, responses.get(request.id)) for request in requests]
     return CallEvents(asked, approvals, response)
 
 

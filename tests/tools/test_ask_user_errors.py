@@ -14,6 +14,7 @@ from midturn.tools.ask_user import AskUserTool
 from midturn.tools.ask_user_call import ENTRY_KEYS, SINGLE_KEYS, read_arguments
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.limits import Limits
+from support.depth import tries
 from support.tool_running import Around, Responder, execute
 
 HEAD = "ask_user: nothing was asked, because the arguments are wrong. Correct them and call it again."
@@ -197,7 +198,7 @@ def read(arguments: Any) -> Form | tuple[Problem, ...]:
         return error.problems
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(ARGUMENTS)
 def test_whatever_a_model_sends_becomes_a_form_or_a_list_of_mistakes(arguments: Any) -> None:
     match read(arguments):

@@ -16,10 +16,11 @@ from midturn.question.steps import Ask, Completed, Review, Step
 from midturn.question.walker import FormWalker, MisplacedReplyError
 from midturn.values.json_value import json_equal
 from midturn.values.secret import SecretValue
+from support.depth import tries
 from support.walks import Action, Draw, action, answering, draws, expected_step, fold, forms, kind_of
 
-MANY = settings(max_examples=2_000, deadline=None)
-SOME = settings(max_examples=400, deadline=None)
+MANY = settings(max_examples=tries(400), deadline=None)
+SOME = settings(max_examples=tries(100), deadline=None)
 
 
 def feed(walker: FormWalker, happened: Action) -> bool:

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from support.depth import tries
 from support.turn_check import check, cut_everywhere
 from support.turn_oracle import expected
 from support.turn_player import play
 from support.turn_script import Script
 from support.turn_scripts import SCENES, Scene, approvals, at_once, chains, coroutines, escalations, foretold, memories, replies, scripts
 
-RANDOM = os.environ.get("MIDTURN_PREFIX_EXAMPLES")  # so many random ones; without it, always the same few hundred
-EXAMPLES = int(RANDOM or 400)
+RANDOM = os.environ.get("MIDTURN_PREFIX_EXAMPLES")  # so many random ones; without it, always the same hundred
+EXAMPLES = int(RANDOM or tries(80))
 RARE = 0.05  # each ingredient occurs in at least this part of the examples
 INGREDIENTS = {
     "chains": ("a chain of returned questions",),

@@ -19,6 +19,7 @@ from midturn.record.prompt import Prompt
 from midturn.routing.policy import DetachedPolicies
 from midturn.turn.effects import PromptUser
 from midturn.turn.visit import Visit
+from support.depth import tries
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 from support.walks import POSSIBLE, Draw, answering, draws, forms, kind_of
 
@@ -207,7 +208,7 @@ def test_a_visit_is_over_when_somebody_else_has_answered_what_it_shows() -> None
         visiting.catch_up([*played.events, *other])
 
 
-@examples(max_examples=300, deadline=None, derandomize=True)
+@examples(max_examples=tries(60), deadline=None, derandomize=True)
 @given(forms(), st.lists(st.one_of(answering, draws), min_size=1, max_size=14))
 def test_after_every_batch_another_process_asks_what_the_visitor_sees(form: Form, doings: list[Draw]) -> None:
     """The question, what is filled in, and whether Back is offered; and at the review, the same answers."""
