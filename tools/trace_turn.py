@@ -5,9 +5,10 @@ control passes, and the calls from one of them into another (`sys.setprofile`; a
 answers from elsewhere are left out: they come by a timer, and fall into it or not. Beside it: what one step of the machine crosses,
 where the id of an open question is kept, and the sizes of modules, classes and functions.
 
-    python tools/trace_turn.py [DIRECTORY WITH src/midturn]
+    python tools/trace_turn.py [--walk] [DIRECTORY WITH src/midturn]
 
-With a directory, another version is measured, such as a `git worktree` of an older commit.
+With a directory, another version is measured, such as a `git worktree` of an older commit. `--walk` lists the functions as they are
+called: the walk at the head of ARCHITECTURE is an extract of that list, and a test compares them.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Travels:
         self._package = str(package) + os.sep
         self._timer = str(package / "runtime" / "elsewhere.py")
         self.on = False
+        self.walk: list[str] = []
         self.files: set[str] = set()
         self.crossings = 0
         self.marks: dict[str, list[int]] = {}
@@ -63,6 +65,7 @@ class Travels:
             return
         there = self._caller(frame)
         self.files.add(here)
+        self.walk.append(f"{here} {frame.f_code.co_qualname}")
         self.crossings += bool(there) and here != there
         if self._step is not None:
             self._in_step.append((there, here))
@@ -117,7 +120,7 @@ def play(answer: Path) -> None:
         agent = mt.Agent(mt.FunctionModel(say), tools=[deploy], store=mt.open_store(folder))
         agent.run_sync("Ship it.", prompter=mt.TerminalPrompter())
     sys.setprofile(None)
-    answer.write_text(json.dumps({"marks": travels.marks, "step": travels.step, "places": sorted(places)}))
+    answer.write_text(json.dumps({"marks": travels.marks, "step": travels.step, "places": sorted(places), "walk": travels.walk}))
 
 
 def watch(travels: Travels, places: set[str]) -> None:
@@ -263,9 +266,11 @@ def methods(one: ast.ClassDef) -> int:
     return sum(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in one.body)
 
 
-def main(root: Path) -> None:
+def main(root: Path, *, walk: bool) -> None:
     """Measure a version, and print what was found."""
     counted = measure(root / "src")
+    if walk:
+        print("\n".join(counted["walk"]))
     for name, (files, crossings) in counted["marks"].items():
         print(f"from the key to the {name}: {files} files, {crossings} calls from one into another")
     calls, crossed, files = counted["step"]
@@ -279,4 +284,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--play"]:
         play(Path(sys.argv[2]))
     else:
-        main(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else HERE)
+        folders = [Path(given).resolve() for given in sys.argv[1:] if given != "--walk"]
+        main(folders[0] if folders else HERE, walk="--walk" in sys.argv)

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 from support.documents import ROOT
 
 
 def test_the_way_of_an_answer_can_be_traced() -> None:
-    """On a real terminal, from the key to the next model request."""
-    command = [sys.executable, str(ROOT / "tools" / "trace_turn.py")]
+    """On a real terminal, from the key to the next model request; the walk in ARCHITECTURE is an extract of it, in order."""
+    command = [sys.executable, str(ROOT / "tools" / "trace_turn.py"), "--walk"]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
     for name in ("the answer on disk", "the result on disk", "the next model request"):
         assert f"from the key to {name}: " in said
+
+    passed = iter(said.splitlines())
+    assert [call for call in walk() if call not in passed] == []
+
+
+def walk() -> Iterator[str]:
+    """Yield the functions that ARCHITECTURE names on the way of an answer, as the script prints them: each after its file."""
+    told = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("## One answer", 1)[1].split("\n## ")[0]
+    file = ""
+    for heads in re.findall(r"^\d+\. (.*?):\s", told, re.MULTILINE):
+        for name in re.findall(r"`([\w./]+)`", heads):
+            if name.endswith(".py"):
+                file = name
+            else:
+                yield f"{file} {name}"
