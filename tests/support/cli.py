@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from support.places import workspace_store
 from support.pty_session import PtySession
-from support.warm_commands import can_be_warm, run_warm
+from support.warm_commands import Command, can_be_warm, run_warm
 
 ASKER = Path(__file__).with_name("asker.py")
 """A local command that asks what its arguments say, and returns the answers."""
@@ -20,6 +20,7 @@ ASKER = Path(__file__).with_name("asker.py")
 USER = "ana"
 """Who answers at commands: the login differs from machine to machine."""
 _OURS = ("MIDTURN_", "CI", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "XDG_")
+_SPEAKING = ("mcp", "acp", "anthropic", "openai", "google", "gemini")
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 
 
@@ -72,7 +73,7 @@ class CommandLine:
         """Run a command to its end, without any terminal."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         if self.program is CommandLine.program and can_be_warm(environment):
-            return Finished(run_warm(arguments, given, self.root, {**self.environment, **environment}))
+            return Finished(run_warm(self.command(*arguments, **environment), given))
         completed = subprocess.run(
             [*self.program, *arguments],
             input=given,
@@ -84,6 +85,12 @@ class CommandLine:
             check=False,
         )
         return Finished(completed)
+
+    def command(self, *arguments: str, **environment: str) -> Command:
+        """Return a command as it runs here; whether it speaks with others is seen from its words, and from what is configured."""
+        configured = self.config.read_text() if self.config.exists() else ""
+        speaks = any(word in text for text in (configured, *arguments) for word in _SPEAKING)
+        return Command(arguments, self.root, {**self.environment, **environment}, speaks)
 
     def ok(self, *arguments: str, stdin: str | bytes = b"", **environment: str) -> Finished:
         """Run a command that must succeed."""

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-import sys
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, ClassVar, Literal
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, ClassVar, Literal, TypeAlias
 
+import anyio
 import httpx2
-from mcp import Client, StdioServerParameters, types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import Client, types
 from mcp.client.context import ClientRequestContext
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
 from msgspec import Struct
 from pydantic import Field
 
 from support.cli import CommandLine
+from support.warm_commands import Command, exit_status, read_whole, start_warm
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 ERAS = (LEGACY, MODERN)
+_LONGEST_LINE = 2**26
 
 
 class Person:
@@ -50,16 +55,48 @@ async def connected(
     extensions: Sequence[ClientExtension] = (),
     **environment: str,
 ) -> AsyncGenerator[Client]:
-    """Start the server, and connect a client that calls itself `name`; without a person it cannot show forms."""
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "midturn", "mcp", *options],
-        env={**midturn.environment, **environment},
-        cwd=str(midturn.root),
-    )
+    """Fork the server, and connect a client that calls itself `name`; without a person it cannot show forms."""
     info = types.Implementation(name=name, version="1")
+    server = _over_pipes(midturn.command("mcp", *options, **environment))
     async with Client(server, mode=era, client_info=info, elicitation_callback=person, extensions=extensions) as client:
         yield client
+
+
+Streams: TypeAlias = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+@asynccontextmanager
+async def _over_pipes(command: Command) -> AsyncGenerator[Streams]:
+    """Speak with a server that is forked: a line a message, until its input is closed and it has ended."""
+    pipes, loop = start_warm(command), asyncio.get_running_loop()
+    errors = asyncio.ensure_future(asyncio.to_thread(read_whole, pipes.err))
+    lines = asyncio.StreamReader(limit=_LONGEST_LINE)
+    out, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(pipes.out, "rb", 0))
+    heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    outgoing, said = anyio.create_memory_object_stream[SessionMessage]()
+
+    async def listen() -> None:
+        with suppress(anyio.BrokenResourceError):
+            async for line in lines:
+                await heard.send(SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False)))
+        heard.close()
+
+    async def speak() -> None:
+        with os.fdopen(pipes.feed, "wb", 0) as feed, suppress(BrokenPipeError):
+            async for message in said:
+                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await asyncio.to_thread(feed.write, f"{line}\n".encode())
+        said.close()
+
+    listening, speaking = asyncio.ensure_future(listen()), asyncio.ensure_future(speak())
+    try:
+        yield incoming, outgoing
+    finally:
+        incoming.close()
+        outgoing.close()
+        with anyio.CancelScope(shield=True):
+            await asyncio.gather(speaking, asyncio.to_thread(exit_status, pipes), errors, listening)
+        out.close()
 
 
 class HttpServer(Struct, frozen=True):
