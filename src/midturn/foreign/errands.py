@@ -1,4 +1,32 @@
-"""The errands of agents: opened, waited for, delivered, or closed when somebody else decided."""
+"""The errands of agents: opened, waited for, taken up again, delivered, closed.
+
+Theory of operation
+===================
+
+An errand is one call of another agent that a person has to decide about: a conversation with one turn and one call. Hooks, MCP and
+ACP alike open, follow and close them through this class; a door adds the protocol.
+
+**States.** Waiting (a request or an approval is open), decided (answered, but the agent has not heard), over (its turn has ended: the
+agent was told, or another dialog decided). Independently of that, a process waits for it or not: see `record/asker.py`.
+
+**What may happen.**
+
+- `permission`, `questions`: open one, unless the same call was asked about before, by the agent's own id for it.
+- `taken_up`, `still_open`: take over what a dead process has asked. `still_open` recognizes the agent by name and directory alone, which
+  is enough for a question and not for an answer: it may be another session.
+- `outcome`, `wait`: look, or wait, for the decision.
+- `tell`, `close`, `give_up`: record what the agent was told, or end the errand. `give_up` returns a decision made in the same moment.
+- `cancel`, `stays_open`, `let_go`: the agent waits no more; the question stays open.
+- `go_on`: close what the session has left behind.
+
+**Guarantees.**
+
+1. One call is asked about once, whichever process hears of it: `_alone` is a lock by session, tool and arguments, held while the call is
+   looked up and opened.
+2. Every change is decided inside `StorePort.settle`, on the turn as it is at that moment. A check made before is only a hint, and `_take`
+   makes it again.
+3. An answer counts only for the call that it was given to.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A question and its answer: how it is written, checked, kept, and asked in a form. All pure."""
+"""Questions, forms and answers: written, checked, kept, walked. All pure."""

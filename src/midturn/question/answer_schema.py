@@ -1,4 +1,4 @@
-"""The shape in which a model answers a question: the same for every question of a type, so that caches hit."""
+"""JSON Schema of a model's answer: the same for every question of a type, so that provider caches hit."""
 
 from __future__ import annotations
 

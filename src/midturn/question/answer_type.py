@@ -1,4 +1,4 @@
-"""The six types of answers, tagged by `type` on the wire."""
+"""The six types of answers, tagged by `type` on the wire, and the fields of a question."""
 
 from __future__ import annotations
 
@@ -155,8 +155,7 @@ def folded(label: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label[:_LONGEST_LABEL]).casefold()).strip()
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What a question holds
+# Fields of a question -------------------------------------------------------------------------------------------------
 
 
 Persistence: TypeAlias = Literal["none", "turn"]

@@ -1,4 +1,4 @@
-"""Reading the answer type of a question that somebody authors now."""
+"""The strict reader of authored answer types: every broken rule, with its JSON pointer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from midturn.question.answer_type import (
 from midturn.values.json_value import Json, canonical, pointer_to, shown
 from midturn.values.limits import Limits
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Collecting everything that is wrong with something authored, to say it at once
+# Findings, collected to report all of them at once --------------------------------------------------------------------
 
 
 _NAMED = 20  # unknown keys of one object, and near words that are looked for
@@ -187,8 +186,7 @@ def _distinct(options: Sequence[tuple[int, SelectOption]], findings: Findings) -
             findings.add(f"{_AT}/options/{place}", f"{shown(option.value)} reads like /options/{alike}. Give them labels that differ.")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Bounds of a value that leave nothing between them: JSON Schema allows them, and nobody can answer what has them
+# Crossed bounds: JSON Schema allows them, and no value meets them -----------------------------------------------------
 
 
 _PAIRS = (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties"))

@@ -1,4 +1,4 @@
-"""Reading a question that somebody authors now: every broken rule is found at once."""
+"""The strict reader of authored questions: every broken rule is found at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways to write a question down: one constructor for each type of answer, each with what it takes."""
+"""`Question.boolean`, `.select` and the other constructors, one for each type of answer, with their keywords."""
 
 from __future__ import annotations
 
@@ -464,8 +464,7 @@ def bounded(schema: Mapping[str, Json]) -> JsonObject:
     return {"type": "schema", "schema": {key: value for key, value in schema.items() if value is not None}}
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What the constructors of questions take by keyword, for type checkers: a program that runs loads none of it
+# Keywords of the constructors, for type checkers only: nothing of this is loaded at run time --------------------------
 
 
 class Terms(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""A form of the Model Context Protocol or of the Agent Client Protocol as one of ours: a flat JSON Schema in, questions out."""
+"""Forms of the Model Context Protocol and the Agent Client Protocol: read as our questions, and written from them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from midturn.question.question import Question
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
 from midturn.values.text import QUESTION_ID
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What forms of the Model Context Protocol and of the Agent Client Protocol have in common, whichever way they go: a flat JSON Schema
+# Shared by both directions: a flat JSON Schema ------------------------------------------------------------------------
 
 
 KINDS: Final = ("string", "number", "integer", "boolean")
@@ -198,8 +197,7 @@ def one_line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Our questions as a form of the Model Context Protocol or of the Agent Client Protocol: questions in, a flat JSON Schema out
+# Outgoing forms: our questions as a flat JSON Schema ------------------------------------------------------------------
 
 
 def heading(questions: Sequence[Question[Any]]) -> str:
@@ -312,8 +310,7 @@ def _choice(option: SelectOption) -> Json:
     return {"const": value, "title": f"{value}: {option.description}" if option.description else value}
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# An address that somebody else's server wants opened, as the question whether a person opens it
+# Web addresses that a server wants opened, as a question --------------------------------------------------------------
 
 
 _OPEN = "open_address"

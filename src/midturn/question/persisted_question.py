@@ -1,4 +1,4 @@
-"""A question as the stream keeps it. Every stream can have some in it, so this loads nothing of what authors questions."""
+"""A question as the log keeps it. Every log may hold some, so this module loads nothing that authors questions."""
 
 from __future__ import annotations
 

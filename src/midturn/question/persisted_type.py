@@ -1,4 +1,4 @@
-"""Reading the answer type of a question from a stream: whatever an older or newer version wrote."""
+"""The lenient reader of recorded answer types: anything that an older or newer version wrote."""
 
 from __future__ import annotations
 

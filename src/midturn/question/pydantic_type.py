@@ -1,4 +1,4 @@
-"""Types that Pydantic describes: only loaded for a program that uses one."""
+"""Answer types that Pydantic describes: loaded only for a program that uses one."""
 
 from __future__ import annotations
 

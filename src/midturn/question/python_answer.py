@@ -1,4 +1,4 @@
-"""Between the JSON of a question and the Python types that its author thinks in: enums; types that have a schema are in `python_schema`."""
+"""Conversion between the JSON of a question and the Python types of its author: enums, and types with a schema."""
 
 from __future__ import annotations
 
@@ -87,8 +87,7 @@ def _member(kind: type[Enum], value: Any) -> Any:
     return cast("JsonObject", value) if isinstance(value, Mapping) else kind(value)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Between a JSON Schema and the Python type that it is made from
+# A JSON Schema and the Python type it is made from --------------------------------------------------------------------
 
 
 def schema_as_json(schema: object) -> tuple[JsonObject, object]:

@@ -1,4 +1,4 @@
-"""What every type can do, whoever describes it."""
+"""The protocol of Python types with a schema, and its implementation by msgspec."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ class ValueType(Protocol):
         ...
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Types that msgspec reads
+# Types that msgspec reads ---------------------------------------------------------------------------------------------
 
 
 REFERENCE = "#/$defs/{name}"

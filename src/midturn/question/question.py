@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from midturn.question.constructors import TextTerms
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# `question.text` is the text of a question; `Question.text(…)` asks for one. One name serves both
+# `question.text` and `Question.text(…)`: one name for a field and a constructor ---------------------------------------
 
 
 class _AsksForText(Protocol):

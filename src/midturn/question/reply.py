@@ -1,4 +1,4 @@
-"""What comes back from whoever was asked."""
+"""Replies: an answer, Back, words for the model, End Turn, an edit, a submission, or no one there."""
 
 from __future__ import annotations
 

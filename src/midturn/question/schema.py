@@ -1,4 +1,4 @@
-"""Checking that a schema stays in the closed subset of docs/questions.md, before any validator sees it."""
+"""Check that a schema stays in the closed subset of docs/questions.md (keywords, patterns, references, cost), before any validator."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from midturn.question.schema_keywords import DEFINITIONS, KEYWORDS, ONE_SCHEMA, 
 from midturn.values.json_value import Json, JsonObject, json_problem, pointer_to
 from midturn.values.text import did_you_mean
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The schemas inside a schema, each named by its JSON pointer
+# Subschemas, each named by its JSON pointer ---------------------------------------------------------------------------
 
 
 SchemaNode: TypeAlias = Mapping[str, Json] | bool
@@ -56,8 +55,7 @@ def reference(node: SchemaNode) -> str | None:
     return unquote(found[1:])
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Patterns that are matched in linear time, whatever the text
+# Patterns, matched in linear time on any text -------------------------------------------------------------------------
 
 
 SIZES = (1, 4, 16, 64, 512)  # kilobytes of the compiled pattern; what is larger takes too long to run
@@ -81,8 +79,7 @@ def pattern_size(pattern: str) -> int | None:
     return None
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# References inside a schema: local, without cycles, and counted
+# References inside a schema: local, without cycles, counted -----------------------------------------------------------
 
 
 MOST_EXPANDED = 1_000

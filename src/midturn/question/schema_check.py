@@ -1,4 +1,4 @@
-"""Checking a value against a schema: offline, in bounded time, with at most a few errors that say where."""
+"""Check of a value against a schema: offline, in bounded time, with a few errors that say where and why."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidatorMap
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What a value breaks when one keyword of a schema does not hold, in words for a person or a model
+# Messages: a failed keyword in words for a person or a model ----------------------------------------------------------
 
 
 _Judge: TypeAlias = Callable[[Any, Any], str | None]
@@ -138,8 +137,7 @@ _JUDGES: Mapping[str, tuple[Callable[[Json], bool], _Judge]] = {
 }
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Finding out where a value breaks its schema.
+# Location of an error in the value ------------------------------------------------------------------------------------
 # A validator says quickly whether a value is valid; its own reports cost time and memory without bound (they repeat the value in every
 # branch). So the way down is found by asking it about one part after the other.
 

@@ -1,4 +1,4 @@
-"""The keywords of the closed subset, and what their values look like (JSON Schema 2020-12)."""
+"""The keywords of the closed subset and the form of their values (JSON Schema 2020-12)."""
 
 from __future__ import annotations
 

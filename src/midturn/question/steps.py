@@ -1,4 +1,4 @@
-"""What a walk through a form says next."""
+"""Steps of a walk through a form: the next question, the review, the end."""
 
 from __future__ import annotations
 

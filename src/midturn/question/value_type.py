@@ -1,4 +1,4 @@
-"""Which library reads a type."""
+"""The choice between msgspec and Pydantic for a Python type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk through a form: it says what to ask, takes what happened, and says what to ask next."""
+"""The walk through a form: `FormWalker.step` says what to ask, `accept` takes a reply, until the form is complete or left."""
 
 from __future__ import annotations
 
@@ -16,31 +16,6 @@ from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, Went
 from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
 from midturn.values.json_value import Json, json_equal
 from midturn.values.secret import SecretValue
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A reply that a walk cannot take
-
-
-class MisplacedReplyError(MidturnError, ValueError):
-    """The walk cannot take this reply where it stands: it is over, or there is nothing to go back to, to answer or to submit."""
-
-    @classmethod
-    def at(cls, step: Step, reply: object) -> MisplacedReplyError:
-        """Say what the walk takes at this step."""
-        return cls(f"{type(reply).__name__} does not belong here: {_takes(step)}.")
-
-
-def _takes(step: Step) -> str:
-    match step:
-        case Ask(question, can_go_back=True):
-            return f"the question `{question.id}` is open; it takes Answered, WentBack, Replied or EndedTurn"
-        case Ask(question):
-            return f"the question `{question.id}` is open and nothing was answered before it; it takes Answered, Replied or EndedTurn"
-        case Review():
-            return "the answers are under review; it takes Submitted, WentBack, Replied or EndedTurn"
-        case Completed() | Cancelled() | FormEnded():
-            return "the form is finished"
-
 
 _V = TypeVar("_V")
 _IMMUTABLE = (str, int, float, bool, SecretValue, type(None))  # a secret is replaced by identity, so it is never copied
@@ -295,3 +270,27 @@ def _fitting(form: Form, drafts: Mapping[str, Json]) -> dict[str, Json]:
         except AnswerError:
             continue  # the form has changed since; the question is shown without a draft
     return fitting
+
+
+# Misplaced replies ----------------------------------------------------------------------------------------------------
+
+
+class MisplacedReplyError(MidturnError, ValueError):
+    """The walk cannot take this reply where it stands: it is over, or there is nothing to go back to, to answer or to submit."""
+
+    @classmethod
+    def at(cls, step: Step, reply: object) -> MisplacedReplyError:
+        """Say what the walk takes at this step."""
+        return cls(f"{type(reply).__name__} does not belong here: {_takes(step)}.")
+
+
+def _takes(step: Step) -> str:
+    match step:
+        case Ask(question, can_go_back=True):
+            return f"the question `{question.id}` is open; it takes Answered, WentBack, Replied or EndedTurn"
+        case Ask(question):
+            return f"the question `{question.id}` is open and nothing was answered before it; it takes Answered, Replied or EndedTurn"
+        case Review():
+            return "the answers are under review; it takes Submitted, WentBack, Replied or EndedTurn"
+        case Completed() | Cancelled() | FormEnded():
+            return "the form is finished"

@@ -1,4 +1,25 @@
-"""Somebody else's agent that asks through us: who it is, and which process of it waits for the answer."""
+"""Another agent that asks through midturn, its waiting process, and the address of an open question.
+
+Theory of operation
+===================
+
+Another agent (Claude Code, an MCP client, an editor) runs its own loop. When it asks, a conversation with one open turn is made for the
+question, and its first event carries the `Asker` as metadata. What changes later (another process waits now, the call was
+cancelled, the agent was told that the question stays open) is recorded as a further event with the whole `Asker`; `asker_of` takes the
+last one. So the state of an asker is a fold of events, too, and every process reads the same one.
+
+**Who waits.** `process` waits for the answer, `serves` is the agent's own process. A `ProcessMark` says more than a number, because numbers
+come again: the start of the process, the boot of its machine, and the namespace that counts it. Whether it still lives is not recorded;
+the store looks (`store/lock.py`) and fills in `waits`.
+
+**How a question of an agent ends.** It is answered; or the agent's own dialog takes it over (`ends`); or the agent moves on, and the next
+errand closes it; or a person ends it. A process that dies ends nothing: the question stays open, and a later process that makes the same
+call takes it up.
+
+**Who may answer.** Any user whom the store admits, but never the agent: `itself` marks its process, and what descends from that is refused.
+
+An address names a question outside the machine: `<conversation>-<event id of its request>`.
+"""
 
 from __future__ import annotations
 
@@ -102,8 +123,7 @@ def asker_of(turn: Sequence[Event]) -> Asker | None:
         return Asker(name="another agent")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The name of an open question outside the machine: `<conversation>-<event id of its request>`
+# Addresses of open questions ------------------------------------------------------------------------------------------
 
 
 class Address(Struct, frozen=True):

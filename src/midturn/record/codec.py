@@ -1,4 +1,4 @@
-"""One event, one line: bytes to event and back.
+"""One event, one line: bytes to event and back, without loss of unknown keys and kinds.
 
 Reading never fails. An event of a kind that this version does not know, or that breaks the rules of its kind, becomes an
 `OpaqueEvent` with the line as it was. On write `type` comes first, then `timestamp`, `event_id` and `more`, then the rest.

@@ -1,4 +1,4 @@
-"""Which tools are offered."""
+"""Offered tools: a list of names and toggles, applied in order."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 

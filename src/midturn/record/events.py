@@ -1,4 +1,4 @@
-"""The events of a conversation, one small class a kind; and which of them a provider may see."""
+"""The events of a conversation, one small class for each kind, and the subset that a provider may see."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
@@ -17,8 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.values.json_value import Json, JsonObject
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Who asks: decided by the code path that ran the tool, by nothing else
+# Source of a question: decided by the code path that ran the tool, by nothing else ------------------------------------
 
 
 class Source(Struct, frozen=True, omit_defaults=True):
@@ -51,8 +50,7 @@ ASSISTANT = Source("assistant")
 USER = Source("user")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A picture in the result of a call
+# Images in the result of a call ---------------------------------------------------------------------------------------
 
 
 LARGEST = 1_500_000

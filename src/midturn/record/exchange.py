@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back."""
+"""Requests to a model and the parts of its response, and a tool call as it runs."""
 
 from __future__ import annotations
 
@@ -261,8 +261,7 @@ class Finished(Struct, frozen=True):
 ModelEvent: TypeAlias = TextDelta | ReasoningDelta | Finished
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# A call of a tool, as it runs
+# A tool call, as it runs ----------------------------------------------------------------------------------------------
 
 
 class ToolCall(Struct, frozen=True):

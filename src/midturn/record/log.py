@@ -1,4 +1,4 @@
-"""The events of a conversation that is held: what is over is kept as it was read, and what a provider sees of it is found out once."""
+"""The events of a conversation held for writing: finished turns stay as they were read, and a provider's view of them is computed once."""
 
 from __future__ import annotations
 

@@ -146,8 +146,7 @@ def recorded_at(event: Event) -> str:
         return event.timestamp
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Values and blocks of text inside Markdown
+# Values and blocks of text in Markdown --------------------------------------------------------------------------------
 
 
 _BACKTICKS: Final = re.compile(r"`+")

@@ -1,4 +1,4 @@
-"""What an execution of a tool ends in."""
+"""Outcomes of a tool: success, error, or a need for input."""
 
 from __future__ import annotations
 

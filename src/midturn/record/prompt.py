@@ -1,4 +1,4 @@
-"""What a prompter is given."""
+"""A prompt: the question, its asker, its context, and the replies that are possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a provider sees of a conversation."""
+"""A provider's view of a conversation: turns mended where a process died, results right behind their calls. The log is never rewritten."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ from midturn.record.events import (
 )
 from midturn.record.window import TurnByTurn, pair_calls, pair_inquiries, starts_turn, turns
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Where the tool calls of one model response must have their results (providers accept them nowhere else)
+# Cycles: the calls of one response, whose results must follow at once -------------------------------------------------
 
 
 class Cycle:
@@ -49,8 +48,7 @@ class Cycle:
         return isinstance(event, ChatResponse) or (self._responding and isinstance(event, ToolCallRequest))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Repair a stream for whoever reads it as a whole. The file itself is never rewritten
+# Repairs of a log for readers of the whole. The file itself is never rewritten ----------------------------------------
 
 
 _RESPONSES: Final = (InquiryAnswered, InquiryCancelled, InquiryRedacted)

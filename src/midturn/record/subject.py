@@ -1,4 +1,4 @@
-"""What a prompt is about, and in which words something is put to a person that is no question of a tool's."""
+"""The subject of an approval (a call, a result, answers) and its wording."""
 
 from __future__ import annotations
 

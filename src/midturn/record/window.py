@@ -1,4 +1,4 @@
-"""A conversation, turn by turn. Nothing about inquiries or calls is looked up beyond one turn."""
+"""A conversation, turn by turn: windows, pairs of request and response, turns of nested agents. No lookup reaches beyond one turn."""
 
 from __future__ import annotations
 
@@ -141,8 +141,7 @@ def is_legacy(event: Event) -> bool:
     return not event.event_id or event.event_id.startswith("line:") or " " in event.timestamp
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Turns of agents inside of tools: where they are, and which turn is around them, as their events say
+# Nested turns: agents inside tools ------------------------------------------------------------------------------------
 
 
 def parent_of(turn: Iterable[Event]) -> Parent | None:
@@ -180,8 +179,7 @@ def turn_of_child(events: Sequence[Event], child: str) -> Window | None:
     return next((window for window, parent in found if parent and parent.child == child), None)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Which response belongs to which request: calls by `call`, inquiries by `id`, in order where ids repeat
+# Pairs of request and response: calls by `call`, inquiries by `id`, in order where ids repeat -------------------------
 
 
 InquiryPair: TypeAlias = tuple[InquiryRequest, InquiryResponse | None]
@@ -303,8 +301,7 @@ def agreed_before(events: Iterable[Event]) -> frozenset[str]:
     return frozenset(found)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Which calls of a turn were refused because no human was there
+# Calls refused because no human was there -----------------------------------------------------------------------------
 
 
 _MISSING: Final = frozenset({InquiryCancelled, Approval})

@@ -1,1 +1,1 @@
-"""Who answers: one pure function, one table (`table`), over what configuration says (`policy`)."""
+"""Who answers: one pure function, one table (`table`), over the policies of the configuration (`policy`)."""

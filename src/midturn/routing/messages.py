@@ -1,4 +1,4 @@
-"""Every sentence that a turn says to a model, but for that of a call that was cut off, which is written where streams are mended.
+"""Sentences of a turn for the model. The one for an interrupted call stands where logs are mended (`record/provider_view.py`).
 
 None of them uses our own words for what happens inside.
 """

@@ -1,4 +1,4 @@
-"""What configuration says about who answers."""
+"""Policies: the configured targets, static answers and permissions that the routing table looks at."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 

@@ -1,4 +1,4 @@
-"""Rules about a call by its arguments: when one holds, and what it answers. The first that holds decides."""
+"""Rules about a call by its arguments: their conditions and their answers. The first that holds decides."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here.
 

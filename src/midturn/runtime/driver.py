@@ -1,4 +1,20 @@
-"""The only loop: it performs the effects of the machine, left to right, and feeds it what happens."""
+"""The only loop: it performs the effects of the machine in order, and feeds it what happens.
+
+Theory of operation
+===================
+
+The machine decides, the driver acts. Its loop takes one happening from a queue, gives it to `Turn.step`, makes the records of the step
+durable as one batch, and then begins the other effects, each as a task of one group. Nothing but this loop calls `step`, so the machine
+needs no lock; tasks only report into the queue.
+
+**When to rest.** If only absent people can move the turn, and the event loop has nothing ready that could still report
+(`Happenings.are_coming`), the turn is suspended. Inside a tool of another agent's turn, the run waits with the turn around it instead.
+
+**How a run ends.** By an effect (`SuspendTurn`, `LeaveOpen`, `EndTurn`), which is the last of its step. Remaining tasks are cancelled, for
+leaving a task group waits for them. If the disk refuses a batch, the run raises, and nothing after that batch was begun.
+
+**Answers from other processes** are collected by `Elsewhere`, which starts only where the run would otherwise wait: most turns never look.
+"""
 
 from __future__ import annotations
 

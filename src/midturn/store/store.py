@@ -1,4 +1,30 @@
-"""`ConversationStore`: what is the same wherever conversations are kept, written once on top of a `StorePort`."""
+"""`ConversationStore`: everything that is the same wherever conversations are kept, on top of a `StorePort`.
+
+Theory of operation
+===================
+
+A conversation is an append-only log with at most one writer. A `StorePort` (files, memory, PostgreSQL) knows how to hold a conversation,
+append a batch to it, and look at it without holding it. Everything else is written once, here and in the modules beside.
+
+**States of a conversation.** Held (one process writes it) or free; its last turn open or finished. An open turn is *ready* where an answer
+lets it go on (`turn/readiness.py`), and *due* where it needs no absent person: it is ready, or its process died, or the pause after a
+failure of the model is over. Workers claim what is due.
+
+**Answering.** `answer` works whether or not a turn runs. Free: the machine says which events the answer leads to (`store/decisions.py`),
+and they are written in one settling of the port. Held: the answer is handed over, and the holder takes it in as `AnsweredElsewhere`.
+A holder that dies leaves handed-over answers behind; the next one to open the conversation records them first (`take_over`), so that an
+acknowledged answer is never lost.
+
+**Guarantees.**
+
+1. A batch is in the log whole or not at all. On files and in PostgreSQL it survives a crash once `append` has returned.
+2. The first answer to a question counts. A later one hears who was first, how and when (`turn/closed.py`).
+3. Reading takes no lock and never blocks a writer.
+4. What is in memory or in an index can be lost: everything is found again from the logs.
+
+**Why the rules are not in the port.** Three stores that each decide when an answer counts would decide in three ways. The port's
+`settle` gives the decision its moment (no other writer, the last turn in hand), and the decision itself is a pure function.
+"""
 
 from __future__ import annotations
 

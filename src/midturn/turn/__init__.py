@@ -1,1 +1,1 @@
-"""The machine: what happened goes in as a value, what is to be done comes out as values, in order."""
+"""The machine: inputs go in as values, effects come out as values, in order."""

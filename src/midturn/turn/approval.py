@@ -1,4 +1,4 @@
-"""What a person decides beside questions: may a call run, may its result be delivered, are the answers right."""
+"""Approvals: permission for a call, delivery of its result, review of a form, and the check of program arguments."""
 
 from __future__ import annotations
 
@@ -25,37 +25,6 @@ from midturn.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leav
 from midturn.turn.memory import permission_key
 from midturn.turn.record import CallRecord
 from midturn.values.json_value import Json, canonical, pointer_to
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What a program is given as its arguments: nothing that does something where it is shown, whoever shows it
-
-
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""All controls but the ends of lines and tabs, which texts need."""
-
-
-def control_problem(arguments: Json) -> str | None:
-    """Say where a call's arguments have a control character; None where they have none."""
-    return next((f"{pointer or 'the text'} has the control character U+{ord(found):04X}" for pointer, found in _controls(arguments)), None)
-
-
-def _controls(arguments: Json) -> Iterator[tuple[str, str]]:
-    """Yield where a control character stands, and which; of a key, the pointer is that of its object."""
-    todo: list[tuple[str, Json]] = [("", arguments)]
-    while todo:
-        pointer, value = todo.pop()
-        match value:
-            case str():
-                if found := _CONTROL.search(value):
-                    yield pointer, found[0]
-            case Mapping():
-                yield from ((pointer or "/", found[0]) for key in value if (found := _CONTROL.search(key)))
-                todo += [(pointer_to(pointer, key), member) for key, member in value.items()]
-            case list() | tuple():
-                todo += [(pointer_to(pointer, place), member) for place, member in enumerate(value)]
-            case _:
-                pass
-
 
 NOT_AN_APPROVAL = Misfit.because("This is a yes/no decision.")
 
@@ -340,3 +309,33 @@ class ReviewStep(_Approving, frozen=True):
     def unattended(self) -> ReviewStep:
         """Return the same decision as if nobody was attached."""
         return replace(self, attached=False)
+
+
+# Arguments of programs: no control character reaches a terminal, whichever program prints them ------------------------
+
+
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""All controls but the ends of lines and tabs, which texts need."""
+
+
+def control_problem(arguments: Json) -> str | None:
+    """Say where a call's arguments have a control character; None where they have none."""
+    return next((f"{pointer or 'the text'} has the control character U+{ord(found):04X}" for pointer, found in _controls(arguments)), None)
+
+
+def _controls(arguments: Json) -> Iterator[tuple[str, str]]:
+    """Yield where a control character stands, and which; of a key, the pointer is that of its object."""
+    todo: list[tuple[str, Json]] = [("", arguments)]
+    while todo:
+        pointer, value = todo.pop()
+        match value:
+            case str():
+                if found := _CONTROL.search(value):
+                    yield pointer, found[0]
+            case Mapping():
+                yield from ((pointer or "/", found[0]) for key in value if (found := _CONTROL.search(key)))
+                todo += [(pointer_to(pointer, key), member) for key, member in value.items()]
+            case list() | tuple():
+                todo += [(pointer_to(pointer, place), member) for place, member in enumerate(value)]
+            case _:
+                pass

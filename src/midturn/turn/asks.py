@@ -1,4 +1,4 @@
-"""Everything that a call wants answered: its walks, the answers so far, and the requests that they lead to."""
+"""The asks of a call: walks under way, answers so far, and the requests that they lead to."""
 
 from __future__ import annotations
 

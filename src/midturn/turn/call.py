@@ -1,4 +1,4 @@
-"""One tool call: may it run, what does it ask, what did it say, may that be delivered. Its stages are the table in `stage.py`."""
+"""One tool call: permission, questions, result, delivery. Its stages are the table in `turn/state.py`."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ class Call:
 
     def _respond(self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()) -> None:
         """Give the call its one response; whatever of it is still open closes with it."""
-        self._close_questions()
+        self._close_questions()  # first: a response without them would leave requests that no event ever closes
         request = self.record.request
         self._state.write(ToolCallResponse(id=request.id, content=content, is_error=is_error, call=self.event, images=images))
         self.abandon()

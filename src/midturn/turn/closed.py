@@ -1,4 +1,4 @@
-"""How a question was closed, read from the record; and what is said to an answer that comes too late, in the same words at every door."""
+"""Reasons why a question is closed, read from the record: the answer to a late answer, in the same words at every door."""
 
 from __future__ import annotations
 

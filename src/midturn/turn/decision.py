@@ -1,4 +1,22 @@
-"""What waits for somebody's decision, as a value: who is asked, what a person is shown, and what a reply leads to."""
+"""A decision that waits for an answer, as a value: who is asked, what is shown, and what a reply leads to.
+
+A decision never changes anything. `going` says who decides, `prompt` what a person sees, and `take` what a reply leads to: a `Closing`
+with the records to write and what the call does **then**. `Call.close` takes the decision off the desk, writes, and follows. Replay
+(`turn/replay.py`) reads the same `Then` out of the record, so a live reply and a recorded one cannot come to differ.
+
+| decision | what comes back | recorded | then |
+| --- | --- | --- | --- |
+| `Inquiry` | a valid answer, from whatever source | answered or redacted | `Give` |
+| | Back; Reply | cancelled `back`, `reply` | `GoBack`, `Leave` |
+| | a model's "no" that a person reviews | answered by assistant | `Escalate` |
+| | failure of the model or prompter, a refusing route, a limit | cancelled, with the reason | `Refuse`, `Escalate` |
+| `Permission` | yes or remembered; edit; no | approved, edited, skipped | `Run`, `Run`, `Respond` |
+| `Delivery` | yes; edit; no | approved, edited, skipped | `Respond` |
+| `ReviewStep` | send; Back; Reply | approved where it had waited | `Send`, `GoBack`, `Leave` |
+| any | a misfit | nothing | shown again; the third one fails |
+
+End Turn is the turn's business (`turn/ending.py`). Where no one is attached after all, the same decision is routed again (`unattended`).
+"""
 
 from __future__ import annotations
 

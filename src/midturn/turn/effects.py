@@ -1,4 +1,4 @@
-"""What a turn wants done, in order: what it records comes first, as one batch, and is durable before anything else begins."""
+"""Effects of a step, in order: its records first, as one batch, durable before anything else begins."""
 
 from __future__ import annotations
 

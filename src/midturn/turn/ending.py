@@ -1,4 +1,4 @@
-"""The last batch of a turn: every open question and every open call closes with it."""
+"""The last batch of a turn, which closes every open question and call, and the limits that lead to it."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ def out_of_time(seconds: float) -> Ending:
     return failed(f"stopped after {seconds:g} seconds; raise limits.seconds to allow more", "limit_exceeded", {"limit": "seconds"})
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# When a turn has had enough: the same thing asked too often, too much shown to a person, models that keep saying no, too many answers
+# Limits: repeats, prompts shown, rejections in a row, cycles ----------------------------------------------------------
 
 
 def is_repeated_too_often(emissions: int, limits: Limits) -> bool:

@@ -1,4 +1,4 @@
-"""What can happen to a turn."""
+"""Inputs of a turn: everything that can happen to it, and the settings of the world it runs in."""
 
 from __future__ import annotations
 
@@ -225,8 +225,7 @@ Happened: TypeAlias = (
 )
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What a turn is told about the world it runs in
+# Settings: the world that a turn runs in ------------------------------------------------------------------------------
 
 
 class TurnSettings(Struct, frozen=True, kw_only=True):

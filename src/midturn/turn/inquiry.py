@@ -1,4 +1,4 @@
-"""One open question of a call: where it goes, what a person is shown, and what every answer to it leads to."""
+"""One open question of a call: its route, its prompt, and the consequences of every answer. Secrets are dropped here."""
 
 from __future__ import annotations
 
@@ -41,17 +41,6 @@ from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.turn.memory import answer_key, may_be_remembered
 from midturn.values.json_value import Json, shown
 from midturn.values.secret import SecretValue
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Where a secret is dropped: what is recorded of an answer that is one says who gave it, and nothing else
-
-
-def recorded_answer(id: str, answered: Answered, who: AnsweredBy) -> InquiryAnswered | InquiryRedacted:
-    """Return the event that an answer becomes. The class for a secret has no field that could hold it."""
-    if isinstance(answered.value, SecretValue):
-        return InquiryRedacted(id=id, answered_by=who)
-    return InquiryAnswered(id=id, answer=answered.value, answered_by=who, reason=answered.reason, remembered=answered.remember is True)
-
 
 NO_SECRET_IN_WORDS = "a secret is not taken from the command line, which the shell and the conversation remember; the words were not used."  # noqa: S105  no secret
 ONLY_BOOLEANS_ESCALATE = "only yes/no questions can be escalated; the assistant's answer stands."
@@ -323,3 +312,13 @@ class Inquiry(Struct, frozen=True):
         context = f"{heading}\n\n{original.context}" if original.context else heading
         asked = replace(original, context=context, default=UNSET)
         return Escalate(self.ask, self.request, asked, UNSET if attached or policy == "defer" else default, error)
+
+
+# Records of secrets: who answered, and nothing else -------------------------------------------------------------------
+
+
+def recorded_answer(id: str, answered: Answered, who: AnsweredBy) -> InquiryAnswered | InquiryRedacted:
+    """Return the event that an answer becomes. The class for a secret has no field that could hold it."""
+    if isinstance(answered.value, SecretValue):
+        return InquiryRedacted(id=id, answered_by=who)
+    return InquiryAnswered(id=id, answer=answered.value, answered_by=who, reason=answered.reason, remembered=answered.remember is True)

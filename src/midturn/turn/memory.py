@@ -1,4 +1,4 @@
-"""What a person asked to have remembered for the rest of the turn, in two maps that never mix, and when it is used.
+"""Remembered answers and permissions of a turn: two maps that never mix, and the rules for their use.
 
 Where a question stands between what is remembered, what is configured and who may answer is a row of the routing table.
 """

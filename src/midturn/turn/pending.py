@@ -1,4 +1,4 @@
-"""What an open turn waits for."""
+"""The open questions and approvals of an open turn, read from its events alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an open turn can go on without a person who is absent: the one definition, for every store and everyone who resumes."""
+"""Readiness of an open turn to go on without an absent person: the one definition, for every store and every resume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,31 @@
-"""What the events of a turn add up to. `TurnRecord.apply` is the one place where durable state changes."""
+"""The durable state of a turn: a fold of its events.
+
+Theory of operation
+===================
+
+`TurnRecord.apply(event)` is the one place where durable state changes. A running turn applies each event as it writes it, a resumed turn
+applies what it reads; so both hold the same state, and a crash is nothing but a shorter list of events. Whatever must survive a process
+is derived here, and whatever is derived here needs no other record.
+
+**Contents.** A turn has cycles (`CycleRecord`: one response of the model and its calls). A call (`CallRecord`) has chains and approvals. A
+chain (`Chain`) is one question and the requests that it was escalated to; only its last link counts. A link (`Attempt`) is a request and
+its response.
+
+**What may come.** Anything: the log may come from another version, another program or a text editor. `apply` therefore never raises. A
+line that stands there twice counts once, a response without a request counts for nothing, a call or an answer without its reference is
+matched by order, and unreadable lines still keep their ids from being given out again.
+
+**Guarantees.**
+
+1. Time is linear: no event makes `apply` look at all earlier ones.
+2. The first response to a request stands; later ones change nothing.
+3. Positions (`asked_at`, `decided_at`, `suspended_at`) count events of the turn, so two facts can be put in order without a clock.
+   `turn/readiness.py` decides by them whether a turn can go on.
+4. A batch counts as one event for `has_closed_by_itself`: a decision and the end of its call were written together, and no run has seen
+   them apart.
+
+Reading for display does not need this fold: `turn/pending.py` lists what is open from the events of a window.
+"""
 
 from __future__ import annotations
 
@@ -292,7 +319,7 @@ class TurnRecord:
 
     def apply(self, event: Event) -> None:  # noqa: C901, PLR0912  one case for each kind that matters
         """Take in one recorded event."""
-        self._at += 1
+        self._at += 1  # also for lines that change nothing: positions count the events of the turn
         self.last = event.event_id
         self.has_closed_by_itself = self.has_closed_by_itself and self._in_batch
         self._in_batch = event.more > 0
@@ -418,7 +445,7 @@ class TurnRecord:
 
     def _close(self, event: InquiryResponse) -> None:
         attempt = self.inquiries.get(event.id)
-        if attempt is None or attempt.response is not None:
+        if attempt is None or attempt.response is not None:  # two writers of another version: the first response stands
             return
         attempt.response = event
         request = attempt.request

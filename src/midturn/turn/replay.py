@@ -1,4 +1,4 @@
-"""What a call is told from its record: which recorded attempts this run of it has had, and what each of them led to."""
+"""Replay of a call's record: the attempts this run has had, and their consequences; and the result as the model reads it."""
 
 from __future__ import annotations
 
@@ -150,8 +150,7 @@ def recorded(chain: Chain, question: Question[Any]) -> Give | GoBack | Refuse:
             assert_never(other)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What the model reads as the result of a call
+# The result of a call, as the model reads it --------------------------------------------------------------------------
 
 
 _RETRY: Final = r"\s+You may retry[^.\n]*\.\s*\Z"  # a tool's own last sentence, where ours says the same after it

@@ -1,4 +1,9 @@
-"""What the parts of a turn share: settings, record, the effects of the present step, and the desk: the one register of what is open."""
+"""Shared state of a turn's parts: settings, record, effects of the present step, the desk, and the stages of a call.
+
+The desk is the one register of open decisions. A ticket moves `line → screen → back` at an attached prompter, lies in the `inbox` for an
+absent person, or is with a `model`. It leaves the desk when its decision closes, whichever of them was first; a reply that comes
+afterwards finds no ticket, and is dropped.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +139,7 @@ class TurnState:
     def write(self, event: E) -> E:
         """Give the event its id, take it into the record, and have it made durable."""
         identified = replace(event, event_id=next(self._ids))
-        self.record.apply(identified)
+        self.record.apply(identified)  # before it is durable: later lines of this step depend on it, and a crash loses both
         self._records.append(identified)
         self.written += 1
         return identified
@@ -164,8 +169,7 @@ class TurnState:
         return effects
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The stages of a call, and every way from one to another. `Call` looks its moves up here: a way that is not in the table is no way
+# Stages of a call, and every way from one to another. `Call` looks its moves up here; there is no other way -----------
 
 
 class Stage(StrEnum):  # strings, because they are keys of a table that is read at every move

@@ -1,4 +1,44 @@
-"""A turn: what happened goes in as a value, what is to be done comes out as values, in order."""
+"""The turn: inputs go in as values, effects come out as values, in order.
+
+Theory of operation
+===================
+
+A turn begins with a message of the user and ends with the model's last word about it. `Turn.step` is its only entrance while it runs: it
+takes one input (`turn/inputs.py`) and returns effects (`turn/effects.py`). It never waits and never fails half-way, so the state between
+two steps is always whole, and the driver may be killed between any two.
+
+**States.** A turn is moving (the model, a tool or an attached person is busy), resting (every call waits for an absent person), or over.
+Which of these it is, is not stored: it follows from the calls and the desk. "Over" in memory means that this run is done with it; the
+record ends with a `TurnEnd` only where the turn itself has ended. A suspended turn and one left open by a dead model have none, and are
+resumed from their events.
+
+**One step.** `_happen` acts on the input. `_settle` then goes on until nothing moves by itself: calls walk past answers that are there
+already, prompts open while there is room, and once every call has its response, the model is asked. Settling is a loop and not a
+recursion, because a form of answers that are all known would otherwise nest as deep as it is long.
+
+**Ownership.** Each fact has one writer:
+
+- durable facts: `TurnRecord.apply`, a fold over events, called by `TurnState.write` alone
+- recorded attempts that a run of a call has had: `Replay`, one for each run
+- open decisions, their place and their misfits, by the event of the request: `Desk`
+- the stage of a call: `Call`; its forms, answers and inquiry ids: `Asks`
+- which calls there are, whether the model is asked, the end: `Turn`
+
+Nothing calls its maker: `turn → call → asks → walk, replay`, and all of them use `decision`.
+
+**Guarantees.**
+
+1. A step's records are one batch, in front of its other effects. The driver makes the batch durable before it begins the rest.
+2. Every request gets exactly one response, on every way out of the turn: see `_finish`, `_end`, `Call._respond`.
+3. An input that comes too late is dropped, never an error: a key, a model and another process may all answer in the same moment, and
+   the machine cannot make them take turns.
+4. From every prefix of the events, `resume` leads to the same results and the same answers, and no question with a durable answer is
+   asked again.
+5. Nothing here reads a clock, a file or a random number; ids come from the iterator that the machine is given.
+
+**Why `rest` is not part of `step`.** A coroutine that asks several things at once asks them one after the other. A turn that suspended
+itself inside the step of the first ask would never hear the second. Only the driver knows that nothing else is coming.
+"""
 
 from __future__ import annotations
 
@@ -254,7 +294,7 @@ class Turn:
         misfit = self._take(ticket, happened.reply, happened.who) if ticket else None
         if ticket is None or misfit is None:
             return
-        ticket.misfits += 1
+        ticket.misfits += 1  # without a bound, a program's prompter that always errs would be asked for ever
         if ticket.misfits < MISFITS:
             self._show(ticket, misfit)
         else:
@@ -306,7 +346,7 @@ class Turn:
         """Go on until nothing moves by itself: answers that are there are walked past, prompts open, the model is asked."""
         moved = True
         while moved and not self._over:
-            for event, call in tuple(self._calls.items()):
+            for event, call in tuple(self._calls.items()):  # a copy: a call that is done leaves the map
                 call.advance()
                 if call.is_done:
                     self._calls.pop(event, None)
@@ -320,7 +360,7 @@ class Turn:
         """Open the prompts that there is room for; True as soon as one needed nobody after all (the calls go on from there)."""
         desk = self._state.desk
         while ticket := desk.next_in_line():
-            if ticket.seen != self._state.written:  # an equal question may have been remembered meanwhile
+            if ticket.seen != self._state.written:  # routed again: an equal question may have been remembered meanwhile
                 self._calls[ticket.call].route(ticket.decision)
                 again = desk.find(ticket.id)
                 if again is None or again.place != "line":

@@ -1,4 +1,4 @@
-"""An open turn, visited by somebody who answers from outside: the machine says what is asked, and which events an answer leads to."""
+"""An open turn, visited to answer from outside: the machine says what is asked, and which events an answer leads to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One ask of a tool on its way through its form."""
+"""One ask of a tool on its way through its form, question by question or by a map of answers."""
 
 from __future__ import annotations
 
@@ -113,8 +113,7 @@ class Walk:
         return GivenAnswer(value, given.by, given.reason)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# All answers to a form at once, from somebody who is not at a prompt
+# A map of answers to a whole form -------------------------------------------------------------------------------------
 
 
 def answers_to_form(walker: FormWalker, reply: Reply) -> dict[str, Answered] | None:

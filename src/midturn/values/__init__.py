@@ -1,1 +1,1 @@
-"""The pure core: no I/O, no clock, no randomness, no tasks."""
+"""Values that everything else is made of: JSON, text, limits, secrets. Pure: no I/O, no clock, no randomness, no tasks."""

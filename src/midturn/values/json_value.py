@@ -1,4 +1,4 @@
-"""JSON as Python values, and the strict equality of answers: `true ≠ 1`, and `1 == 1.0`."""
+"""JSON as Python values: strict equality (`true ≠ 1`, `1 == 1.0`), checks, and the two ways to read JSON from outside."""
 
 from __future__ import annotations
 
@@ -195,8 +195,7 @@ def _plain(value: Json) -> Json:
     return value
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# JSON that somebody else wrote: what is not of the expected kind reads as if it was not there
+# JSON from other programs: a value of the wrong kind reads as absent --------------------------------------------------
 
 
 def members(value: object) -> JsonObject:
@@ -219,8 +218,7 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# JSON that somebody wrote by hand or by model: read strictly, with errors that say what and where
+# JSON written by hand or by a model: read strictly, with errors that say what and where -------------------------------
 
 
 _HALF = r"\\u[dD][89a-fA-F]|[\ud800-\udfff]"  # only such text can hold a lone surrogate

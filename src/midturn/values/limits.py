@@ -1,4 +1,4 @@
-"""What bounds a turn and its questions; `limits.<name>` in the configuration sets each. When it is enough: `turn/ending.py`."""
+"""Limits of a turn and its questions: `limits.<name>` in the configuration sets each, `turn/ending.py` applies those of a turn."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 

@@ -1,4 +1,4 @@
-r"""The one sink for text: whatever came from outside is shown as what it is, and does nothing.
+r"""The one sink for text from outside, and the rules for names, words and timestamps.
 
 A character that a terminal acts on, or that a person cannot see, becomes its code in brackets: `⟨U+202E⟩`; so does the bracket itself.
 Four functions, all safe to show as they come back:
@@ -180,8 +180,8 @@ _WORDS = _Profile(_is_hidden, _JOINERS)
 _PROSE = _Profile(_is_command, {"\n": "\n", "\t": "    ", **_JOINERS})
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Is what a program gave text? What is recorded under a name that takes text could not be read back as anything else
+# Check of text that a program gives -----------------------------------------------------------------------------------
+# A value that is not text, recorded under a name that takes text, could not be read back.
 
 
 def check_text(name: str, given: object) -> None:
@@ -208,8 +208,7 @@ def _way_out(given: object) -> str:
     return " A number becomes text with `str(…)`." if isinstance(given, int) and not isinstance(given, bool) else ""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The nearest word to one that is not known
+# Suggestions for misspelt words ---------------------------------------------------------------------------------------
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -220,8 +219,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f" Did you mean `{near[0]}`?" if near else ""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# What tools, providers and questions may be called, in which way a command may speak, and which tools are built in
+# Names of tools, providers and questions ------------------------------------------------------------------------------
 
 
 NAME: Final = r"[A-Za-z0-9_-]{1,64}"
@@ -249,8 +247,7 @@ BUILT_IN_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
 """The built-in tools, each with the ids of the questions that it asks; those of `ask_user` are the model's to choose."""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Points in time, in the one format in which events carry them
+# Timestamps, in the one format that events carry ----------------------------------------------------------------------
 
 
 class TimeOfDay(Protocol):
