@@ -149,7 +149,7 @@ def label_of(value: Scalar) -> str:
 def folded(label: str) -> str:
     """Reduce a label to what two options must differ in: NFKC, case folding, trimming.
 
-    Only the beginning of an enormous one counts: nobody reads on, and normalizing takes time that grows with the square of the marks in
+    Only the beginning of an enormous one counts: no one reads on, and normalizing takes time that grows with the square of the marks in
     a row.
     """
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label[:_LONGEST_LABEL]).casefold()).strip()

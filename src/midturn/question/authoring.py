@@ -58,7 +58,7 @@ def _named(kind: type, authored: Any, limits: Limits) -> _Name | None:
         return None
 
 
-_BY_VALUE: Final = 0  # the one version in which equal values have equal bytes, whoever else refers to them
+_BY_VALUE: Final = 0  # the one version in which equal values have equal bytes, even when other references to them exist
 KNOWN: Final[dict[_Name, QuestionFields]] = {}
 """The questions that were asked last."""
 _MOST_KNOWN: Final = 256

@@ -76,7 +76,7 @@ class Elicited(Struct, frozen=True):
         return {name: sent(answers[key]) for key, name in self.names.items() if answers.get(key) is not None}
 
     def answers(self, content: object) -> dict[str, Json]:
-        """Return the answers of a content that came from somebody else's form, checked; nothing is filled in.
+        """Return the answers of a content that came from another program's form, checked; nothing is filled in.
 
         Raises:
             AnswerError: It is not an answer: something required is not there, or does not fit; or nothing is there at all.
@@ -123,7 +123,7 @@ def _question(key: str, name: str, asked: JsonObject, *, is_optional: bool, abov
 
 
 def _with_default(question: dict[str, Json], asked: JsonObject) -> dict[str, Json]:
-    """Keep a default that fits; one that does not is no reason to ask nobody."""
+    """Keep a default that fits; one that does not is no reason not to ask."""
     if "default" not in asked:
         return question
     whole = {**question, "default": asked["default"]}
@@ -209,7 +209,7 @@ def heading(questions: Sequence[Question[Any]]) -> str:
 
 
 class Outgoing(Struct, frozen=True):
-    """Our questions as a form of somebody else's: `names` are its properties, by the ids of the questions.
+    """Our questions as another program's form: `names` are its properties, by the ids of the questions.
 
     Where own words will do as well, a property of its own takes them, for a form over there has no such choice.
     """
@@ -317,7 +317,7 @@ _OPEN = "open_address"
 
 
 def web_address_form(message: str, url: str) -> Form:
-    """Ask whether somebody opens an address: it is shown whole, with its host by itself, and nothing is fetched."""
+    """Ask whether the user opens an address: it is shown whole, with its host by itself, and nothing is fetched."""
     try:
         host = urlsplit(url).hostname or "(no host)"
     except ValueError:

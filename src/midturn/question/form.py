@@ -88,7 +88,7 @@ def _stands_alone(given: object) -> bool:
 
 
 def _strangers(questions: Sequence[object]) -> list[Problem]:
-    """Return a problem for whatever is not a question at all: nobody checks types before a program runs."""
+    """Return a problem for whatever is not a question at all: types are not checked before a program runs."""
     advice = "Build one with `Question.boolean`, `.select`, `.multi_select`, `.text`, `.secret` or `.schema`."
     found: list[Problem] = []
     for place, given in enumerate(questions):

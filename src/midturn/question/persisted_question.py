@@ -84,7 +84,7 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
         """Return the canonical answer, as `Question.check` does.
 
         Args:
-            value: What somebody answered.
+            value: The recorded answer.
 
         Raises:
             AnswerError: The value is not an answer.

@@ -21,7 +21,7 @@ def options_as_json(options: Any) -> tuple[Json, type[Enum] | None]:
     """Return the options as they are authored in JSON, and the `Enum` behind them where they are one."""
     if isinstance(options, type) and issubclass(options, Enum):
         return [member.value for member in options], options
-    if isinstance(options, (list, Sequence)) and not isinstance(options, str):  # a string is a sequence of letters that nobody means
+    if isinstance(options, (list, Sequence)) and not isinstance(options, str):  # a string is a sequence, too, and never meant as one
         given = cast("Sequence[Any]", options)
         return [option if type(option) in _AS_IT_IS else _option_as_json(option) for option in given], None
     return cast("Json", options), None

@@ -12,7 +12,7 @@ from midturn.errors import Problem
 from midturn.values.json_value import Json, JsonObject, canonical
 
 
-class Mismatch(Exception):  # noqa: N818 (it is a finding, reported as a `ToolError`; nobody outside this package sees it)
+class Mismatch(Exception):  # noqa: N818 (it is a finding, reported as a `ToolError`; it does not leave this package)
     """A value does not fit its type; `problems` point into the value."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

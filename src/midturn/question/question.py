@@ -187,7 +187,7 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
         Nothing is converted; `null` is an answer only where the question is optional. A secret comes back as `SecretValue`.
 
         Args:
-            value: What somebody answered.
+            value: The recorded answer.
             depth_limit: How deep the answer may be nested.
 
         Raises:

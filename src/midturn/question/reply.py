@@ -75,7 +75,7 @@ class Submitted(Struct, frozen=True):
 
 
 class Unavailable(Struct, frozen=True):
-    """Nobody could be shown the prompt (a background job): it counts as not attached."""
+    """There was no one to show the prompt to (a background job): it counts as not attached."""
 
 
 Reply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Edited | Submitted | Unavailable

@@ -63,7 +63,7 @@ class Cancelled(Struct, frozen=True):
         What the person typed with a "no" before stands in lines below it.
 
         Args:
-            content: The result of a call. Whether nobody else can have written it, the caller knows.
+            content: The result of a call. The caller knows whether it can come from no one else.
         """
         if not content.startswith('{"cancelled":'):
             return None

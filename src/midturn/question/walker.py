@@ -34,7 +34,7 @@ class FormWalker:
     """Walks one form, without I/O. `step` says what comes now, the same until `feed` moves the walk.
 
     A walk stands before a question, before the review, or at its end. Going back only moves it: an answer is discarded when an earlier
-    question is answered anew, and not before. So whatever was collected is still there for whoever replies in between.
+    question is answered anew, and not before. So everything collected is still there for a reply in between.
 
     Args:
         form: The form.
@@ -122,7 +122,7 @@ class FormWalker:
         return asked
 
     def reopen(self) -> None:
-        """Go back from the end: somebody who was shown the answers elsewhere chose Back.
+        """Go back from the end: a person who was shown the answers elsewhere chose Back.
 
         Raises:
             MisplacedReplyError: The walk is not complete, or no human has answered anything in it.

@@ -50,7 +50,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Who asks: `name` is what people read (`Claude Code`), `agent` is how `midturn hook` calls it, where it is one of those.
 
     `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
-    `serves` is the agent's process, as far as that can be told, and `waits` whether the former still runs: whoever can look has looked.
+    `serves` is the agent's process, as far as that is known, and `waits` whether the former still runs: the store fills it in.
     `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent would keep
     of a yes to this call: each is an offer of its own, in words that say what it lets through. `refused` says that it asked more, which was
     not taken: it asked too much. `keeps_dialog` says that a dialog of its own may be open about this, and that it hears of nothing until
@@ -93,7 +93,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return f"it is asked in {self.name}'s own dialog now"
 
     def has_ended(self, now: str) -> bool:
-        """Say whether a question of it is over that nobody has closed, by the time as events carry it: its own dialog has it now."""
+        """Say whether a question of it is over that is not closed on record, by the time as events carry it: its own dialog has it now."""
         return bool(self.ends) and self.ends <= now
 
     def to_json(self) -> dict[str, Json]:
@@ -112,14 +112,14 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def asker_of(turn: Sequence[Event]) -> Asker | None:
-    """Return who asks in a turn that belongs to somebody else's agent; None for one of ours."""
+    """Return who asks in a turn that belongs to another agent; None for one of ours."""
     carried: Json = None
     for event in turn:
         if event.metadata and (isinstance(event, TurnStart) or (carried is not None and isinstance(event, ConfigDelta))):
             carried = event.metadata.get(_KEY, carried)
     try:
         return msgspec.convert(carried, Asker) if carried is not None else None
-    except msgspec.ValidationError:  # an edited file, or a later version: that it is somebody else's turn is certain
+    except msgspec.ValidationError:  # an edited file, or a later version: it is certainly another agent's turn
         return Asker(name="another agent")
 
 

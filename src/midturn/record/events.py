@@ -84,7 +84,7 @@ def media_type_of(content: bytes) -> str | None:
 
 
 def checked(data: str) -> Image | None:
-    """Return a picture that somebody else calls one, as what it is; None where it is not a picture, or too large."""
+    """Return a picture from outside as what it is; None where it is not a picture, or too large."""
     if len(data) * 3 // 4 > LARGEST:
         return None
     try:
@@ -181,7 +181,7 @@ class Parent(Struct, frozen=True, omit_defaults=True):
 
 
 class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_start"):
-    """A turn begins. `key` is the name that a loop of somebody else's has given it, to find it again.
+    """A turn begins. `key` is the name that another program's loop has given it, to find it again.
 
     `parent` is there where it runs inside a tool of another agent.
     """
@@ -359,7 +359,7 @@ ApprovalState: TypeAlias = Literal["waiting", "approved", "skipped", "edited", "
 class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"):
     """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped`, `edited` or `superseded`.
 
-    It is `superseded` when it was decided where nobody of ours could see it. `arguments_sha256` binds an approved run to its exact
+    It is `superseded` when it was decided where midturn could not see it. `arguments_sha256` binds an approved run to its exact
     bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries its `content`, `is_error` and `images`.
     `form` says which form a review is about, where its call asked several at once: the id of the form's first inquiry.
     `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
@@ -395,7 +395,7 @@ NEVER_REDACTED: Final = frozenset({"answer", "reason"})
 
 
 class OpaqueEvent(Event, frozen=True, kw_only=True):
-    """An event of an unknown kind, or one of a known kind that breaks its rules: kept byte for byte in `raw`, sent to nobody.
+    """An event of an unknown kind, or one of a known kind that breaks its rules: kept byte for byte in `raw`, and sent nowhere.
 
     `problem` says what is wrong with it; it is empty for a kind that is merely unknown.
     """
@@ -412,7 +412,7 @@ class OpaqueEvent(Event, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, Json]:
         """Return the event as the JSON object that was read; where that is none, its bytes as `raw`, and the `problem`.
 
-        Should somebody have written an answer into a `redacted` response, it stays behind.
+        An answer that was edited into a `redacted` response stays behind.
         """
         try:
             fields = msgspec.json.decode(self.raw, type=dict[str, Any])

@@ -59,7 +59,7 @@ class Past:
 
     @cached_property
     def has_begun(self) -> bool:
-        """Whether anybody says or does something in it."""
+        """Whether anything is said or done in it."""
         position = 0
         while position < len(self._lines):
             end = self._lines.index(b"\n", position)
@@ -74,10 +74,10 @@ NO_PAST = Past(b"", "")
 
 
 class EventLog(TurnByTurn, Sequence[Event]):
-    """A view of a list that goes on growing, for everybody to read and for nobody to change."""
+    """A view of a list that goes on growing, which can be read and not changed."""
 
     def __init__(self, events: list[Event], past: Past = NO_PAST) -> None:
-        """Show `events`, which stay with whoever made the list, behind a `past`; where there is one, they begin with a turn."""
+        """Show `events`, which stay with the maker of the list, behind a `past`; where there is one, they begin with a turn."""
         self._events = events
         self._past = past
         self._seen: list[VisibleEvent] | None = None
@@ -86,7 +86,7 @@ class EventLog(TurnByTurn, Sequence[Event]):
         self._start = self._looked_to = 0
 
     def last_turn(self) -> Window | None:
-        """Return the last turn. Nothing of the past is looked at for it, but for whether anybody said something there."""
+        """Return the last turn. Nothing of the past is looked at for it, but for whether anything was said there."""
         if self._last[0] != len(self._events):
             whole = not self._past or self._past.has_begun
             self._last = len(self._events), turn_from(self._events, self._last_start()) if whole else last_turn(list(self))
@@ -136,7 +136,7 @@ class EventLog(TurnByTurn, Sequence[Event]):
         return self._into_the_past() if self._past else reversed(self._events)
 
     def _into_the_past(self) -> Iterator[Event]:
-        """Yield the latest first; the past is read only if somebody goes so far."""
+        """Yield the latest first; the past is read only if a reader goes so far."""
         yield from reversed(self._events)
         yield from reversed(self._past.events)
 

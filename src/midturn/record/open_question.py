@@ -26,7 +26,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     `id` is its address (`<conversation>-<event id of its request>`), the one name that it has everywhere. `form` is the whole form where
     the question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where
-    the call is one of somebody else's agent. `question_id`, `answer_schema`, `problem`, and of a result under approval `content` and
+    the call is another agent's. `question_id`, `answer_schema`, `problem`, and of a result under approval `content` and
     `is_error`, are read from its request.
 
     Args:
@@ -137,7 +137,7 @@ def _is_secret(answer_type: Json) -> bool:
 
 
 def recorded_at(event: Event) -> str:
-    """Return when the event was recorded as RFC 3339 in UTC; a time that nobody can read is returned as it stands."""
+    """Return when the event was recorded as RFC 3339 in UTC; an unreadable time is returned as it stands."""
     if re.fullmatch(_AS_WE_WRITE_IT, event.timestamp):
         return event.timestamp
     try:

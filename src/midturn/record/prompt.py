@@ -23,7 +23,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     `question` is what an approval asks, too (a boolean). `id` names it as `OpenQuestion.id` does, `event` is the `event_id` of its
     request; `asked_by` is the header, computed from the source, and `label` a configured name that is only shown beside it.
     `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
-    which is the beginning of the question's context: somebody else's words, to be quoted. `parameters` is what edited arguments must fit.
+    which is the beginning of the question's context: words from outside, to be quoted. `parameters` is what edited arguments must fit.
     `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers.
 
     Args:
@@ -63,5 +63,5 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> OpenQuestion | None:
-        """What is asked as everybody outside the turn sees it, with `to_json()`; None where nobody else could answer it now."""
+        """The question as everyone outside the turn sees it, with `to_json()`; None where it cannot be answered from outside now."""
         return self.find_open()

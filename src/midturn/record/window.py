@@ -31,7 +31,7 @@ from midturn.record.events import (
 )
 
 MAY_START: Final = frozenset({TurnStart, OpaqueEvent})
-"""The classes of events that may start a turn: whoever looks at many asks for these first."""
+"""The classes of events that may start a turn: a look at many events checks for these first."""
 _BETWEEN_TURNS: Final = frozenset({ConfigDelta, OpaqueEvent})
 _AFTERTHOUGHTS: Final = _BETWEEN_TURNS | {InquiryAnswered, InquiryCancelled, InquiryRedacted}
 """What may follow the last words of a legacy turn: a response there answers nothing that is still open."""
@@ -60,7 +60,7 @@ def turns(events: Iterable[Event]) -> list[Window]:
     """Split a stream into its turns.
 
     Each begins with a `turn_start`; what stands before the first one belongs to the first turn, or is a turn of its own where
-    somebody already says something there. A stream without any turn has none.
+    something is said there already. A stream without any turn has none.
     """
     parts: list[list[Event]] = [[]]
     for event in events:
@@ -81,7 +81,7 @@ def last_turn(events: Sequence[Event]) -> Window | None:
 
 
 def turn_from(events: Sequence[Event], start: int) -> Window | None:
-    """Return the last turn, which starts at a place: what stands before it belongs to it where nobody has said anything there."""
+    """Return the last turn, which starts at a place: what stands before it belongs to it where nothing was said there."""
     has_begun = start > 0 and any(begins(event) for event in itertools.islice(events, start))
     part = events[start:] if has_begun else events
     return Window(tuple(part), not _is_finished(part)) if _has_begun(part) else None
@@ -119,7 +119,7 @@ def _has_begun(part: Sequence[Event]) -> bool:
 
 
 def begins(event: Event) -> bool:
-    """Say whether somebody says or does something here, so that a turn has begun."""
+    """Say whether something is said or done here, so that a turn has begun."""
     return event.__class__ not in _BETWEEN_TURNS or starts_turn(event)
 
 
@@ -280,7 +280,7 @@ def _response(events: Sequence[Event], pairing: Pairing, request: int) -> Inquir
 
 
 def is_foretold(decided: Approval, request: InquiryRequest) -> bool:
-    """Say whether whoever decided about a call has seen this very question: its tool had foretold it."""
+    """Say whether the person who decided about a call has seen this very question: its tool had foretold it."""
     foretold = decided.question
     return foretold is not None and (decided.question_id, foretold.key) == (request.question_id, request.question.key)
 
@@ -305,7 +305,7 @@ def agreed_before(events: Iterable[Event]) -> frozenset[str]:
 
 
 _MISSING: Final = frozenset({InquiryCancelled, Approval})
-"""What is recorded where nobody was there."""
+"""Recorded where no one was there."""
 
 
 def refused(turn: Iterable[Event]) -> list[str]:
@@ -314,7 +314,7 @@ def refused(turn: Iterable[Event]) -> list[str]:
     A tool that goes on without the answer, and succeeds, is not among them.
     """
     turn = tuple(turn)
-    if _MISSING.isdisjoint(map(type, turn)):  # as usual: nobody was missed
+    if _MISSING.isdisjoint(map(type, turn)):  # as usual: no one was missed
         return []
     names: dict[str, str] = {}
     asked: dict[str, str] = {}
@@ -333,5 +333,5 @@ def refused(turn: Iterable[Event]) -> list[str]:
             case ToolCallResponse(is_error=False):
                 found.pop(event.call, None)
             case _:
-                pass  # nobody was missed here
+                pass  # no one was missed here
     return list(found.values())

@@ -24,7 +24,7 @@ _COUNTED: Final[Mapping[LimitName, str]] = {
 
 
 def refusal(tool: str, reason: CancelReason, question_id: str) -> str:
-    """Say why nobody could answer."""
+    """Say why there was no answer."""
     match reason:
         case "assistant_routing_denied":
             return f"{tool} requires a human answer and cannot be routed to the assistant. Do not retry this tool call in this turn."
@@ -66,7 +66,7 @@ def skipped_by_policy(tool: str, name: str, reason: str | None) -> str:
 
 
 def not_allowed(tool: str) -> str:
-    """Say that nobody was there who might have let the call run."""
+    """Say that no one was there to allow the call."""
     return f"{tool} was not run: nobody is here to allow it. Do not retry this tool call in this turn."
 
 
@@ -96,7 +96,7 @@ def broken_arguments(tool: str, problem: str) -> str:
 
 
 def control_character(tool: str, problem: str) -> str:
-    """Say that a program is not started with something that nobody can see."""
+    """Say that a program is not started with an invisible character."""
     return f"{tool} was not run: {problem}. Send the call again without control characters; only line ends and tabs are allowed."
 
 

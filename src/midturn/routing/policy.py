@@ -29,7 +29,7 @@ class Target(Struct, frozen=True):
 
 
 class DetachedPolicies(Struct, frozen=True):
-    """What happens when nobody is attached, by kind of prompt (the built-in values)."""
+    """The policies where no one is attached, by kind of prompt (the built-in values)."""
 
     run: DetachedPolicy = "deny"
     deliver: DetachedPolicy = "auto"

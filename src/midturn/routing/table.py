@@ -64,7 +64,7 @@ class Suspend(Struct, frozen=True):
 
 
 class Fail(Struct, frozen=True):
-    """Nobody may answer: the call fails, and `reason` is recorded."""
+    """No one may answer: the call fails, and `reason` is recorded."""
 
     reason: CancelReason
 
@@ -131,8 +131,8 @@ def route(  # noqa: PLR0913  a public signature
         target: Who the configuration wants asked.
         cached: What was remembered for it in this turn; ignored where it does not fit, and for `persistence = none` and secrets.
         configured: The configured answer; one that does not fit fails the call.
-        attached: Whether somebody is at a prompt now.
-        detached: The policy when nobody is.
+        attached: Whether a person is at a prompt now.
+        detached: The policy when no one is.
         exclusive: The configuration's override of the question's own `exclusive`.
 
     Raises:

@@ -39,7 +39,7 @@ class Admission:
         return True
 
     async def check(self, question: OpenQuestion, user: str | None) -> None:
-        """Refuse somebody who may not answer.
+        """Refuse an answer from a user who may not give it.
 
         Raises:
             NotAllowed: `user` may not answer this question; it stays open.
@@ -50,7 +50,7 @@ class Admission:
 
 
 class AdmittedAnswers:
-    """What was handed over to a holder, without what may not count: that is refused, and whoever gave it hears so."""
+    """What was handed over to a holder, without what may not count: that is refused, and its giver hears so."""
 
     def __init__(self, journal: PortJournal, admission: Admission) -> None:
         self._journal = journal
@@ -81,7 +81,7 @@ class AdmittedAnswers:
                 self._admitted.add(known)
                 return True
             _LOG.warning("an answer to %r by %r is refused", question.id, answer.by.user)
-        except Exception:  # noqa: BLE001  it is the program's own code, and nobody who answers is here to see it fail
+        except Exception:  # noqa: BLE001  it is the program's own code, and its failure must not reach the person who answers
             _LOG.exception("an answer to %r by %r is refused: `may_answer` failed", question.id, answer.by.user)
         await self.refuse(answer.event_id)
         return False

@@ -21,7 +21,7 @@ _MUCH = 65_536
 
 
 def ring(conversation: Folder, id: str) -> None:
-    """Say that a conversation was answered, which nobody holds."""
+    """Ring for a conversation that was answered while it was free."""
     try:
         os.utime(f"../{OPEN}/{id}", dir_fd=conversation.fd, follow_symlinks=False)
     except OSError:

@@ -77,11 +77,11 @@ def _check_lines(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits)
 
 
 def _check_readable(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits) -> None:
-    """Read what is about to be written: whoever is told that an answer is on record can rely on it."""
+    """Read what is about to be written: an answer that is said to be on record can be relied on."""
     if keep_types(lines):
         return
     for event, line in zip(batch, lines, strict=True):
-        problem = "" if isinstance(event, OpaqueEvent) else problem_of(line, limits)  # what nobody could read before is kept as it is
+        problem = "" if isinstance(event, OpaqueEvent) else problem_of(line, limits)  # what was unreadable before is kept as it is
         if problem:
             raise _unreadable(event, problem)
 

@@ -78,7 +78,7 @@ class Conversation:
 
     @property
     def title(self) -> str:
-        """What the conversation is called; where nobody has named it, what was asked first."""
+        """What the conversation is called; without a title, what was asked first."""
         return self.metadata.title or next((title(event.content) for event in self.events if isinstance(event, ChatRequest)), "")
 
     @cached_property

@@ -47,7 +47,7 @@ _INSTEAD: Mapping[PromptKind, str] = {
 
 @cache
 def _load_visit() -> type[Visit]:
-    """Load the machine: whoever only lists what is open does without it."""
+    """Load the machine: a list of open questions does without it."""
     from midturn.turn.visit import Visit
 
     return Visit
@@ -104,7 +104,7 @@ def _check_way(visit: Visit, submission: Submission) -> None:
 
 
 def _check_memory(visit: Visit, submission: Submission) -> None:
-    """Refuse to remember what would not be remembered: whoever asks for it would believe that it is."""
+    """Refuse to remember what would not be remembered: the user would believe that it is."""
     if not submission.remember:
         return
     prompt = visit.prompt()
@@ -195,7 +195,7 @@ FindTurn: TypeAlias = Callable[[str], LastTurn | None]
 
 
 def is_ready(turn: LastTurn, find: FindTurn | None = None) -> bool:
-    """Say whether a turn, which nobody holds, can go on without a person who is absent.
+    """Say whether a turn, which is free, can go on without a person who is absent.
 
     `find` finds the turns inside of its tools, with which it goes on; without it, they wait.
     """
@@ -204,7 +204,7 @@ def is_ready(turn: LastTurn, find: FindTurn | None = None) -> bool:
 
 
 def is_due(turn: LastTurn, find: FindTurn | None = None) -> bool:
-    """Say whether an open turn, which nobody holds, does not wait for a person alone; `find` is as for `is_ready`."""
+    """Say whether an open turn, which is free, does not wait for a person alone; `find` is as for `is_ready`."""
     record = readiness.recorded_turn(turn.events)
     return record is not None and (bool(turn.handed) or readiness.is_due(record) or _goes_on_inside(turn, find, is_due))
 

@@ -23,7 +23,7 @@ _CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer 
 class Directories:
     """The folders that hold conversations. New ones go into the first; an id is unique in all of them.
 
-    A hidden link `.<id>` beside a conversation's directory leads to it, so that nobody has to list the folder. It is made before the
+    A hidden link `.<id>` beside a conversation's directory leads to it, so that the folder need not be listed. It is made before the
     directory and claims the id.
     """
 
@@ -70,7 +70,7 @@ class Directories:
 
     @contextmanager
     def new(self, words: str, wanted: str | None = None) -> Generator[Folder]:
-        """Make a directory for a conversation of now, or for one whose id `wanted` is, where nobody has it.
+        """Make a directory for a conversation of now, or for one whose id `wanted` is, where that is free.
 
         It has a hidden name until the `with` block is left, and goes away again where that fails.
         """
@@ -150,7 +150,7 @@ class Directories:
         return self._linked(number) is not None
 
     def _claim(self, words: str) -> tuple[str, str]:
-        """Take the first id from now on that nobody has. The link decides; of several folders, all are looked at after it."""
+        """Take the first free id from now on. The link decides; of several folders, all are looked at after it."""
         folder = self.begun()
         for number in map(str, itertools.count(conversation_number())):
             name, link = f"{number}-{words}", folder / f".{number}"
@@ -175,7 +175,7 @@ class Directories:
             link.unlink(missing_ok=True)
             try:
                 link.symlink_to(name)
-            except FileExistsError:  # somebody does the same right now
+            except FileExistsError:  # another process does the same right now
                 return None
         return number, name
 

@@ -64,7 +64,7 @@ class EventFile:
         """Write the lines of one batch, each with its newline; they are on the disk when this returns.
 
         Raises:
-            StoreError: The disk refused, or somebody else changed the file: nothing of the batch is recorded, everything before it is.
+            StoreError: The disk refused, or another program changed the file: nothing of the batch is recorded, everything before it is.
         """
         self.check_ours()
         self.write(lines)
@@ -86,7 +86,7 @@ class EventFile:
         self.end += len(batch)
 
     def check_ours(self) -> None:
-        """Refuse to write where somebody else has written: what is in memory would no longer be what is on disk."""
+        """Refuse to write where another program has written: what is in memory would no longer be what is on disk."""
         if self._broken:
             raise StoreError(self._broken)
         if self.fd < 0:
@@ -147,6 +147,6 @@ EVENTS: Final = "events.json"
 
 
 def is_jp(folder: Path) -> bool:
-    """Say whether `jp`, and nobody else, recorded what is in this folder."""
+    """Say whether `jp` alone recorded what is in this folder."""
     place = os.fspath(folder)  # asked of each conversation that is listed, and nearly always answered by the first look
     return not os.path.exists(f"{place}/{NAME}") and os.path.isfile(f"{place}/{EVENTS}")  # noqa: PTH110, PTH113

@@ -1,4 +1,4 @@
-"""A conversation as a file for somebody else."""
+"""Export of a conversation to a file for other people."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 def export_jsonl(lines: Iterable[bytes]) -> bytes:
     """Return the lines as they are, unknown keys and broken ones included, each with its newline.
 
-    A redacted response holds no answer: should somebody have written one in, it stays behind.
+    A redacted response holds no answer: one that was edited in stays behind.
     """
     return b"".join(_without_secret(line) + b"\n" for line in lines)
 

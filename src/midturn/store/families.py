@@ -23,7 +23,7 @@ async def root_of(port: StorePort, id: str) -> str:
     """Return the conversation in which a turn goes on: the one at the top of its family."""
     try:
         parent = parent_of((await port.look(id)).turn.events)
-    except StoreError:  # whoever opens it says what is wrong
+    except StoreError:  # its opening says what is wrong
         return id
     return parent.root if parent else id
 
@@ -44,7 +44,7 @@ async def whole_family(port: StorePort, id: str) -> list[str]:
     """Return a conversation and all that were ever begun by tools of it, those below first."""
     try:
         events = (await port.read(id)).events
-    except StoreError:  # whoever removes it says what is wrong
+    except StoreError:  # its removal says what is wrong
         return [id]
     found: list[str] = []
     for child in _once(children_of(events)):
@@ -54,7 +54,7 @@ async def whole_family(port: StorePort, id: str) -> list[str]:
 
 
 async def _was_born_inside(port: StorePort, id: str) -> bool:
-    """Say whether a conversation began inside a tool: others were there before, and are somebody's own."""
+    """Say whether a conversation began inside a tool: others were there before, and belong to a user."""
     try:
         first = turns((await port.read(id)).events)[:1]
     except StoreError:  # it was never begun, or is gone already
@@ -63,7 +63,7 @@ async def _was_born_inside(port: StorePort, id: str) -> bool:
 
 
 async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: Ending) -> None:
-    """End the turns of children that are open on record and held by nobody, those below first."""
+    """End the turns of children that are open on record and not held, those below first."""
     from midturn.turn.ending import ending_batch  # hardly ever is one left open
 
     for child in children:
@@ -107,7 +107,7 @@ async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str,
 
 
 async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
-    """End the turns around one that a person has ended, and what else runs inside of them, unless somebody runs them: they hear of it."""
+    """End the turns around one that a person has ended, and what else runs inside of them, unless a process runs them: it hears of it."""
     from midturn.turn.ending import ended_by_user  # hardly ever is a turn ended from outside
 
     parent = parent_of(turn)

@@ -63,7 +63,7 @@ def _load_is_jp() -> Callable[[Path], bool]:
 
 @cache
 def _load_ring() -> Callable[[Folder, str], None]:
-    """Load the bell: who runs a turn rings for nobody."""
+    """Load the bell: a process that runs a turn does not ring."""
     from midturn.store.answer_bell import ring
 
     return ring
@@ -136,7 +136,7 @@ class FileConversations:
         return claimed
 
     async def _tried(self, id: str) -> FileJournal | None:
-        """Hold a conversation that is due, unless somebody was faster, or its pause is not over."""
+        """Hold a conversation that is due, unless another worker was faster, or its pause is not over."""
         from midturn.store.decisions import is_due  # only workers take what is due
         from midturn.store.held import may_try
 
@@ -165,7 +165,7 @@ class FileConversations:
         await self._bell.wait(_LOOK)
 
     async def stirred(self, since: int) -> int:
-        """Return when a turn that waits was answered, or when it is time to look: what a turn that runs records is told to nobody."""
+        """Return when a turn that waits was answered, or when it is time to look: what a turn that runs records rings no bell."""
         if since:
             await self._watching_bell.wait(_WATCHED)
         else:
@@ -422,7 +422,7 @@ class FileConversations:
         return found
 
     def _mend(self, number: str, path: Path) -> None:
-        """Take a conversation that is finished out of the index, unless somebody writes it: then that is theirs to do."""
+        """Take a conversation that is finished out of the index, unless it is being written: then its writer does that."""
         from midturn.store.seen_turns import unfinished_turn  # as above
 
         with suppress(StoreError), Folder.at(path) as folder:

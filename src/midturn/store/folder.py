@@ -18,7 +18,7 @@ from midturn.errors import StoreError
 _BLOCK = 65_536
 PRIVATE = 0o600
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: a fifo that somebody put in our way must not hang us before we have seen that it is not ours.
+# O_NONBLOCK: a fifo that was put in our way must not hang us before we have seen that it is not ours.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -49,7 +49,7 @@ class telling:  # noqa: N801  it reads as what it does: `with telling("open", pa
 
 
 def refusal(doing: str, path: Path, error: OSError) -> StoreError:
-    """Return what the system's error means to whoever uses the store."""
+    """Return what the system's error means to a user of the store."""
     return StoreError(f"Cannot {doing} {path}: {_reason(error)}.")
 
 
@@ -197,7 +197,7 @@ class Folder:
         """Say whether something lies here under this name.
 
         Raises:
-            StoreError: Nobody can say.
+            StoreError: It cannot be found out.
         """
         try:
             os.stat(name, dir_fd=self.fd, follow_symlinks=False)

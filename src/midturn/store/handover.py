@@ -1,6 +1,6 @@
 """Answers for a conversation that another process holds: one file a question in `answers/`, and the first wins.
 
-Whoever holds the conversation looks from time to time and records what is in there; with its record, or when its question is closed
+The holder of the conversation looks from time to time and records what is in there; with its record, or when its question is closed
 otherwise, an answer goes away.
 """
 
@@ -37,7 +37,7 @@ class FileAnswers:
         self._conversation = conversation
 
     def put(self, answer: HandedOver) -> bool:
-        """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first (False)."""
+        """Write, sync, and only then give it its name: a name that exists belongs to an earlier answer (False)."""
         name, temporary = _file_name(answer.event_id), f".{os.urandom(8).hex()}"
         with telling("hand an answer over in", self._conversation, ANSWERS):
             self._conversation.make_inside(ANSWERS)
@@ -54,7 +54,7 @@ class FileAnswers:
 
     def collect(self) -> tuple[HandedOver, ...]:
         """Read all of them; a file that is not an answer is put aside under another name."""
-        if not self._conversation.has(ANSWERS):  # as usual: nobody has handed anything over
+        if not self._conversation.has(ANSWERS):  # as usual: nothing was handed over
             return ()
         from midturn.store.submission import oldest_first
 

@@ -49,7 +49,7 @@ class HeldConversation:
         self.events: Sequence[Event] = journal.events
         """Everything recorded so far, oldest first."""
         self.append = journal.append
-        """Writes a batch at once; when it returns, the batch is durable. Raises `StoreLocked` where somebody else has taken over."""
+        """Writes a batch at once; when it returns, the batch is durable. Raises `StoreLocked` where another process has taken over."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,7 +57,7 @@ class HeldConversation:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Record what was handed over meanwhile, and release the conversation."""
         try:
-            if error is None or isinstance(error, Exception):  # else somebody is in a hurry: whoever holds it next takes over
+            if error is None or isinstance(error, Exception):  # else the process is in a hurry: the next holder takes over
                 await self.take_over()
                 if error is None and await self._is_answered_inside(self.events):
                     self._journal.go_on_soon()
@@ -92,16 +92,16 @@ class HeldConversation:
 
 T = TypeVar("T")
 PATIENCE: Final = 10.0
-"""Seconds that somebody else is waited for: long enough for a look at a whole store, and no process that was stopped is waited for."""
+"""Seconds to wait for another process: long enough for a look at a whole store, and no process that was stopped is waited for."""
 _STEP = 0.01  # seconds between two tries
 _LOCKS = 64  # files, so that a process that was stopped holds up few others; a name has always the same one
 
 
 async def patiently(take: Callable[[], Awaitable[T | None]]) -> T:
-    """Try to take a place until it is free; `take` returns None where somebody else has it.
+    """Try to take a place until it is free; `take` returns None where another process has it.
 
     Raises:
-        Busy: Somebody else does not get on with it.
+        Busy: The other process does not get on with it.
     """
     until = time.monotonic() + PATIENCE
     while (taken := await take()) is None:
@@ -113,7 +113,7 @@ async def patiently(take: Callable[[], Awaitable[T | None]]) -> T:
 
 @asynccontextmanager
 async def alone_among_files(conversations: Path, name: str) -> AsyncGenerator[None]:
-    """Let no other block run for this name. The kernel lets go of the lock of whoever dies.
+    """Let no other block run for this name. The kernel releases the lock of a process that dies.
 
     Raises:
         Busy: See `patiently`.

@@ -160,7 +160,7 @@ class FileJournal:
         return window.events if window else ()
 
     def go_on_soon(self) -> None:
-        """Do nothing: whoever takes what is due looks at all turns again and again."""
+        """Do nothing: workers look at all turns again and again."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -25,7 +25,7 @@ from midturn.sandbox.marks import boot, namespace
 from midturn.store.folder import PRIVATE, Folder, check_regular, refusal, telling
 
 NAME = "lock"
-_STEP = 0.005  # seconds between two tries while somebody holds it for a moment
+_STEP = 0.005  # seconds between two tries while it is held for a moment
 _TRIES = 1_000
 
 
@@ -53,7 +53,7 @@ class Holder(Struct, frozen=True, omit_defaults=True):
         return self.pid == os.getpid() and self._is_here()
 
     def stays(self) -> bool:
-        """Say whether it holds the conversation for long: not where nobody signed, or where the text is older than the lock."""
+        """Say whether it holds the conversation for long: not where no signature is there, or where the text is older than the lock."""
         if not self.pid:
             return False
         if not self._is_here():
@@ -89,7 +89,7 @@ class Lock:
         """Take the lock and sign as `holder`; one who holds it only for a moment is waited for.
 
         Raises:
-            StoreLocked: Somebody else holds it: `holder` and `since` say who.
+            StoreLocked: Another process holds it: `holder` and `since` say who.
             Busy: Others took it before us again and again.
             StoreError: The lock file cannot be opened, or the conversation was removed meanwhile.
         """
@@ -107,7 +107,7 @@ class Lock:
         return lock
 
     def try_to_take(self) -> bool:
-        """Take the lock for a moment, if nobody has it."""
+        """Take the lock for a moment, if it is free."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -145,7 +145,7 @@ class Lock:
         raise Busy(f"Others write the conversation at {folder.path} again and again. Try again in a moment.")
 
     def _read(self) -> Holder:
-        """Return who signed; whoever has taken the lock and has not signed yet is nobody."""
+        """Return the signature; None while a holder has not signed yet."""
         check_regular(os.fstat(self._fd))
         return _decoded(os.pread(self._fd, 1_000, 0))
 
@@ -162,7 +162,7 @@ class Lock:
 
 
 def is_held(folder: Folder) -> bool:
-    """Say whether somebody writes the conversation just now."""
+    """Say whether the conversation is being written just now."""
     with telling("look at", folder, NAME):
         try:
             fd = folder.open(NAME, os.O_RDONLY)
@@ -178,7 +178,7 @@ def is_held(folder: Folder) -> bool:
 
 
 def holder_now(folder: Folder) -> Holder | None:
-    """Return who holds the conversation just now; None where that is nobody, or somebody who writes for a moment only."""
+    """Return who holds the conversation just now; None where it is free, or held for a moment only."""
     if not is_held(folder):
         return None
     try:
@@ -194,7 +194,7 @@ def for_a_turn() -> Holder:
 
 
 def for_a_moment() -> Holder:
-    """Do not sign, for one append: whoever comes next may wait."""
+    """Do not sign, for one append: the next writer can wait for that."""
     return Holder()
 
 
@@ -215,7 +215,7 @@ def _checked(folder: Folder, fd: int) -> os.stat_result:
 
     Raises:
         OSError: It is not a regular file.
-        StoreError: The conversation was removed after the file was opened, or the file is somebody else's, too.
+        StoreError: The conversation was removed after the file was opened, or the file belongs to another user, too.
     """
     there = os.fstat(fd)
     check_regular(there)
@@ -292,7 +292,7 @@ def parent(pid: int) -> int:
 
 
 def _started(pid: int) -> str:
-    """Return when a process was started; nothing where it has ended, also if whoever started it has not taken note of that."""
+    """Return when a process was started; nothing where it has ended, also if its parent has not taken note of that."""
     fields = _stat(pid)
     state = fields[0] if fields else _ps(pid, "stat")
     if state[:1] in _ENDED:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class MemoryAnswers:
-    """What is handed over to the holder of a conversation in memory; whoever waits for more is woken at once, in any thread."""
+    """Answers handed over to the holder of a conversation in memory; a wait for more ends at once, in any thread."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, HandedOver] = {}
@@ -92,7 +92,7 @@ class MemoryConversation:
         self.metadata = metadata
         self.answers = MemoryAnswers()
         self.mutex = threading.Lock()
-        """Taken for a moment, by whoever reads or writes in any thread."""
+        """Taken for a moment by readers and writers in any thread."""
         self.since = ""
         """Since when it is held for a turn; empty while it is not."""
         self.tries = Tries()
@@ -101,24 +101,24 @@ class MemoryConversation:
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody holds it for a turn."""
+        """Whether it is held for a turn."""
         return bool(self.since)
 
     def hold(self) -> None:
         """Hold it for a turn.
 
         Raises:
-            StoreLocked: Somebody else does.
+            StoreLocked: Another run does.
         """
         with self.mutex:
             self.check_free()
             self.since = now()
 
     def check_free(self) -> None:
-        """Make sure that nobody holds it.
+        """Make sure that it is free.
 
         Raises:
-            StoreLocked: Somebody does.
+            StoreLocked: It is held.
         """
         if self.since:
             message = f"The conversation {self.id} is being written by this process since {self.since}. Wait until it is done, or end it."
@@ -176,7 +176,7 @@ class MemoryJournal:
             self._held.append(batch)
 
     def go_on_soon(self) -> None:
-        """Do nothing: whoever takes what is due looks at all turns again and again."""
+        """Do nothing: workers look at all turns again and again."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -293,7 +293,7 @@ class MemoryConversations:
         return await self.settle(id, lambda _: ())
 
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
-        """Give an answer to whoever holds the conversation."""
+        """Give an answer to the holder of the conversation."""
         kept = self._get(held.conversation)
         with kept.mutex:
             return kept.is_held and kept.answers.put(answer)

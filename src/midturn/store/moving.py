@@ -50,7 +50,7 @@ class History(Struct, frozen=True):
 
 
 class Copying:
-    """Copies from one store to another. Copying again changes nothing, so whoever was interrupted begins anew."""
+    """Copies from one store to another. Copying again changes nothing, so an interrupted copy is simply begun anew."""
 
     def __init__(self, source: ConversationStore, target: ConversationStore) -> None:
         """Stand between two stores."""

@@ -1,8 +1,8 @@
-"""Which conversations of a folder have an open turn: `open/<id>` beside them, so that nobody has to look at the finished ones.
+"""Index of the conversations of a folder that have an open turn: `open/<id>` beside them, so that finished ones need no look.
 
 The index is a hint that cannot lie for long. A turn is named in it before its first event is written and until its last one is; that is
 not synced. Beside the names stands, for each host, the kernel's boot id: where it differs, the power may have been cut, and the folder is
-scanned once. What the index names is checked by whoever reads it.
+scanned once. Readers check what the index names.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class OpenIndex:
         self._renew(set(ids))
 
     def _renew(self, ids: set[str]) -> None:
-        """Write the index anew. Names are only added: one that is stale is taken away by whoever reads its conversation."""
+        """Write the index anew. Names are only added: a stale one is taken away by the next reader of its conversation."""
         with (
             suppress(OSError, StoreError),  # a store that cannot be written is scanned each time
             Folder.at(self._conversations) as conversations,
@@ -84,7 +84,7 @@ def name_open(conversation: Folder, id: str) -> None:
     """Name a conversation in the index beside it: its directory is held, wherever it has been moved to.
 
     Raises:
-        StoreError: That cannot be done: no turn may begin here that nobody would find.
+        StoreError: That cannot be done: no turn may begin here that could not be found again.
     """
     try:
         try:
@@ -101,7 +101,7 @@ def name_open(conversation: Folder, id: str) -> None:
 
 
 def name_finished(conversation: Folder, id: str) -> None:
-    """Take a conversation out of the index. Call it while the conversation is locked: else somebody may begin a turn meanwhile."""
+    """Take a conversation out of the index. Call it while the conversation is locked: else a turn may begin meanwhile."""
     try:
         folder = conversation.inside(f"../{OPEN}")
     except OSError:
@@ -109,7 +109,7 @@ def name_finished(conversation: Folder, id: str) -> None:
     try:
         folder.remove(id)
     except OSError:
-        return  # it is not named, or stays until somebody reads it who may change something here
+        return  # it is not named, or stays until a reader comes that may write here
     finally:
         folder.close()
 

@@ -1,4 +1,4 @@
-"""One answer, from outside into a conversation: recorded at once, or handed over to whoever holds the conversation."""
+"""One answer, from outside into a conversation: recorded at once, or handed over to the holder."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _TRIES = 100
 
 
 class Receipt(Struct, frozen=True):
-    """An answer that is safe: recorded, or durably with whoever runs the turn.
+    """An answer that is safe: recorded, or durably with the process that runs the turn.
 
-    `id` is the question's address. `held` says whether somebody runs the turn now, so that you need not resume it.
+    `id` is the question's address. `held` says whether a process runs the turn now, so that you need not resume it.
 
     Args:
         conversation: The id of the conversation.
@@ -64,7 +64,7 @@ class OutsideAnswers:
         Raises:
             AnswerError: The answer does not fit its question, or is one to a secret question.
             NotAllowed: This user may not answer it.
-            AlreadyAnswered: Somebody was first; `answered_by` says who.
+            AlreadyAnswered: Another answer was first; `answered_by` says who.
             NotOpen: There is no such question, or it is closed.
             PersonNeeded: The store is the user's own, and this process was started by a tool, or by the agent that asks.
             Busy: Others write the conversation again and again.
@@ -105,12 +105,12 @@ class OutsideAnswers:
         raise Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
 
     async def _end_family(self, turn: Sequence[Event]) -> None:
-        """Whoever ends a turn ends those around it, and those inside of it."""
+        """End the turns around one that was ended, and those inside of it."""
         await end_children(self._port, self._clock, open_children(turn), ended_by_user(set()))
         await end_around(self._port, self._clock, turn)
 
     async def _is_held_around(self, turn: Sequence[Event]) -> bool:
-        """Say whether somebody runs the turn around one inside a tool. Who is just leaving it gets a moment for that."""
+        """Say whether a process runs the turn around one inside a tool. Who is just leaving it gets a moment for that."""
         parent = parent_of(turn)
         if parent is None:
             return False
@@ -146,7 +146,7 @@ class OutsideAnswers:
         return Receipt(at.conversation, str(at), held=True)
 
     async def _confirm(self, at: Address, turn: Sequence[Event], submission: Submission) -> None:
-        """Make sure that what was recorded is what was submitted: somebody else may have been faster, at the terminal of the holder."""
+        """Make sure that what was recorded is what was submitted: an answer at the holder's terminal may have been faster."""
         events = turn if was_asked(turn, at.event_id) else (await self._port.read(at.conversation)).events
         match decision_about(events, at.event_id):
             case None if was_asked(_open(events), at.event_id):
@@ -218,8 +218,8 @@ def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str) -> None:
 
 
 def _check_that_a_person_answers(asker: Asker | None) -> None:
-    """Let nobody answer who was started by a tool or an agent; but the process that asks for an agent brings what its dialog was told."""
-    from midturn.sandbox.doors import for_people_only, not_for_its_own_agent  # only where somebody answers
+    """Refuse answers from a process that a tool or agent started; but one that asks for an agent brings what its dialog was told."""
+    from midturn.sandbox.doors import for_people_only, not_for_its_own_agent  # loaded by answers alone
     from midturn.store.lock import mark
 
     if asker and asker.process and asker.process.started and asker.process == mark(os.getpid()):

@@ -16,7 +16,7 @@ from midturn.journal import AnswerFeed, Journal
 from midturn.record.events import Event
 from midturn.values.limits import Limits
 
-if TYPE_CHECKING:  # nothing here is read from JSON, so nobody needs these to run
+if TYPE_CHECKING:  # nothing here is read from JSON, so these are not needed at run time
     from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
     from midturn.store.metadata import Metadata
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # nothing here is read from JSON, so nobody needs these to ru
 
 Which: TypeAlias = Literal["all", "begun", "open", "ready"]
 """Conversations: all; those in which anything is recorded, which lists show, for the process that made one may have been killed before
-that; those whose last turn is open; those of these that can go on: a question was answered, and nobody holds them."""
+that; those whose last turn is open; those of these that can go on: a question was answered, and they are free."""
 
 
 class LastTurn(Struct, frozen=True):
@@ -40,13 +40,13 @@ Decide: TypeAlias = Callable[[LastTurn], Sequence[Event]]
 
 
 class Settled(Struct, frozen=True):
-    """Nobody holds the conversation; `turn` is its last turn, before what was decided, which is recorded."""
+    """The conversation is free; `turn` is its last turn, before what was decided, which is recorded."""
 
     turn: LastTurn
 
 
 class HeldBy(Struct, frozen=True, kw_only=True):
-    """Somebody holds the conversation, so nothing was recorded. `token` is the store's own, for `hand_over`."""
+    """The conversation is held, so nothing was recorded. `token` is the store's own, for `hand_over`."""
 
     conversation: str
     turn: LastTurn
@@ -72,7 +72,7 @@ class PortJournal(Journal, Protocol):
         ...
 
     def go_on_soon(self) -> None:
-        """Have somebody look at the open turn as soon as it is let go: a turn inside a tool was answered. Who looks anyway does nothing."""
+        """Have a worker look at the open turn once it is let go: a turn inside a tool was answered. A polled store does nothing."""
         ...
 
 
@@ -110,13 +110,13 @@ class StorePort(Protocol):
         """Hold a conversation.
 
         Raises:
-            StoreLocked: Somebody else holds it.
+            StoreLocked: Another process holds it.
             StoreError: There is none, or it cannot be read or written.
         """
         ...
 
     async def claim(self, limit: int = 1) -> Sequence[PortJournal]:
-        """Hold up to `limit` conversations that are due and free; nobody else gets them.
+        """Hold up to `limit` conversations that are due and free; no other process gets them.
 
         Due is an open turn that does not wait for a person alone: a question of it was answered, or its process died, or its model was
         down and the pause after that is over.
@@ -157,9 +157,9 @@ class StorePort(Protocol):
         ...
 
     async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
-        """Append what `decide` returns for the last turn, at once and durably, unless somebody holds the conversation.
+        """Append what `decide` returns for the last turn, at once and durably, unless the conversation is held.
 
-        `decide` is pure: it may be called again where somebody was faster. What it raises is passed on, and nothing is recorded.
+        `decide` is pure: it may be called again where another write was faster. What it raises is passed on, and nothing is recorded.
         """
         ...
 
@@ -168,7 +168,7 @@ class StorePort(Protocol):
         ...
 
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
-        """Give an answer to whoever holds the conversation, durably; False where the holder is gone, or another answer is there."""
+        """Give an answer to the holder of the conversation, durably; False where the holder is gone, or another answer is there."""
         ...
 
     async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
@@ -216,6 +216,6 @@ class StorePort(Protocol):
         """Remove a conversation for good.
 
         Raises:
-            StoreLocked: Somebody holds it.
+            StoreLocked: It is held.
         """
         ...

@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 @cache
 def _load_outside_answers() -> type[OutsideAnswers]:
-    """Load what answers: whoever runs turns, or only looks, answers nothing here."""
+    """Load the answering part: runs of turns and readers do without it."""
     from midturn.store.outside_answers import OutsideAnswers
 
     return OutsideAnswers
@@ -151,7 +151,7 @@ class ConversationStore:
             id: The id of the conversation; one of those inside stands for all of them.
 
         Raises:
-            StoreLocked: Somebody writes it.
+            StoreLocked: It is being written.
             StoreError: There is none, or it cannot be removed.
         """
         family = await whole_family(self.port, await root_of(self.port, id))
@@ -187,7 +187,7 @@ class ConversationStore:
         return [looked for question in questions if (looked := looked_at(question, now))]
 
     async def ready(self) -> list[str]:
-        """Return the conversations whose turn can go on: an open question was answered, and nobody holds them.
+        """Return the conversations whose turn can go on: an open question was answered, and they are free.
 
         The calls of other agents are not among them: those go on where they were made.
         """
@@ -243,7 +243,7 @@ class ConversationStore:
         Raises:
             AnswerError: It does not fit; `problems` says why. A secret is never taken here.
             NotAllowed: This user may not answer it; the question stays open.
-            AlreadyAnswered: Somebody was first; `answered_by` says who, how and when.
+            AlreadyAnswered: Another answer was first; `answered_by` says who, how and when.
             NotOpen: There is no such question, or it was closed without an answer.
             PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool, or by the agent that asks.
             Busy: Others write the conversation again and again; try again.
@@ -260,7 +260,7 @@ class ConversationStore:
     async def _submit(self, id: str, submission: Submission) -> Receipt:
         receipt = await self._answering.answer(id, submission)
         if self._on_wake and not receipt.held:
-            from midturn.store.watching import wake  # only where somebody wants to be woken
+            from midturn.store.watching import wake  # only for programs that want to be woken
 
             await wake(self._on_wake, await root_of(self.port, receipt.conversation))
         return receipt
@@ -374,7 +374,7 @@ class ConversationStore:
             id: The id of the conversation.
 
         Raises:
-            StoreLocked: Somebody else holds it.
+            StoreLocked: Another process holds it.
             StoreError: There is none, or it cannot be read or written.
         """
         return await self._taken_over(await self.port.open(id))
@@ -386,7 +386,7 @@ class ConversationStore:
             id: The id of the conversation.
 
         Raises:
-            StoreLocked: Somebody else holds it.
+            StoreLocked: Another process holds it.
             StoreError: There is none, or it cannot be read or written.
         """
         held = await self.open(id)
@@ -398,7 +398,7 @@ class ConversationStore:
         return await self.open(parent.root)
 
     async def claim(self, limit: int = 1) -> Sequence[HeldConversation]:
-        """Hold up to `limit` conversations that are due and free; nobody else gets them."""
+        """Hold up to `limit` conversations that are due and free; no other process gets them."""
         return [await self._taken_over(journal) for journal in await self.port.claim(limit)]
 
     async def woken(self) -> None:
@@ -428,7 +428,7 @@ class ConversationStore:
             await self._take_over(conversation)
 
     async def _take_over(self, conversation: str) -> None:
-        """Record what was handed over to a holder that is gone; whoever holds the conversation by now does it otherwise."""
+        """Record what was handed over to a holder that is gone; a new holder of the conversation does it otherwise."""
         with suppress(StoreLocked):
             async with await self.open(conversation):
                 pass

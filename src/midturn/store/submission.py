@@ -103,7 +103,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
 
 
 class HandedOver(Struct, frozen=True, kw_only=True):
-    """A submission for whoever holds the conversation; `event_id` names the request that it answers, `at` is when it was given."""
+    """A submission for the holder of the conversation; `event_id` names the request that it answers, `at` is when it was given."""
 
     event_id: str
     at: str

@@ -39,7 +39,7 @@ class WholeLine(Struct, frozen=True):
 
 @cache
 def _marks() -> msgspec.json.Decoder[LineMark]:
-    """Return what reads marks; it is made by the first who looks at a line by itself, which hardly anybody does."""
+    """Return what reads marks; made by the first look at a line by itself, which is rare."""
     return msgspec.json.Decoder(LineMark)
 
 
@@ -53,7 +53,7 @@ def mark(line: bytes) -> LineMark:
 
 
 class FileEnd:
-    """The end of a file as long as it was when it was opened here, read from the end as far as somebody looks, and nothing of it twice."""
+    """The end of a file as long as it was when it was opened here, read from the end as far as needed, and nothing of it twice."""
 
     def __init__(self, fd: int, size: int) -> None:
         self.size = size
@@ -62,7 +62,7 @@ class FileEnd:
         self._data = b""
 
     def read(self, begin: int, end: int) -> bytes:
-        """Return the bytes from `begin` to `end`; what they are is kept for whoever looks again."""
+        """Return the bytes from `begin` to `end`; what was read is kept for the next look."""
         if begin < self._begin:
             self._data = self.pass_by(begin, self._begin) + self._data
             self._begin = begin

@@ -30,7 +30,7 @@ _STEP = 0.05  # seconds between two looks at whether a reply that was handed ove
 class StoredVisit:
     """One visit of a stored conversation, from an open question to the end of its form.
 
-    The conversation is held for one append at a time. Where somebody else has written meanwhile, the visit catches up by replaying. To a
+    The conversation is held for one append at a time. Where another process has written meanwhile, the visit catches up by replaying. To a
     process that holds the conversation, one reply at a time is handed over, and the visit goes on with what that process asks next.
 
     Args:
@@ -41,7 +41,7 @@ class StoredVisit:
 
     Raises:
         NotOpen: No such question waits.
-        AlreadyAnswered: Somebody answered it first.
+        AlreadyAnswered: Another answer came first.
     """
 
     def __init__(self, store: ConversationStore, question: OpenQuestion, turn: Sequence[Event], who: AnsweredBy) -> None:

@@ -151,7 +151,7 @@ def asked(question: OpenQuestion) -> StoreChange:
 
 
 def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
-    """Say how a question was closed; `events` are empty where nobody can know."""
+    """Say how a question was closed; `events` are empty where that is unknown."""
     answer = answer_to(events, question.request.event_id)
     if answer is None:
         return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)

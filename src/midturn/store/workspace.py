@@ -76,7 +76,7 @@ class Workspace:
 
         Raises:
             ConfigError: Nothing says where the user's own files are.
-            StoreError: It is a symbolic link, somebody else's, or everybody may write there.
+            StoreError: It is a symbolic link, belongs to another user, or is writable for all.
         """
         return trustworthy(_folders() / _named(os.path.realpath(self.root)))
 
@@ -107,7 +107,7 @@ def own_conversations() -> Path:
 
     Raises:
         ConfigError: Nothing says where the user's own files are.
-        StoreError: It is a symbolic link, somebody else's, or everybody may write there.
+        StoreError: It is a symbolic link, belongs to another user, or is writable for all.
     """
     return trustworthy(user_data() / "conversations")
 
@@ -312,7 +312,7 @@ def _write_ignore(home: Path) -> None:
 
 
 def _is_ours(root: Path) -> bool:
-    """Say whether there is a `.midturn/` that belongs to us, to root, or to whoever owns the directory it is in.
+    """Say whether there is a `.midturn/` that belongs to us, to root, or to the owner of the directory it is in.
 
     Raises:
         StoreError: It is a symbolic link: what was approved where it leads to was not approved here.
@@ -332,7 +332,7 @@ def trustworthy(folder: Path) -> Path:
     """Return a directory that others cannot have filled, or none yet.
 
     Raises:
-        StoreError: It is a symbolic link, somebody else's, or everybody may write there.
+        StoreError: It is a symbolic link, belongs to another user, or is writable for all.
     """
     try:
         found = folder.lstat()

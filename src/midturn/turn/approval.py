@@ -71,7 +71,7 @@ class _Approving(Struct, frozen=True):
         return "defer" if self.is_a_persons else policy
 
     def _denied(self, message: str) -> Closing:
-        """Close, because nobody is there and the policy is `deny`."""
+        """Close, because no one is there and the policy is `deny`."""
         return Closing(Respond(message), (self._record("skipped", answered_by=BY_DEFAULT),))
 
     def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
@@ -177,7 +177,7 @@ class Permission(_Approving, frozen=True):
                 assert_never(other)
 
     def unattended(self) -> Permission:
-        """Return the same decision as if nobody was attached."""
+        """Return the same decision as if no one was attached."""
         return replace(self, attached=False)
 
     def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> Closing:
@@ -236,7 +236,7 @@ class Delivery(_Approving, frozen=True):
                 return Closing(Respond(said), (record,))
             case Edited(value) if isinstance(value, str):
                 record = self._record("edited", answered_by=who, content=value)
-                return Closing(Respond(value, self.is_error), (record,))  # the words stand for the whole result: nobody sees its pictures
+                return Closing(Respond(value, self.is_error), (record,))  # the words stand for the whole result: its pictures are left out
             case Edited():
                 return Misfit.because("A result is text.")
             case Answered() | WentBack() | Replied() | Submitted():
@@ -245,7 +245,7 @@ class Delivery(_Approving, frozen=True):
                 assert_never(other)
 
     def unattended(self) -> Delivery:
-        """Return the same decision as if nobody was attached."""
+        """Return the same decision as if no one was attached."""
         return replace(self, attached=False)
 
     def _deliver(self, record: Approval) -> Closing:
@@ -307,7 +307,7 @@ class ReviewStep(_Approving, frozen=True):
         return Closing(Send(), (self._record("approved", answered_by=who, reason=reason),) if self.waiting else ())
 
     def unattended(self) -> ReviewStep:
-        """Return the same decision as if nobody was attached."""
+        """Return the same decision as if no one was attached."""
         return replace(self, attached=False)
 
 

@@ -28,7 +28,7 @@ from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 
 TELLS_REPLIES: dict[str, Json] = {"reply": "tool"}
-"""Stands with a request whose tool wants to hear what a person says instead of answering, for whoever takes the reply from outside."""
+"""Stands with a request whose tool wants to hear what a person says instead of answering, for the visit that takes a reply from outside."""
 
 
 class Answers(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Asks:
         return self._forget(list(self._walks))
 
     def next(self) -> Next | None:
-        """Say what comes next, past everything that is on record; None where somebody has to decide first, or nothing is asked."""
+        """Say what comes next, past everything that is on record; None where a decision is awaited, or nothing is asked."""
         for walk in tuple(self._walks):
             while walk.waits_for is None:
                 found = self._step(walk)
@@ -173,7 +173,7 @@ class Asks:
     def _on_record(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> tuple[Chain, Give | GoBack | Refuse | None]:
         """Return the attempt that comes next and what it led to, None where it is open; it is recorded now where there is none.
 
-        An answer on record that does not fit is told of, and counts as none: somebody edited it.
+        An answer on record that does not fit is told of, and counts as none: the log was edited.
         """
         while chain := self._replay.find(walk, question.id, persisted.key):
             response = chain.last.response
@@ -286,7 +286,7 @@ class Asks:
         return None
 
     def _ask_anew(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain:
-        """Record a request; what is still open under the same question id, and nobody waits for in this run, asked something else."""
+        """Record a request; what is still open under the same question id, and is not waited for in this run, asked something else."""
         record = self._view.call
         for chain in record.open_chains:
             if chain.asked.question_id == question.id and not self._replay.has_had(chain):

@@ -205,7 +205,7 @@ class Call:
                 assert_never(other)
 
     def abandon(self) -> None:
-        """Stop everything that moves: the turn is over and its last events are written, or nobody runs this call any more."""
+        """Stop everything that moves: the turn is over and its last events are written, or this call is not run any more."""
         if self.is_done:
             return
         was_running = self.stage is Stage.RUN
@@ -215,7 +215,7 @@ class Call:
             self._state.want(StopTool(self.event))
 
     def advance(self) -> None:
-        """Walk on until somebody has to answer, the tool runs, or the call is done: a loop over what is there already."""
+        """Walk on until an answer is needed, the tool runs, or the call is done: a loop over what is there already."""
         while self.stage is not Stage.DONE and (found := self._asks.next()) is not None:
             match found:
                 case Answers():
@@ -228,7 +228,7 @@ class Call:
     # Its decisions --------------------------------------------------------------------------------------------------
 
     def route(self, decision: Decision) -> None:
-        """Have somebody decide, or close the decision at once."""
+        """Send a decision on its route, or close it at once."""
         going = decision.going()
         if going.warning is not None and isinstance(decision, Inquiry):
             self._state.warn(answer_key(self.record.request.name, decision.request.question_id), going.warning)
@@ -339,7 +339,7 @@ class Call:
         self.abandon()
 
     def _close_questions(self) -> None:
-        """Close every question of the call that is still open: nobody needs its answer."""
+        """Close every question of the call that is still open: its answer is not needed any more."""
         for chain in self.record.open_chains:
             self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
 
@@ -356,7 +356,7 @@ class Call:
         self._state.desk.put(Ticket(decision, self.event, screen, place, self._state.written))
 
     def _take_down(self, id: str) -> None:
-        """Take a decision off the desk; whoever is being asked is told that nobody needs the answer."""
+        """Take a decision off the desk; its prompt or its request to a model is stopped."""
         ticket = self._state.desk.remove(id)
         if ticket and ticket.place == "screen":
             self._state.want(ClosePrompt(id))

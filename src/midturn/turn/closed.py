@@ -40,7 +40,7 @@ def why_closed(events: Sequence[Event], at: Address) -> AlreadyAnswered | NotOpe
 
 
 def went_on(events: Sequence[Event], at: Address) -> NotOpen:
-    """Return the error for a question that is not what its turn waits for, whoever has answered what."""
+    """Return the error for a question that is not what its turn waits for, whatever was answered."""
     return NotOpen(f"The question {at} is closed: {_how_its_turn_ended(events, at.event_id)}.")
 
 

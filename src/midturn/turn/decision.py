@@ -37,7 +37,7 @@ from midturn.values.json_value import Json
 
 BY_DEFAULT = AnsweredBy("default")
 Spoken: TypeAlias = Answered | WentBack | Replied | Edited | Submitted
-"""What a decision can be told. Ending the turn is the turn's business, and that nobody was there is a question of the route."""
+"""What a decision can be told. Ending the turn is the turn's business, and that no one was there is a matter of the route."""
 
 
 class View(Struct, frozen=True):
@@ -124,7 +124,7 @@ Then: TypeAlias = Give | GoBack | Leave | Send | Refuse | Escalate | Run | Respo
 
 
 class AwaitPerson(Struct, frozen=True):
-    """Somebody decides: a person at a prompt, or one who comes by later. `record` is written first, `warning` told once."""
+    """A person decides, at a prompt or later. `record` is written first, `warning` told once."""
 
     whom: Literal["person", "inbox"]
     record: Event | None = None
@@ -179,7 +179,7 @@ class Decision(Protocol):
         ...
 
     def going(self) -> Going:
-        """Say who decides, or that nobody has to. It is asked again when a prompt's turn comes: much may have been decided meanwhile."""
+        """Say who decides, or close at once. It is asked again when a prompt's turn comes: much may have been decided meanwhile."""
         ...
 
     def prompt(self) -> Prompt:
@@ -195,5 +195,5 @@ class Decision(Protocol):
         ...
 
     def unattended(self) -> Self:
-        """Return the same decision as if nobody was attached."""
+        """Return the same decision as if no one was attached."""
         ...

@@ -96,7 +96,7 @@ class PromptUser(Struct, frozen=True):
 
 
 class ClosePrompt(Struct, frozen=True):
-    """Take the prompt away: somebody else answered, or nobody needs the answer any more."""
+    """Take the prompt away: it was answered elsewhere, or the answer is not needed any more."""
 
     id: str
 
@@ -127,7 +127,7 @@ class Warn(Struct, frozen=True):
 
 
 class SuspendTurn(Struct, frozen=True):
-    """Nothing can move until somebody answers: stop waiting coroutines and leave the turn open."""
+    """Nothing can move without an answer: stop waiting coroutines and leave the turn open."""
 
 
 class LeaveOpen(Struct, frozen=True):

@@ -43,7 +43,7 @@ def write_ending(state: TurnState, ending: Ending) -> None:
 
 
 def ending_batch(turn: Sequence[Event], ending: Ending, ids: Iterator[str]) -> tuple[Event, ...]:
-    """Return the last batch of an open turn that nobody runs."""
+    """Return the last batch of an open turn that no process runs."""
     state = TurnState(TurnSettings(tools={}), ids)
     for event in turn:
         state.record.apply(event)
@@ -74,7 +74,7 @@ def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> Ending:
 
 
 def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> Ending:
-    """Return the end of a turn for a reason that is nobody's answer."""
+    """Return the end of a turn for a reason other than an answer."""
     return Ending("failed", lambda _: INTERRUPTED, reason, metadata, error)
 
 

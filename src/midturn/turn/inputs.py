@@ -74,7 +74,7 @@ class TurnFailed(Struct, frozen=True):
 
 
 class FormToAsk(Struct, frozen=True):
-    """A form on its way to whoever answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine.
+    """A form on its way to its answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine.
 
     With `report_all` a reply is reported, too, where it would otherwise end the call. `human_only`: no configuration lets a model or a
     default answer any of it, as one may where a question is merely `exclusive`. `problem` is what the tool has against the answer that it
@@ -164,7 +164,7 @@ class UserReplied(Struct, frozen=True):
 
 
 class AnsweredElsewhere(Struct, frozen=True):
-    """Somebody answered who was not at this prompt: from the inbox, a browser, a program. `event_id` is that of what waits for it."""
+    """An answer from outside this prompt: the inbox, a browser, a program. `event_id` is that of what waits for it."""
 
     event_id: str
     reply: Reply

@@ -47,7 +47,7 @@ ONLY_BOOLEANS_ESCALATE = "only yes/no questions can be escalated; the assistant'
 
 
 class Inquiry(Struct, frozen=True):
-    """A question on its way to whoever answers it. It closes exactly once, with one response.
+    """A question on its way to its answer. It closes exactly once, with one response.
 
     `ask` is the step of its form, `question` what is put to a person, `emissions` how often the tool has asked it. `error` is what a model
     failed with that was asked before. `tells_replies` means that the tool hears of a reply, so that its words are kept for it.
@@ -73,7 +73,7 @@ class Inquiry(Struct, frozen=True):
 
     @property
     def event(self) -> str:
-        """The same: a question is recorded before anybody is asked."""
+        """The same: a question is recorded before it is asked."""
         return self.request.event_id
 
     def going(self) -> Going:
@@ -129,7 +129,7 @@ class Inquiry(Struct, frozen=True):
         return self._cancel("backend_error", Refuse("backend_error", message))
 
     def unattended(self) -> Inquiry:
-        """Return the same question as if nobody was attached."""
+        """Return the same question as if no one was attached."""
         return replace(self, attached=False)
 
     def model_said(self, said: AssistantReplied) -> Closing:
@@ -178,7 +178,7 @@ class Inquiry(Struct, frozen=True):
 
     @property
     def _agreed(self) -> Closing | None:
-        """Close with the yes of whoever permitted the call and has seen this very question then."""
+        """Close with the yes of the person who permitted the call, and saw this very question then."""
         if not self._is_boolean or self._is_asked_again or self.policy.target.kind != "user":
             return None
         who = self.view.call.agreed(self.request)
@@ -249,7 +249,7 @@ class Inquiry(Struct, frozen=True):
         return self.view.turn.memory.answer(answer_key(self.view.tool, asked.question_id), had)
 
     def _without_review(self) -> Closing | None:
-        """Close the review of what a model did where nobody is there: by the default, or as the model left it. None: it waits."""
+        """Close the review of a model's answer where no one is there: by the default, or as the model left it. None: it waits."""
         policy, default = self._detached, self.ask.question.default
         if policy == "defer":
             return None

@@ -21,7 +21,7 @@ _CUT: Final = "\n[…]"
 
 
 def pending(events: Sequence[Event], conversation: str) -> list[OpenQuestion]:
-    """Return the requests and approvals of the open turn that nobody has answered, in the order in which they were asked.
+    """Return the requests and approvals of the open turn without an answer, in the order in which they were asked.
 
     The events may begin anywhere before the last `turn_start`. A call that has its response waits for nothing any more.
     """
@@ -131,11 +131,11 @@ class _Turn:
         return PersistedQuestion(text=asked_text(approval, tool), answer_type=BooleanType(), context=_cut(context) or None)
 
     def _reviewed(self, approval: Approval) -> AnswersSubject:
-        """The questions of a review and the answers that would be sent, as whoever visits the turn sees them.
+        """The questions of a review and the answers that would be sent, as a visitor of the turn sees them.
 
-        Where nobody can, because another program or another version asked, they are listed as they were recorded.
+        Where no visit is possible, because another program or another version asked, they are listed as they were recorded.
         """
-        from midturn.turn.visit import Visit  # the machine: whoever lists other questions does without it
+        from midturn.turn.visit import Visit  # the machine: lists of other questions do without it
 
         try:
             prompt = Visit(self._events, approval.event_id, map(str, count()), self._conversation).prompt()
@@ -149,7 +149,7 @@ class _Turn:
         return AnswersSubject(tuple(questions.values()), answers)
 
     def _source(self, approval: Approval, tool: str) -> Source:
-        """Who asks: a review belongs to whoever asked the form."""
+        """Who asks: a review belongs to the asker of the form."""
         if self._asker:
             return self._asker.source
         asked = [e.source for e in self._events if isinstance(e, InquiryRequest) and e.call == approval.call]

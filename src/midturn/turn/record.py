@@ -78,7 +78,7 @@ class Attempt:
 
     @property
     def is_rejection(self) -> bool:
-        """Whether somebody has said no. `false` is a no only where a yes or no was asked: it may be an option like any other."""
+        """Whether the answer is a no. `false` is a no only where a yes or no was asked: it may be an option like any other."""
         is_boolean = isinstance(self.request.question.answer_type, BooleanType)
         return is_boolean and isinstance(self.response, InquiryAnswered) and self.response.answer is False
 
@@ -105,7 +105,7 @@ class Chain:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody still has to answer."""
+        """Whether it still waits for an answer."""
         return self.links[-1].response is None
 
     @property
@@ -121,7 +121,7 @@ class Chain:
 
     @property
     def is_refused(self) -> bool:
-        """Whether nobody could answer: that is told again only to a tool that wants to know."""
+        """Whether there was no answer: that is told again only to a tool that wants to know."""
         response = self.last.response
         return isinstance(response, InquiryCancelled) and response.reason != "back"
 
@@ -218,7 +218,7 @@ class CallRecord:
 
     @property
     def open_chains(self) -> list[Chain]:
-        """What somebody still has to answer, in the order in which it was asked."""
+        """The questions that wait for an answer, in the order in which they were asked."""
         return [self._open[place] for place in sorted(self._open)]
 
     def take_note(self, chain: Chain) -> None:
@@ -274,7 +274,7 @@ class CallRecord:
 
 
 class CycleRecord:
-    """One model answer and its calls: whether a model said "no" in it, and whether anybody said anything else."""
+    """One model answer and its calls: whether a model said "no" in it, and whether anything else was said."""
 
     def __init__(self) -> None:
         self.calls: list[CallRecord] = []
@@ -399,7 +399,7 @@ class TurnRecord:
 
     def _call(self, event: ToolCallRequest) -> None:
         if event.event_id in self.calls:
-            return  # its line stands there twice, and nobody would ever answer the second one
+            return  # its line stands there twice, and the second one would never get a response
         self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
         self.cycle.calls.append(record)
 
@@ -468,7 +468,7 @@ class TurnRecord:
             case InquiryCancelled(reason="limit_exceeded", metadata={"limit": "rejected_cycles"}):
                 self.stopped_by_breaker = True
             case InquiryCancelled():
-                pass  # nobody was shown anything
+                pass  # it was never shown
 
     def _decided(self, call: CallRecord) -> None:
         call.decided_at = self._at

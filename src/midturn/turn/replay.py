@@ -21,7 +21,7 @@ from midturn.turn.walk import PLACEHOLDER, Walk
 class Replay:
     """One run of a call beside its record, which is only read: a call that begins again gets a new one.
 
-    `skip` leaves out the attempts that came before the form where somebody takes a call up. What matters to the model stands in the order
+    `skip` leaves out the attempts that came before the form where a visitor takes a call up. What matters to the model stands in the order
     in which the tool asked: which of several forms at once moves first is up to those who answer.
     """
 
@@ -59,7 +59,7 @@ class Replay:
     def find(self, walk: Walk, question_id: str, key: bytes) -> Chain | None:
         """Return the first recorded attempt of this very question that this run has not had.
 
-        That nobody could answer is told again only to a coroutine that wants to know; a superseded attempt counts as never recorded.
+        A refusal is told again only to a coroutine that wants to know; a superseded attempt counts as never recorded.
         """
         reports = walk.asking.on_failure != "fail_call"
         for chain in self._record.asking(question_id, key):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # what is decided belongs to calls: who only talks has no dec
 
 
 DeskPlace: TypeAlias = Literal["line", "screen", "inbox", "model", "back"]
-"""In line for a screen, on one, left for a person who comes by later, with a model; or back from whoever was asked."""
+"""In line for a screen, on one, left for a person who comes by later, with a model; or back from the person who was asked."""
 
 _WITH_A_PERSON = ("screen", "back")
 
@@ -203,7 +203,7 @@ QUESTIONS: Final[Mapping[Stage, str]] = {
 STAGES: Final[Mapping[Stage, Mapping[Move, Stage]]] = {
     Stage.PERMIT: {
         Move.RUN: Stage.RUN,
-        Move.RETURN: Stage.RETURN,  # whoever visits an open turn takes its form up without running anything
+        Move.RETURN: Stage.RETURN,  # a visitor of an open turn takes its form up without running anything
         Move.FINISH: Stage.DELIVER,  # a turn that is resumed has the result on record
         Move.END: Stage.DONE,
     },

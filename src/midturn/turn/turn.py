@@ -231,7 +231,7 @@ class Turn:
             case ChildWanted():
                 self._has_children = True
                 call.wants_child(happened)
-            case ChildMoved(now="ended"):  # whoever ends a turn inside a tool ends the one around it
+            case ChildMoved(now="ended"):  # the end of a turn inside a tool ends the one around it
                 self._end(ended_by_user({call.event}))
             case ChildMoved(_, child, now):
                 call.child_moved(child, now)
@@ -301,14 +301,14 @@ class Turn:
             self._calls[ticket.call].not_decided(ticket, misfit)
 
     def _answered_elsewhere(self, happened: AnsweredElsewhere) -> None:
-        """Act on an answer of somebody who is not at the prompt. Where it does not fit, nothing has happened."""
+        """Act on an answer from outside the prompt. Where it does not fit, nothing has happened."""
         ticket = self._state.desk.waiting_for(happened.event_id)
         if ticket is None:
             return
         try:
             answers = self._calls[ticket.call].answers_to_form(ticket.id, happened.reply)
         except AnswerError:
-            return  # whoever answered hears that it was not accepted
+            return  # the door that brought it says that it was not accepted
         if answers is None:
             self._take(ticket, happened.reply, happened.who)
         else:
@@ -316,7 +316,7 @@ class Turn:
 
     def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> str | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
-        from midturn.question.reply import EndedTurn, Unavailable  # in a turn of words alone nobody replies
+        from midturn.question.reply import EndedTurn, Unavailable  # a turn of words alone has no replies
 
         match reply:
             case EndedTurn():
@@ -357,7 +357,7 @@ class Turn:
             self._ask_model()
 
     def _open_prompts(self) -> bool:
-        """Open the prompts that there is room for; True as soon as one needed nobody after all (the calls go on from there)."""
+        """Open the prompts that there is room for; True as soon as one closed by itself after all (the calls go on from there)."""
         desk = self._state.desk
         while ticket := desk.next_in_line():
             if ticket.seen != self._state.written:  # routed again: an equal question may have been remembered meanwhile

@@ -45,7 +45,7 @@ class Visit:
 
     Raises:
         NotOpen: No such request waits in this turn.
-        AlreadyAnswered: Somebody answered it first.
+        AlreadyAnswered: Another answer came first.
     """
 
     def __init__(self, window: Sequence[Event], event_id: str, ids: Iterator[str], conversation: str = "") -> None:
@@ -90,10 +90,10 @@ class Visit:
         if prompt is None or asker is None:
             return prompt
         always = asker.always if prompt.kind == "run" else ()
-        return replace(prompt, may_remember=bool(always), always=always)  # a call of somebody else's agent is a turn of its own
+        return replace(prompt, may_remember=bool(always), always=always)  # a call of another agent is a turn of its own
 
     def take(self, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
-        """Return the batch that a reply appends, durably, before anybody is shown what comes next.
+        """Return the batch that a reply appends, durably, before the next question is shown.
 
         For a form of several questions, `Answered` may hold a map of answers by question id: every pair is recorded, and the form counts
         as reviewed.
@@ -145,7 +145,7 @@ class Visit:
         return replace(reply, remember=kept)
 
     def catch_up(self, window: Sequence[Event]) -> None:
-        """Bring the same call up anew: somebody else has written to the turn since the visit began.
+        """Bring the same call up anew: another process has written to the turn since the visit began.
 
         Raises:
             AlreadyAnswered: What is shown was answered.
@@ -253,7 +253,7 @@ def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
 
 
 def _on_failure(request: InquiryRequest) -> OnFailure:
-    """Say what becomes of a reply: whoever asked has left word that it wants to hear of it."""
+    """Say what becomes of a reply: its coroutine asked to hear of it."""
     return "report_all" if (request.metadata or {}).get("reply") == TELLS_REPLIES["reply"] else "fail_call"
 
 

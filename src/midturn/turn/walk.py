@@ -70,7 +70,7 @@ class Walk:
                 assert_never(other)
 
     def given(self, answers: dict[str, Json | SecretValue]) -> dict[str, GivenAnswer]:
-        """Return the answers with who gave each; a question that was skipped was answered by nobody."""
+        """Return the answers with who gave each; a skipped question has no such entry."""
         return {question_id: self._attributed(question_id, value) for question_id, value in answers.items()}
 
     def _go_back(self) -> None:
@@ -159,7 +159,7 @@ def _checked(asked: Mapping[str, Question[Any]], value: Mapping[str, Json], reas
 
 
 def _without_effect(walker: FormWalker, answers: Mapping[str, Answered]) -> Iterator[Problem]:
-    """Walk ahead, and yield a problem for every answer that would not count: whoever gave it would believe that it does."""
+    """Walk ahead, and yield a problem for every answer that would not count: its giver would believe that it does."""
     ahead = walker.copy()
     recorded = walker.collected
     asked = ahead.follow(answers)

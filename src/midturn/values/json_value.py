@@ -21,7 +21,7 @@ JsonObject: TypeAlias = Mapping[str, Json]
 _Path: TypeAlias = "tuple[_Path, str | int] | None"
 
 LONGEST_INTEGER = 1024  # bits: what an IEEE double reaches, and far below the digits at which Python refuses to read a number
-MOST_PARTS = 50_000  # values inside one another: far more than anybody asks or answers, and judged within a tenth of a second
+MOST_PARTS = 50_000  # values inside one another: far more than any question or answer needs, and judged within a tenth of a second
 SHOWN = 60  # characters of a value in a message
 _MAYBE_INTEGRAL = re.compile(rb"\d(?:\.0(?!\d)|[eE])")  # a float that may equal an integer, or a text that looks like one
 _LONE_SURROGATE = "[\ud800-\udfff]"
@@ -97,7 +97,7 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
 def is_plain(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> bool:
     """Whether `value` surely is JSON, of the very types that JSON is read into, without numbers.
 
-    Nearly every value is, and then nobody needs to know where what stands in it.
+    Nearly every value is, and then no pointers into it are needed.
     """
     level: list[Any] = [value]
     for _ in range(depth_limit):

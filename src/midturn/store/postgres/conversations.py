@@ -88,7 +88,7 @@ class PostgresConversations:
         await self.loop.run(self._woken())
 
     async def _woken(self) -> None:
-        await self.database.holder()  # nobody hears anything without a session
+        await self.database.holder()  # nothing is heard without a session
         await self.database.bells.wait(DUE)
 
     async def stirred(self, since: int) -> int:
@@ -108,7 +108,7 @@ class PostgresConversations:
     # Answers --------------------------------------------------------------------------------------------------------------
 
     async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
-        """Append what is decided, in one statement; decide again where somebody was faster."""
+        """Append what is decided, in one statement; decide again where another write was faster."""
         return await self.loop.run(self._settling.settle(id, decide))
 
     async def look(self, id: str) -> Settled | HeldBy:
@@ -116,7 +116,7 @@ class PostgresConversations:
         return await self.settle(id, lambda _: ())
 
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
-        """Give an answer to whoever holds the conversation."""
+        """Give an answer to the holder of the conversation."""
         return await self.loop.run(self._settling.hand_over(held, answer))
 
     async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:

@@ -36,11 +36,11 @@ SPARE = 10.0
 HUNG = "60s"
 """A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
 _NAMES = 4
-"""Names that one process has at a time: each keeps a connection of the pool, and whoever has one needs another."""
+"""Names that one process has at a time: each keeps a connection of the pool, and a process that has one needs another."""
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
 _SAID_AFTER = 1
-"""Tries that fail before it is said: a short restart is nobody's concern."""
+"""Tries that fail before it is said: a short restart is not worth a word."""
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
 DUE = "due"
@@ -48,7 +48,7 @@ DUE = "due"
 STIRRED = "stirred"
 """The bell for questions that were asked or closed, and for turns that began or ended."""
 _LOOK_ANYWAY = 5.0
-"""Seconds after which whoever waits for `STIRRED` looks, whatever was heard."""
+"""Seconds after which a wait for `STIRRED` looks, whatever was heard."""
 
 
 class Database:
@@ -114,7 +114,7 @@ class Database:
     async def rows(self, statement: str, parameters: StatementParameters | None = None) -> Rows:
         """Run one statement, and return its rows; where the database is away for a while, wait for it.
 
-        It may run twice where its acknowledgement was lost: whoever cannot have that finds out what became of it (`once`).
+        It may run twice where its acknowledgement was lost: a caller that cannot have that finds out what became of it (`once`).
 
         Raises:
             StoreError: The database refuses, or cannot be reached for a minute.
@@ -123,7 +123,7 @@ class Database:
         return await self._patiently(lambda: self.run_one(statement, parameters or {}))
 
     async def taken(self, name: str) -> contextlib.AsyncExitStack | None:
-        """Take a name until `left`; None where somebody else has it. The server gives it back when our connection ends.
+        """Take a name until `left`; None where another session has it. The server gives it back when our connection ends.
 
         The lock is one of a transaction, which a pooler between us and the server leaves on its connection.
         """
@@ -215,7 +215,7 @@ class Database:
         return before, statements.VERSION
 
     async def close(self) -> None:
-        """End all sessions. Whoever comes now is told that the store is closed."""
+        """End all sessions. Later calls are told that the store is closed."""
         session, self._session = self._session, None
         pool, self._pool = self._pool, None
         if session is not None:
@@ -315,7 +315,7 @@ class Database:
         await self._hear_stirs(connection)
 
     async def _hear_stirs(self, connection: psycopg.AsyncConnection) -> None:
-        """Listen to what happens to questions once somebody watches: workers are not woken by it."""
+        """Listen to what happens to questions once a program watches: workers are not woken by it."""
         if self._wants_stirs and not self._hears_stirs:
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel)))
             self._hears_stirs = True
@@ -340,14 +340,14 @@ class Database:
         return named.get(notification.channel, notification.payload)
 
     async def give_back_orphans(self) -> None:
-        """Give back what the table says is ours and memory says is not: a claim's acknowledgement was lost, or nobody waited for it."""
+        """Give back what the table says is ours and memory says is not: a claim's acknowledgement was lost, or the claim was given up."""
         before = dict(self.held)
         for row in await self.run_one(statements.MINE, {"holder": self._holder}):
             if row["id"] not in before and row["id"] not in self.held:
                 await self.release(row["id"], row["fence"], handed_seq=-1, again="now")
 
     async def release(self, id: str, fence: int, *, handed_seq: int, again: str | None) -> None:
-        """Let go of a conversation. `again` says when somebody must look: `now`, `later` (after a pause that doubles), or None."""
+        """Let go of a conversation. `again` says when a worker must look: `now`, `later` (after a pause that doubles), or None."""
         self.held.pop(id, None)
         given = {"id": id, "fence": fence, "handed_seq": handed_seq, "again": again, "channel": self.due_channel}
         await self.rows(statements.RELEASE, given)

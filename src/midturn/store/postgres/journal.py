@@ -29,7 +29,7 @@ from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 
 _STIRRING = (TurnStart, TurnEnd, InquiryRequest, InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval)
-"""What whoever watches a store wants to hear of."""
+"""Changes that watchers of a store hear of."""
 
 
 class TurnRow:
@@ -53,7 +53,7 @@ class TurnRow:
 
     @property
     def waiting(self) -> list[str]:
-        """The event ids of what waits for somebody."""
+        """The event ids of open requests and approvals."""
         return self._requests.event_ids
 
     def follow(self, events: Sequence[Event], batch: Sequence[Event]) -> None:
@@ -87,7 +87,7 @@ class TurnRow:
 _LOG = logging.getLogger("midturn.store")
 
 Again: TypeAlias = Literal["now", "later"] | None
-"""When somebody must look at a conversation that is let go: at once, after a pause that doubles, or when a person answered."""
+"""When a worker must look at a conversation that is let go: at once, after a pause that doubles, or when a person answered."""
 
 
 class HeldRow(msgspec.Struct):
@@ -125,7 +125,7 @@ class PostgresAnswers:
 
 
 class PostgresJournal:
-    """The one writer of a conversation, until its block is left or somebody takes the conversation over."""
+    """The one writer of a conversation, until its block is left or the conversation is taken over."""
 
     def __init__(self, database: Database, loop: OwnLoop, held: HeldRow, events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> None:
         self._database = database
@@ -151,7 +151,7 @@ class PostgresJournal:
         """Record a batch in one statement.
 
         Raises:
-            StoreLocked: Somebody else has taken the conversation over; nothing of the batch is recorded.
+            StoreLocked: Another process has taken the conversation over; nothing of the batch is recorded.
             StoreError: It is larger than the limits allow, the journal is closed, or the database is away.
         """
         if self._closed:
@@ -199,11 +199,11 @@ class PostgresJournal:
             )
 
     def go_on_soon(self) -> None:
-        """Have somebody look at the open turn as soon as it is let go."""
+        """Have a worker look at the open turn as soon as it is let go."""
         self._goes_on_soon = True
 
     def _again(self, error: BaseException | None) -> Again:
-        """Say when somebody must look: not before a person answers, unless the turn was left in the middle."""
+        """Say when a worker must look: not before a person answers, unless the turn was left in the middle."""
         turn = self._events[self._row.turn_at :]
         if self._goes_on_soon:
             return "now"

@@ -34,7 +34,7 @@ _RUNNING: dict[threading.Thread, asyncio.AbstractEventLoop] = {}
 
 
 class OwnLoop:
-    """Begins with its first use, and ends when nobody can use it any more, at the latest with the process."""
+    """Begins with its first use, and ends when it cannot be used any more, at the latest with the process."""
 
     def __init__(self, name: str, close: Close) -> None:
         """Name its thread.
@@ -53,7 +53,7 @@ class OwnLoop:
 
         Args:
             work: What is to be done. It goes on to its end even if the caller is cancelled.
-            unclaimed: What becomes of its result if nobody waits for that any more.
+            unclaimed: Takes its result where the wait for it was given up.
         """
         running = asyncio.run_coroutine_threadsafe(work, self._running())
         try:
@@ -63,7 +63,7 @@ class OwnLoop:
             raise
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin `work` over there, for nobody to wait for."""
+        """Begin `work` over there, without waiting for it."""
         asyncio.run_coroutine_threadsafe(work, self._running())
 
     def _leave(self, done: Future[T], unclaimed: Callable[[T], Coroutine[Any, Any, None]] | None) -> None:
@@ -83,14 +83,14 @@ class OwnLoop:
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until they have ended. Once is not enough: whoever waits for a driver may swallow a cancellation."""
+    """Cancel tasks until they have ended. Once is not enough: a wait for a driver may swallow a cancellation."""
     left = set(tasks)
     while left:
         for task in left:
             task.cancel()
         done, left = await asyncio.wait(left, timeout=_AGAIN)
         for task in done:
-            _ = task.cancelled() or task.exception()  # it is nobody's any more
+            _ = task.cancelled() or task.exception()  # its waiter is gone
 
 
 def _run(loop: asyncio.AbstractEventLoop, close: Close) -> None:
@@ -152,13 +152,13 @@ class Bells:
                 del self._waiting[name]
 
     def ring(self, name: str) -> None:
-        """Wake whoever waits for this."""
+        """Wake those who wait for this."""
         self.rung[name] += 1
         for bell in self._waiting.get(name, ()):
             bell.set()
 
     def ring_all(self) -> None:
-        """Wake everybody: nobody knows what was missed."""
+        """Wake everyone: what was missed is unknown."""
         for name in {*self._waiting, *self.rung}:
             self.ring(name)
 

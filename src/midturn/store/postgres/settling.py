@@ -1,4 +1,4 @@
-"""Writing a conversation that nobody holds, each time in one statement, and handing over answers where somebody does."""
+"""Writes into a conversation that is free, each in one statement, and handover of answers into one that is held."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ConversationRows:
         return HeldBy(conversation=id, turn=turn, holder=self._in_words(row["holder"]), since=str(row["held_since"]), token=token)
 
     async def refusal(self, id: str) -> StoreError:
-        """Return why a conversation cannot be held: somebody else holds it, or there is none."""
+        """Return why a conversation cannot be held: another process holds it, or there is none."""
         rows = await self.database.rows(statements.WHO_HOLDS, {"id": id})
         if not rows:
             return self.unknown(id)
@@ -112,7 +112,7 @@ class ConversationRows:
 
 
 class Settling:
-    """Decides again where somebody was faster. Everything here runs in the database's loop."""
+    """Decides again where another write was faster. Everything here runs in the database's loop."""
 
     def __init__(self, rows: ConversationRows) -> None:
         self._rows = rows
@@ -156,7 +156,7 @@ class Settling:
         return bool(await self._database.once(statements.SETTLE, given, written))
 
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
-        """Give an answer to whoever holds the conversation."""
+        """Give an answer to the holder of the conversation."""
         holder, fence = cast("tuple[int, int]", held.token)
         given = {
             "id": held.conversation,
@@ -197,12 +197,12 @@ class Holding:
         """Hold a conversation.
 
         Raises:
-            StoreLocked: Somebody else does.
+            StoreLocked: Another process does.
             StoreError: There is none.
         """
         holder = await self._database.holder()
         rows = await self._database.rows(statements.HOLD, {"id": id, "holder": holder})
-        if not rows and await self._is_orphan(id, holder):  # a statement was acknowledged to nobody, and ran again
+        if not rows and await self._is_orphan(id, holder):  # a statement's acknowledgement was lost, and it ran again
             await self._database.give_back_orphans()
             rows = await self._database.rows(statements.HOLD, {"id": id, "holder": holder})
         if not rows:
@@ -218,7 +218,7 @@ class Holding:
         return [await self._loaded(row) for row in rows]
 
     async def give_back(self, journal: PostgresJournal) -> None:
-        """Let go of a conversation that nobody waits for any more."""
+        """Let go of a conversation whose opening was given up."""
         fence = self._database.held.get(journal.conversation, 0)
         await self._database.release(journal.conversation, fence, handed_seq=-1, again="now")
 
