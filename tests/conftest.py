@@ -13,6 +13,7 @@ import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from types import FrameType
 from unittest.mock import patch
 
@@ -65,6 +66,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _a_process_knows_the_stores_of_its_own_test() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
     """Forget the stores of every test at its end: a tool is kept out of all that its process knows of, and a process knows a few."""
     with patch.object(files, "_KNOWN", {str(path) for path in files.kept()}):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_power_is_lost() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
+    """Sync nothing in this process: that takes milliseconds tens of thousands of times, and no test brings a loss of power about."""
+    syncs = [patch.object(os, name, os.fstat) for name in ("fsync", "fdatasync") if hasattr(os, name)]
+    with ExitStack() as patched:
+        for sync in syncs:
+            patched.enter_context(sync)
         yield
 
 
