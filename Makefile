@@ -84,7 +84,7 @@ docs-serve: $(READY)
 
 # How many of the attacks on each promise of SECURITY.md work.
 attacks: $(READY)
-	@$(BIN)/python tests/attacks.py
+	@tools/with_parts $(BIN)/python tests/attacks.py
 
 # What no single test counts: an emulator, invisible characters, what holds up, paths and races. `make bars SECONDS=60 PROMPTS=100000`.
 bars: $(READY)

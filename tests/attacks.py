@@ -1,4 +1,4 @@
-"""`make attacks`: runs the tests that SECURITY.md points to; prints for each promise how many attacks were tried, and how many worked."""
+"""`make attacks`: runs the tests that SECURITY.md names, all at once, and counts for each promise how many attacks there are and work."""
 
 from __future__ import annotations
 
@@ -7,39 +7,84 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal, TypeAlias
+from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).parents[1]
-_ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<tests>`tests/[^|]+) \|$", re.MULTILINE)
+PARTS = {"bubblewrap": "bwrap", "Chromium": "chromium", "PostgreSQL": "pg_ctl"}
+"""What some tests need, and the program by which it is found."""
+BROWSER = "tests/web/browser"
+"""These have processes of their own: what drives a browser leaves a loop running in the thread that other tests would run theirs in."""
+Outcome: TypeAlias = Literal["failed", "worked", "not tried"]
+_ROW = re.compile(r"^\| (?P<promise>\d+\. [^|]+) \| (?P<tests>`tests/[^|]+) \|$", re.MULTILINE)
+
+
+def promises(text: str) -> Mapping[str, Sequence[str]]:
+    """Return the promises of a table, and the files and folders that attack each."""
+    return {row["promise"]: re.findall(r"`([^`]+)`", row["tests"]) for row in _ROW.finditer(text)}
+
+
+def outcomes(report: Path) -> Mapping[str, Sequence[Outcome]]:
+    """Read a report in JUnit's format: how the attacks of each file ended."""
+    ended: dict[str, list[Outcome]] = {}
+    for case in ET.parse(report).iter("testcase"):
+        outcome: Outcome = "failed" if case.find("skipped") is None else "not tried"
+        if case.find("failure") is not None or case.find("error") is not None:
+            outcome = "worked"
+        ended.setdefault(_file(case), []).append(outcome)
+    return ended
+
+
+def table(promised: Mapping[str, Sequence[str]], ended: Mapping[str, Sequence[Outcome]], missing: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each promise, and one for all; a test that attacks two promises counts once there."""
+    for promise, places in promised.items():
+        found: list[Outcome] = [outcome for file, some in ended.items() if any(_is_in(file, place) for place in places) for outcome in some]
+        lacks = "".join(f"; {place} is missing" for place in places if place in missing)
+        yield f"{_counted(found)}: {promise}{lacks}"
+    every: list[Outcome] = [outcome for some in ended.values() for outcome in some]
+    yield f"{_counted(every)}: in all"
 
 
 def main() -> int:
-    """Print one line a promise; the status is 1 if an attack worked."""
-    broken = 0
-    for row in _ROW.finditer((ROOT / "SECURITY.md").read_text(encoding="utf-8")):
-        files = re.findall(r"`([^`]+)`", row["tests"])
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", "0", *files],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            check=False,
-            env=os.environ | ({"MIDTURN_REAL": "1"} if _can_be_tried(files) else {}),
-        )
-        counted = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)", done.stdout)}
-        worked = sum(number for word, number in counted.items() if word not in {"passed", "skipped"})
-        broken += worked
-        sys.stdout.write(
-            f"{worked:4} of {counted.get('passed', 0) + worked:5} worked, {counted.get('skipped', 0):3} not tried: {row['promise']}\n"
-        )
-    return 1 if broken else 0
+    """Print the table; the status is 1 if an attack worked, if a test that is named is not there, or if some could not be run."""
+    promised = promises((ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    named = list(dict.fromkeys(place for places in promised.values() for place in places))
+    missing = [place for place in named if not (ROOT / place).exists()]
+    with tempfile.TemporaryDirectory() as folder:
+        there = [place for place in named if place not in missing]
+        in_browser = [place for place in there if place.startswith(BROWSER)]
+        others = [place for place in there if place not in in_browser]
+        runs = [_run(places, Path(folder) / f"{number}.xml") for number, places in enumerate((in_browser, others))]
+        ended = {file: some for report in Path(folder).iterdir() for file, some in outcomes(report).items()}
+    for line in table(promised, ended, missing):
+        sys.stdout.write(f"{line}\n")
+    return 1 if any(runs) or missing or not promised else 0
 
 
-def _can_be_tried(files: Sequence[str]) -> bool:
-    """Say whether tests that need a program find it here."""
-    needed = {"browser": "chromium", "sandbox": "bwrap"}
-    return any(word in file and shutil.which(program) for file in files for word, program in needed.items())
+def _run(places: Sequence[str], report: Path) -> int:
+    """Run the tests beside each other; how far they are, and what failed, is said on stderr."""
+    if not places:
+        return 0
+    here = ",".join(part for part, program in PARTS.items() if shutil.which(program))
+    options = ["-q", "-n", "2", "--dist", "worksteal", f"--junitxml={report}", "-o", "junit_family=xunit1"]
+    command = [sys.executable, "-m", "pytest", *options, *places]
+    return subprocess.run(command, stdout=sys.stderr, cwd=ROOT, check=False, env=os.environ | {"MIDTURN_REAL": here}).returncode
+
+
+def _file(case: ET.Element) -> str:
+    """Return the file of a test; one that could not be read at all is named by its module alone."""
+    return case.get("file") or f"{(case.get('classname') or case.get('name') or '').replace('.', '/')}.py"
+
+
+def _is_in(file: str, place: str) -> bool:
+    return file == place or file.startswith(f"{place}/")
+
+
+def _counted(found: Sequence[Outcome]) -> str:
+    return f"{len(found):5} attacks, {found.count('worked')} worked, {found.count('not tried')} not tried"
 
 
 if __name__ == "__main__":

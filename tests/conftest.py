@@ -25,8 +25,8 @@ from midturn import files
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long a machine takes, however loaded, fails no test
 
-REAL = os.environ.get("MIDTURN_REAL") == "1"
-"""Whether the parts have been installed, so that none of these tests has a reason to skip."""
+REAL = os.environ.get("MIDTURN_REAL", "").split(",")
+"""The parts that are here, by name, or `1` for all of them: a test that needs one of these has no reason to skip."""
 
 SENT_TO_PROCESSES = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
 """What tests send to the processes that they start; `nohup` and `&` ignore some of them."""
@@ -58,7 +58,7 @@ def pytest_sessionfinish() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         marker = item.get_closest_marker("real")
-        if marker is not None and not REAL:
+        if marker is not None and not _is_here(marker):
             item.add_marker(pytest.mark.skip(reason=f"needs {marker.args[0]}: `make test-real` installs it and runs this"))
 
 
@@ -83,11 +83,15 @@ def _no_power_is_lost() -> Iterator[None]:  # pyright: ignore[reportUnusedFuncti
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     marker = item.get_closest_marker("real")
-    must_run = marker is not None and not marker.kwargs.get("may_be_missing", False)
-    if REAL and must_run and report.skipped and not hasattr(report, "wasxfail"):
+    must_run = marker is not None and _is_here(marker) and not marker.kwargs.get("may_be_missing", False)
+    if must_run and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, though its part should be here: {report.longrepr}"
     return report
+
+
+def _is_here(marker: pytest.Mark) -> bool:
+    return "1" in REAL or marker.args[0] in REAL
 
 
 def _ignored(_number: int, _frame: FrameType | None) -> None:
