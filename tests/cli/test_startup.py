@@ -46,6 +46,14 @@ def loaded_by(midturn: CommandLine, *arguments: str) -> set[str]:
     return set(json.loads(file.read_text()))
 
 
+COMMANDS = ("serve", "acp", "acp run", "mcp", "worker", "store check", "hook opencode", "hook codex-server", "models", "doctor", "query")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_needs_no_extra(midturn: CommandLine, command: str) -> None:
+    assert not {"acp", "mcp", "starlette", "uvicorn", "psycopg", "pydantic_ai", "apprise"} & loaded_by(midturn, *command.split(), "--help")
+
+
 def test_importing_midturn_loads_no_third_party() -> None:
     code = "import sys, midturn; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -22,12 +22,12 @@ from midturn.record.asker import Asker
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.foreign.errands import Errands
-from midturn.store import alone
+from midturn.store import held
 from midturn.store.file_store import FileStore
-from midturn.store.processes import mark
+from midturn.store.lock import mark
 
 folder, kind, id, session, dies = sys.argv[1:]
-alone.PATIENCE = float(os.environ.get("PATIENCE", "60"))
+held.PATIENCE = float(os.environ.get("PATIENCE", "60"))
 store = FileStore(folder)
 asker = Asker(name="Codex", agent="codex", session=session, via="hook", cwd="/work", process=mark(os.getpid()))
 errands = Errands(store, asker, SYSTEM)

@@ -169,7 +169,7 @@ def test_a_reply_from_the_inbox_reaches_the_server_when_the_turn_goes_on(servers
 TURN_TO_KILL = """
 import os, sys
 import midturn as mt
-from midturn.mcp.servers import McpServers
+from midturn.mcp.tool import McpServers
 from midturn.mcp.spec import ServerSpec
 
 here, server, era, asked = sys.argv[1:]

@@ -167,14 +167,14 @@ def test_an_answer_that_is_too_long_to_be_kept_is_refused_in_words_and_may_be_gi
 # Who else asks about it -------------------------------------------------------------------------------------------------
 
 
-def test_who_answers_in_another_clients_dialog_is_named_after_that_client(tmp_path: Path) -> None:
+def test_an_answer_in_another_clients_dialog_has_no_name_for_its_person_is_not_known(tmp_path: Path) -> None:
     async def work() -> None:
         async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
             id = await begun(client, tasks, SURE)
         async with client_of(server_on(tmp_path), LeavesToRunOn(), "copilot-cli") as (client, _):
             await respond(client, id, await shown(client, id), accept(answer=True))
         (event,) = await recorded(tmp_path)
-        assert event.answered_by.user == "Copilot CLI"
+        assert (event.answered_by.via, event.answered_by.user) == ("mcp", None)
 
     asyncio.run(work())
 

@@ -15,7 +15,7 @@ from midturn.store.lock import is_found, lives, mark
 
 MARKED = """
 import msgspec, os, sys
-from midturn.store.processes import mark
+from midturn.store.lock import mark
 print(msgspec.json.encode(mark(os.getpid())).decode(), flush=True)
 sys.stdin.read()
 """

@@ -16,7 +16,7 @@ from acp import schema
 from acp.stdio import spawn_agent_process
 
 from midturn.acp.agent import serve
-from midturn.cli.acp import editor_agent
+from midturn.cli.acp_serving import editor_agent
 from midturn.cli.loading import Flags
 from midturn.cli.place import StoreAddress
 from midturn.clock import SYSTEM, SystemClock

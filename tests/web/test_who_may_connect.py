@@ -21,7 +21,7 @@ import httpx2
 import pytest
 
 from midturn.cli.serve_places import announce, door_for_codes
-from midturn.http import HEAD_SECONDS, MOST_STRANGERS
+from midturn.http_server import HEAD_SECONDS, MOST_STRANGERS
 from midturn.question.question import Question
 from midturn.sandbox.marks import marked
 from midturn.store.file_store import FileStore

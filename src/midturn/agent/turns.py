@@ -37,6 +37,7 @@ from midturn.models.wrapper import SPENT, Spent
 from midturn.ports import Model
 from midturn.prompter import Prompter
 from midturn.record.window import Window, open_children
+from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
 from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer
@@ -168,8 +169,6 @@ class Turns:
     @contextmanager
     def in_thread(self, stream: AbstractAsyncContextManager[TurnStream]) -> Generator[SyncTurnStream]:
         """Have a turn run in a thread of its own, and watch it from this one."""
-        from midturn.runtime.loop_thread import loop_thread  # who has a loop needs none
-
         with loop_thread() as thread, thread.entered(aclosing(self)), thread.entered(stream) as events:
             yield SyncTurnStream(events, thread)
 

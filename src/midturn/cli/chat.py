@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import click
 from msgspec import structs
 
-from midturn.cli.chat_line import ChatLine
+from midturn.cli.chat_line import ChatLine, is_there, line_here, offers
 from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted
 from midturn.cli.open_turn import BEFORE_A_CHAT, resolve_open_turn
@@ -51,8 +51,6 @@ def command(
     store: StoreAddress | None,
 ) -> ExitStatus:
     """Talk with the assistant, turn after turn. `/help` lists what else there is."""
-    from midturn.cli.chat_line import is_there, line_here, offers
-
     if not is_there() or not is_attached(environment(), non_interactive=False):
         raise click.UsageError('A chat needs a terminal. `midturn query "…"` asks without one.')
     if continues and id:

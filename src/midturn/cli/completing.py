@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from midturn.errors import MidturnError
-from midturn.values.text import exact
+from midturn.values.text import BUILT_IN_TOOLS, exact
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -60,7 +60,6 @@ def _known_keys() -> dict[str, Leaf]:
 def tools() -> Iterable[CompletionItem]:
     """Offer the tools, each with its summary."""
     from midturn.compose.tools import known_tools
-    from midturn.values.text import BUILT_IN_TOOLS
 
     known = known_tools(_loaded().settings)
     return [item(name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else "")) for name, tool in sorted(known.items())]

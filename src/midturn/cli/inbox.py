@@ -13,7 +13,7 @@ from midturn.cli.held import without_echo
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, line, moment, note, presented, say, say_json, say_line, table
 from midturn.cli.place import Place, StoreAddress, every_place, find_place
-from midturn.cli.question_rows import question_rows
+from midturn.cli.question_rows import how_closed, question_rows
 from midturn.config.places import shown
 from midturn.errors import StoreError
 from midturn.record.asker import Asker
@@ -127,8 +127,6 @@ def _news(place: Place, change: StoreChange, question: OpenQuestion | None) -> I
 
 def _closed(place: Place, change: StoreChange) -> Shown:
     """Say how a question was closed; where its conversation is gone meanwhile, only that it was."""
-    from midturn.cli.question_rows import how_closed  # only who watches needs it
-
     said = ""
     with suppress(StoreError):
         said = how_closed(place.store.read_sync(change.conversation).events, change.id.rpartition("-")[2])

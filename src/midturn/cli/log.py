@@ -13,6 +13,7 @@ from pathlib import Path
 from midturn.cli.output import block, line, note
 from midturn.config.places import state_directory
 from midturn.errors import ConfigError
+from midturn.files import ensure_private
 from midturn.values.text import exact
 
 VARIABLE = "MIDTURN_LOG"
@@ -81,8 +82,6 @@ class _PrivateFile(logging.Handler):
         """Append a record."""
         with suppress(OSError):
             if self._descriptor is None:
-                from midturn.files import ensure_private  # most commands have nothing to log
-
                 ensure_private(self._path.parent)
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._descriptor = os.open(self._path, flags, 0o600)

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from midturn.cli.hook.options import own_program
+from midturn.cli.hook.options import own_program, woken_agents
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, block, note, say
 from midturn.cli.place import StoreAddress, environment, place_in
@@ -87,7 +87,6 @@ def _listening(address: str, tls_cert: Path | None, tls_key: Path | None, *, beh
 
 
 async def _serve(seconds: float, listening: Listening | None, store: StoreAddress | None, *, tasks: bool) -> int:
-    from midturn.cli.hook.options import woken_agents
     from midturn.mcp_server.asking import AskingSettings
     from midturn.mcp_server.server import make_server, serve_http, serve_stdio
 

@@ -20,12 +20,13 @@ from midturn.cli.options import LOCAL, with_id, with_model, with_non_interactive
 from midturn.cli.output import ExitStatus, note, say_json
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.turn_end import OutputFormat
-from midturn.cli.turn_flags import TogglingCommand, with_toggles
-from midturn.cli.turn_run import TurnRun, TurnRunner
+from midturn.cli.turn_flags import TogglingCommand, check_answers, with_toggles
+from midturn.cli.turn_run import TurnRun, TurnRunner, connected
 from midturn.compose.command_line import CommandParts, next_request
 from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.errors import ConfigError
+from midturn.models.wrapper import request_json
 from midturn.record.enabling import Toggle
 from midturn.record.events import ChatRequest, Event
 from midturn.turn.inputs import TurnRequested
@@ -228,8 +229,6 @@ def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
     number = place.conversation(query.id) if query.continues or query.id else None
     events = place.store.read_sync(number).events if number else ()
     settings = _load(query, place, events).settings
-    from midturn.cli.turn_run import connected  # few requests are only shown
-    from midturn.models.wrapper import request_json
 
     with connected(settings, place.root, attached=_attached(query)) as servers:
         parts = CommandParts(settings=settings, root=place.root, others=servers.tools)
@@ -243,8 +242,6 @@ def _load(query: Query, place: Place, events: Sequence[Event]) -> Loaded:
     if untrusted := model_to_be_trusted(loaded):
         raise ConfigError(untrusted)
     if query.answer:
-        from midturn.cli.turn_flags import check_answers  # few queries are given answers beforehand
-
         check_answers(query.answer, loaded.settings, events)
     return loaded
 

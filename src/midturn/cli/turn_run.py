@@ -14,7 +14,7 @@ from midturn.cli.headless import with_signals
 from midturn.cli.held import Held
 from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.place import Place
-from midturn.cli.turn_end import OutputFormat, Screen, display_for
+from midturn.cli.turn_end import Ended, EndReport, OutputFormat, Screen, display_for
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.compose.mcp import Connected, Servers, asks_somebody
 from midturn.compose.session import RunParts
@@ -86,7 +86,6 @@ class TurnRunner:
         settings, servers = self._run.loaded.settings, self._run.servers
         if servers is None and not settings.mcp:
             return ()
-        from midturn.compose.mcp import Servers
 
         if servers is None:
             servers = self._own_servers = Servers()
@@ -107,7 +106,6 @@ class TurnRunner:
             raise
         finally:
             self._display.end()
-        from midturn.cli.turn_end import Ended, EndReport  # the first words are read before there is an end
 
         run = self._run
         end = EndReport(output=run.output, shaped=run.shaped, waits=run.waits, attached=run.attached, option=run.place.option)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from midturn.assistant.request import ChosenAssistant
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
-from midturn.models.wrapper import ObservedModel, Retrying, RetryingModel, RetryPolicy
+from midturn.models.wrapper import LoggedModel, ObservedModel, Retrying, RetryingModel, RetryPolicy
 from midturn.ports import Display, Model, Notice
 from midturn.values.json_value import Json, JsonObject
 
@@ -129,8 +129,6 @@ class Models(Struct, frozen=True, kw_only=True):
 
 
 def _logged(model: Model) -> Model:
-    from midturn.models.wrapper import LoggedModel  # hardly any log is this detailed
-
     return LoggedModel(model)
 
 

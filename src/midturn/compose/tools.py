@@ -14,7 +14,7 @@ from midturn.ports import Tool
 from midturn.record.enabling import offered
 from midturn.record.exchange import ToolDefinition
 from midturn.tools.ask_user import AskUserTool
-from midturn.tools.describe_tools import DescribeTools
+from midturn.tools.describe_tools import DescribeTools, Redescribed, Wording
 from midturn.tools.fs.described import file_tools
 from midturn.tools.names import name_problem
 from midturn.values.text import ASK_USER, DESCRIBE_TOOLS
@@ -82,7 +82,6 @@ def _reworded(tool: Tool, settings: ToolSettings) -> Tool:
     """Return a tool of others, or a built-in one, as configuration describes it."""
     if settings.summary is None and settings.description is None and not settings.parameters:
         return tool
-    from midturn.tools.describe_tools import Redescribed, Wording  # few tools are described by configuration
 
     return Redescribed(tool, Wording(summary=settings.summary, description=settings.description, parameters=settings.parameters))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -168,8 +169,6 @@ def _split(command: TreeEntry, *, is_shell: bool) -> Sequence[str]:
 
 
 def _script(path: Path, root: Path, *, is_program: bool) -> BoundScript | None:
-    import hashlib  # only a file that needs approval needs it
-
     name = str(path.relative_to(root))
     try:
         status = path.stat()

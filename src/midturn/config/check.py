@@ -12,6 +12,7 @@ from midturn.config.keys import KEYS, Branch, Leaf, Node, ValueKind
 from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.errors import ConfigError
 from midturn.values.json_value import Json
+from midturn.values.text import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Checking one value against its key; every refusal says what is allowed
@@ -305,8 +306,6 @@ def _shown(value: Any, leaf: Leaf) -> str:
 
 def _suggestion(node: Branch, path: KeyPath) -> str:
     """Say which key of `node` is meant by the unknown key `path`, or where a key of that name stands, or what is known here."""
-    from midturn.values.text import did_you_mean  # only where a key is wrong
-
     near = did_you_mean(path[-1], node.keys)
     if near:
         return near.strip()

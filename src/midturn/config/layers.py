@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from midturn.config.approvals import Approvals, FileSubject, sha256
+from midturn.config.approvals import Approvals, FileSubject, scripts, sha256
 from midturn.config.assign import Assignment, Delta
 from midturn.config.check import Checker
 from midturn.config.keys import KEYS
@@ -147,7 +147,6 @@ class Layers:
             self._unapproved.append(tree)
             return tree
         root = document.path.parents[len(Path(document.name).parts) - 1]
-        from midturn.config.approvals import scripts  # few workspaces enable anything
 
         subject = FileSubject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
         file = FileTrust(subject=subject, name=document.name, approved=approvals.approved(subject), enables=enabled(weak))

@@ -30,7 +30,8 @@ from midturn.foreign.clients import client_of, is_alone
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm
-from midturn.http import Listening, bound, connection_of, serve
+from midturn.http import Listening, bound
+from midturn.http_server import connection_of, serve
 from midturn.mcp_server import results
 from midturn.mcp_server.asking import AskingSettings, AskUserCalls, CallAnswer
 from midturn.mcp_server.caller import TASKS

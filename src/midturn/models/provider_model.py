@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
+from midturn.models.profiles import ModelSpec
 from midturn.models.reached_model import ReachedModel
 from midturn.models.registry import Lookup, model_named
 from midturn.models.wrapper import RetryPolicy
@@ -121,9 +122,6 @@ def is_library_model(given: object) -> bool:
 
 def reached(given: LibraryModel) -> ReachedModel:
     """Return the model behind our protocol: recorded as `<provider>/<model>`."""
-    from midturn.models.profiles import ModelSpec  # who brings a model of another kind needs none of it
-    from midturn.models.reached_model import ReachedModel
-
     system, name = given.system, given.model_name
     family: Family = "openai-compatible"
     for start, found in _FAMILIES:

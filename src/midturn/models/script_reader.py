@@ -26,7 +26,8 @@ from midturn.record.exchange import (
     TextPart,
     ToolCallPart,
 )
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, NotJson, read_json
+from midturn.values.text import did_you_mean
 
 
 def read_script(path: Path) -> Script:
@@ -114,8 +115,6 @@ def _problems(value: Json, shape: object, pointer: str) -> Iterator[Problem]:
 
 
 def _field_problems(value: Mapping[str, Json], shape: type[Struct], pointer: str) -> Iterator[Problem]:
-    from midturn.values.text import did_you_mean  # only where a script is wrong
-
     fields = {field.name: field for field in msgspec.structs.fields(shape)}
     for key, item in value.items():
         if key in fields:
@@ -251,7 +250,6 @@ def _text_part(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, 
     text = reply.text or ""
     if request.schema is None or reply.calls:
         return TextPart(text, metadata)
-    from midturn.values.json_value import NotJson, read_json  # few answers are wanted in a shape
 
     try:
         return StructuredPart(read_json(text), metadata)

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 
 from midturn.question.answer_type import OtherAnswer, Persistence, SelectOption, When
 from midturn.question.authoring import author, plain
-from midturn.question.python_answer import default_as_json, options_as_json
+from midturn.question.python_answer import default_as_json, options_as_json, schema_as_json
 from midturn.values.json_value import Json, JsonObject, Scalar
 from midturn.values.limits import DEFAULT_LIMITS
 from midturn.values.secret import SecretValue
@@ -437,8 +437,6 @@ class Constructors:
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
-        from midturn.question.python_answer import schema_as_json  # only questions that have a schema pay for it
-
         made, returns = schema_as_json(schema)
         terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
         return authored(cls, {"id": id, "text": text, "answer_type": {"type": "schema", "schema": made}, **terms}, returns)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from midturn.question.answer import DEPTH_LIMIT, check_answer
+from midturn.question.answer import DEPTH_LIMIT, check_answer, parse_answer
 from midturn.question.answer_type import Persistence, QuestionFields, When
 from midturn.question.authoring import author, stays_as_authored, written
 from midturn.question.constructors import Constructors, authored, bounded, terms_of
@@ -210,8 +210,6 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
         Raises:
             AnswerError: The words are no answer; it says in a sentence for the person what would be one.
         """
-        from midturn.question.answer import parse_answer  # only where words come from outside a prompt
-
         answer = parse_answer(self, words)
         return answer if self.returns is None else self.check(answer)
 

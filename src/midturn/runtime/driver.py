@@ -33,7 +33,7 @@ from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
 from midturn.record.events import Child, ToolCallResponse
 from midturn.record.exchange import Usage
 from midturn.runtime.loop_thread import uncut
-from midturn.runtime.model_response import ModelResponse
+from midturn.runtime.model_response import ModelResponse, foretold
 from midturn.runtime.surroundings import Observed, Recorder, Services, Surroundings
 from midturn.turn.effects import (
     CallModel,
@@ -270,8 +270,6 @@ class Driver:
             case StopModel():
                 self._response.stop()
             case Foretell(call):
-                from midturn.runtime.model_response import foretold
-
                 self.report(foretold(self._services.tools, self._surroundings, call))
             case StopTool(call):
                 self._tools.stop(call)

@@ -23,14 +23,14 @@ from midturn.record.log import NO_PAST
 from midturn.record.window import awaited_children, open_turn, parent_of
 from midturn.store import lock
 from midturn.store.directories import Directories
-from midturn.store.event_file import EventFile
+from midturn.store.event_file import EventFile, is_jp
 from midturn.store.folder import Folder, telling
 from midturn.store.handover import FileAnswers
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
-from midturn.store.tail import NAME
+from midturn.store.tail import NAME, EventReader
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -190,8 +190,6 @@ class FileConversations:
 
     async def events_within(self, id: str, length: int) -> int:
         """Count the events in the first bytes of the file."""
-        from midturn.store.tail import EventReader  # who begins a conversation reads none
-
         with self._folder(id) as folder, EventReader(folder) as events:
             return len(events.lines(length))
 
@@ -284,8 +282,6 @@ class FileConversations:
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
         path = self.path(id)
-        from midturn.store.event_file import is_jp
-        from midturn.store.tail import EventReader
 
         if is_jp(path):
             from midturn.store.jp import read_jp  # few are of `jp`
@@ -446,8 +442,6 @@ class FileConversations:
             return (seen.is_ready or is_ready(turn, self._find)) and not lock.is_held(folder)
 
     def _last_turn(self, folder: Folder) -> LastTurn:
-        from midturn.store.tail import EventReader  # who begins a conversation reads none
-
         handed = FileAnswers(folder).collect()  # before the events: what is not there any more is recorded by then
         with EventReader(folder) as events:
             return LastTurn(events.last_turn(), handed, self._is_for_people)

@@ -30,7 +30,7 @@ from midturn.terminal.gate import Gate
 from midturn.terminal.look import choose_look
 from midturn.terminal.message import StreamedMessage
 from midturn.terminal.outlet import Outlet, Page
-from midturn.terminal.spinner import Heartbeat
+from midturn.terminal.spinner import Heartbeat, Spinner
 from midturn.values.text import exact
 
 if TYPE_CHECKING:
@@ -171,6 +171,5 @@ class TerminalDisplay:
 def _spinner(gate: Gate, page: Page, clock: Callable[[], float]) -> Spinner | None:
     if not (page.look.moves and page.err.is_terminal):
         return None
-    from midturn.terminal.spinner import Spinner  # files and pipes have no row that moves
 
     return Spinner(gate, page.err, clock)

@@ -20,7 +20,7 @@ from midturn.terminal.gate import TERMINAL, Gate
 from midturn.terminal.look import PrompterSettings, choose_mode
 from midturn.terminal.notify import NotifyCommand, question_of
 from midturn.terminal.restore import HUSH
-from midturn.terminal.rich import ask_plain
+from midturn.terminal.rich import ask_plain, ask_rich
 from midturn.values.text import exact
 
 _HANGING_UP = 0.05  # seconds: some programs that give somebody a terminal send the end of input before they close it
@@ -125,7 +125,6 @@ class TerminalPrompter(Prompter):
                 device.write(f"{exact(problem)}\n")
             if choose_mode(self._settings.mode, os.environ) == "plain":
                 return await ask_plain(prompt, device, self._settings)
-            from midturn.terminal.rich import ask_rich  # prompt_toolkit is loaded where something is drawn
 
             return await ask_rich(prompt, device, self._settings)
 

@@ -12,9 +12,9 @@ from midturn.ports import Tool, ToolRun
 from midturn.question.question import Question
 from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
-from midturn.record.outcome import Outcome
+from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.tools.docstring import Documentation
-from midturn.values.json_value import Json, JsonObject
+from midturn.values.json_value import Json, JsonObject, compact
 from midturn.values.text import DESCRIBE_TOOLS
 
 if TYPE_CHECKING:
@@ -60,9 +60,6 @@ class DescribeTools:
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Return what is known about the tools that are named, in their order."""
-        from midturn.record.outcome import Success, ToolError  # every start describes this tool, and few turns call it
-        from midturn.values.json_value import compact
-
         names = _names(run.call.arguments)
         if names is None:
             example = compact({"tools": [*self._known()[:1]]})
@@ -86,8 +83,6 @@ def documentation(tool: Tool) -> str:
 
 
 def _page(tool: Tool) -> str:
-    from midturn.values.json_value import compact  # as above
-
     definition = tool.definition
     parameters = compact(definition.parameters)
     return f"# {definition.name}\n\n{documentation(tool)}\n\nParameters (JSON Schema): {parameters}"

@@ -14,7 +14,7 @@ from midturn.errors import ConfigError
 from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
 from midturn.tools.docstring import read_docstring
-from midturn.tools.names import name_problem
+from midturn.tools.names import check_run, name_problem
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
 from midturn.values.text import check_text_or_none
 
@@ -63,7 +63,6 @@ class FunctionTool(Generic[P, R_co]):
         parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
         self._callee = TypedFunction(function, parameters, _is_async(function))
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
-        from midturn.tools.names import check_run  # a program that declares no tool names no policy
 
         check_run(self._definition.name, run)
         self._source = Source.tool(self._definition.name)

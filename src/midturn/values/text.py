@@ -265,5 +265,6 @@ def stamp(clock: TimeOfDay) -> str:
 
 def rfc3339(moment: datetime) -> str:
     """Return a moment as RFC 3339 in UTC, always with six digits of a second, so that moments sort as text."""
-    text = str(to_builtins(moment.astimezone(UTC)))  # in a quarter of the time that `isoformat` takes
-    return text if moment.microsecond else f"{text[:-1]}.000000Z"
+    in_utc = moment.astimezone(UTC)  # a zone may be off by microseconds, too
+    text = str(to_builtins(in_utc))  # in a quarter of the time that `isoformat` takes
+    return text if in_utc.microsecond else f"{text[:-1]}.000000Z"

@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from midturn.http import connection_of
+from midturn.http_server import connection_of
 from midturn.sandbox.peers import Doubt
 from midturn.values.text import check_text_or_none
 from midturn.web.body import FORM, read_fields

@@ -1,0 +1,245 @@
+"""Runs an application: connections that are bounded, heads of requests that arrive in time, no log of requests, an end that loses nothing.
+
+A server of ours takes connections itself, before anything is read from them. Until somebody has signed in over it, a connection is a
+stranger's. Strangers are few: when one too many comes, the oldest of those who have the most makes room, so that a user's next connection
+always gets through, and those over which somebody is signed in are never counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp, Scope
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from midturn.http import Listening
+from midturn.sandbox.peers import Doubt, Peer, doubt_about, find_peer
+
+_LOG = logging.getLogger(__name__)
+HEAD_SECONDS: Final = 10.0
+"""How long the head of a request may take, a handshake of TLS included."""
+MOST_STRANGERS: Final = 256
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PATIENCE: Final = 3  # seconds that a response may take when the server ends
+_MOMENT: Final = 0.01
+_STATE: Final = "midturn.connection"
+
+
+class Connection:
+    """One connection: who is at its other end, and whether it is still a stranger's."""
+
+    def __init__(self, opened: socket.socket, doorway: Doorway) -> None:
+        self.begun = asyncio.get_running_loop().time()
+        self.peer = _peer(opened)
+        self.origin = (_host(opened), self.peer.uid if self.peer else -1)
+        self._socket = opened
+        self._doorway = doorway
+        self._doubt: asyncio.Task[Doubt | None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.transport: asyncio.BaseTransport | None = None
+
+    async def doubt(self) -> Doubt | None:
+        """Say why it is not its user's own, where the system tells; found out once."""
+        if self.peer is None:
+            return None
+        if self._doubt is None:
+            self._doubt = asyncio.create_task(self._doorway.doubt(self.peer))
+        return await asyncio.shield(self._doubt)
+
+    def release(self) -> None:
+        """Count it no more among strangers: somebody is signed in over it, or it is closed."""
+        self._doorway.forget(self)
+
+    def drop(self) -> None:
+        """End it now."""
+        if isinstance(self.transport, asyncio.WriteTransport):
+            self.transport.abort()
+        elif self.task:
+            self.task.cancel()
+            self._socket.close()
+
+
+def connection_of(scope: Scope) -> Connection | None:
+    """Return the connection of a request; None where the server is not ours."""
+    return cast("Connection | None", scope.get("state", {}).get(_STATE))
+
+
+class Doorway:
+    """Counts the connections over which nobody is signed in."""
+
+    def __init__(self, most: int = MOST_STRANGERS) -> None:
+        self._most = most
+        self._strangers: dict[Connection, None] = {}  # the oldest first
+        self._looking = asyncio.Lock()
+
+    def admit(self, connection: Connection) -> None:
+        """Count one more; where there are too many, drop the oldest of those who have the most."""
+        self._strangers[connection] = None
+        if len(self._strangers) <= self._most:
+            return
+        ((most, _),) = Counter(one.origin for one in self._strangers).most_common(1)
+        oldest = next(one for one in self._strangers if one.origin == most)
+        self.forget(oldest)
+        oldest.drop()
+
+    def forget(self, connection: Connection) -> None:
+        """Count one no more: it is closed, or somebody is signed in."""
+        self._strangers.pop(connection, None)
+
+    async def doubt(self, peer: Peer) -> Doubt | None:
+        """Look one peer up; one at a time, so that a crowd holds up nothing else."""
+        async with self._looking:
+            return await asyncio.to_thread(doubt_about, peer)
+
+
+async def serve(
+    app: ASGIApp, listening: Listening, listeners: list[socket.socket], ready: Callable[[], None], ending: Callable[[], None]
+) -> int:
+    """Serve until a signal comes; return its number. `ready` is called when requests can be answered, `ending` when no more are."""
+    server = _Server(_settings(app, listening))
+    received: list[int] = []
+
+    def end(number: int) -> None:
+        server.force_exit = bool(received)  # whoever asks twice means at once
+        received.append(number)
+        ending()
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end, number)
+    try:
+        serving = asyncio.create_task(server.serve(sockets=listeners))
+        while not server.started and not serving.done():  # noqa: ASYNC110  the library tells nobody when it has begun
+            await asyncio.sleep(_MOMENT)
+        if server.started:
+            ready()
+        await serving
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+    return received[0] if received else 0
+
+
+def _settings(app: ASGIApp, listening: Listening) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_HeadInTime,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_graceful_shutdown=_PATIENCE,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+    )
+
+
+class _HeadInTime(H11Protocol):
+    """Closes a connection on which the head of a request is begun, and not whole in time."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the library has it
+        super().connection_made(transport)
+        connection = cast("Connection", self.app_state[_STATE])
+        connection.transport = transport
+        self._late = self.loop.call_at(connection.begun + HEAD_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        begun = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if not begun:
+            self._in_time()
+        elif self._late is None:
+            self._late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+        connection = cast("Connection", self.app_state[_STATE])
+        connection.release()
+
+    def _in_time(self) -> None:
+        if self._late:
+            self._late.cancel()
+            self._late = None
+
+
+class _Server(uvicorn.Server):
+    """A server that takes connections itself, and whose signals are ours: the library would raise them again when it has ended."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signals alone."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take connections."""
+        await self.lifespan.startup()
+        self.servers = []
+        doorway = Doorway()
+        for listener in sockets or ():
+            listener.setblocking(False)
+        self._taking = [asyncio.create_task(self._take(listener, doorway)) for listener in sockets or ()]
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, and let those that are there come to their end."""
+        for taking in self._taking:
+            taking.cancel()
+        await asyncio.gather(*self._taking, return_exceptions=True)
+        await super().shutdown(sockets)
+
+    async def _take(self, listener: socket.socket, doorway: Doorway) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                opened, _ = await loop.sock_accept(listener)
+            except OSError as error:  # too many files are open, or the other end has gone already
+                _LOG.warning("a connection cannot be taken: %s", error)
+                await asyncio.sleep(_MOMENT)
+                continue
+            connection = Connection(opened, doorway)
+            connection.task = loop.create_task(self._open(opened, connection))
+            doorway.admit(connection)
+
+    async def _open(self, opened: socket.socket, connection: Connection) -> None:
+        state: dict[str, Any] = {**self.lifespan.state, _STATE: connection}
+        config, loop = self.config, asyncio.get_running_loop()
+
+        def protocol() -> asyncio.Protocol:
+            return _HeadInTime(config=config, server_state=self.server_state, app_state=state)
+
+        patience = HEAD_SECONDS if config.ssl else None
+        try:
+            await loop.connect_accepted_socket(protocol, opened, ssl=config.ssl, ssl_handshake_timeout=patience)
+        except (OSError, asyncio.CancelledError) as error:  # what was said is no TLS, or came too late
+            connection.release()
+            opened.close()
+            _LOG.debug("a connection is not opened: %s", error)
+
+
+def _peer(opened: socket.socket) -> Peer | None:
+    try:
+        return find_peer(opened)
+    except OSError:  # it is gone
+        return Peer(-1, 0, is_open=False)
+
+
+def _host(opened: socket.socket) -> str:
+    try:
+        name = opened.getpeername()
+    except OSError:
+        return ""
+    return str(cast("tuple[object, ...]", name)[0]) if isinstance(name, tuple) else ""
