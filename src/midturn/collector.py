@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def loading() -> Generator[None]:
-    """Let what is imported in this block be: nothing of it becomes garbage, so nobody looks for any meanwhile."""
+    """Let what is imported in this block be: nothing of it becomes garbage, so there is none to look for meanwhile."""
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -181,7 +181,7 @@ class Suspended(MidturnError):  # noqa: N818
 class TerminalGone(MidturnError):  # noqa: N818
     """The terminal at which somebody was asked is gone: its window was closed, its connection lost.
 
-    Nobody said anything, so nothing is recorded: the question stays open, and the turn can be resumed. A prompter of your own may raise
+    Nothing was said, so nothing is recorded: the question stays open, and the turn can be resumed. A prompter of your own may raise
     it when the person it asks has gone away.
     """
 

@@ -1,4 +1,4 @@
-"""Small files of the user's own: written whole, and believed only where nobody else can have written them."""
+"""Small files of the user's own: written whole, and believed only where no other user can have written them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port through which a conversation is recorded: its log, and the answers that others hand over to whoever holds it."""
+"""The port through which a conversation is recorded: its log, and the answers that others hand over to its holder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Journal(Protocol):
         """Write a batch at once; when this returns, it is durable.
 
         Raises:
-            StoreLocked: Somebody else has taken the conversation over; nothing of the batch is recorded.
+            StoreLocked: Another process has taken the conversation over; nothing of the batch is recorded.
             StoreError: The store refused; nothing of the batch is recorded.
         """
         ...
@@ -44,12 +44,12 @@ class Journal(Protocol):
         ...
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Release the conversation. The error says why, so that the store knows when to have somebody try again."""
+        """Release the conversation. The error says why, so that the store knows when to have it tried again."""
         ...
 
 
 class HandedAnswer(Protocol):
-    """An answer that somebody gave who is not at a prompt of this process."""
+    """An answer from outside the prompts of this process."""
 
     @property
     def event_id(self) -> str:
@@ -68,7 +68,7 @@ class HandedAnswer(Protocol):
 
 
 class AnswerFeed(Protocol):
-    """The answers that were handed over to whoever holds the conversation.
+    """The answers that were handed over to the holder of the conversation.
 
     One that is recorded goes away with the batch that records it, and one whose question is closed goes away unread.
     """
@@ -82,5 +82,5 @@ class AnswerFeed(Protocol):
         ...
 
     async def refuse(self, event_id: str) -> None:
-        """Turn one down: whoever gave it hears so, and its question stays open."""
+        """Turn one down: its giver hears so, and its question stays open."""
         ...

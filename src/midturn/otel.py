@@ -6,9 +6,9 @@ import midturn.otel
 midturn.otel.instrument()
 ```
 
-The span of a question is as long as somebody waited for its answer, and says who answered, and not what. A run that goes on with a turn,
-and an answer that comes while nobody runs it, are linked to the run that left it open, where that was in this process. Nothing that
-anybody wrote is in a span, unless `content=True`.
+The span of a question is as long as the wait for its answer, and says who answered, and not what. A run that goes on with a turn,
+and an answer that comes while no process runs it, are linked to the run that left it open, where that was in this process. Nothing that
+people or models wrote is in a span, unless `content=True`.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _Run:
                 pass  # what a span need not hold
 
     def end(self, status: str) -> None:
-        for span in self._calls.values():  # calls that wait for somebody who comes by later
+        for span in self._calls.values():  # calls that wait for an absent person
             span.set_attribute("midturn.call.suspended", value=True)
             span.end()
         self._span.set_attribute("midturn.turn.status", status)

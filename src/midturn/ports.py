@@ -51,12 +51,12 @@ class AnswerChecks(Protocol):
     """Where a running tool says what else an answer must be."""
 
     def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:
-        """Hold a rule while its question is open: whoever answers at a prompt hears at once what it says."""
+        """Hold a rule while its question is open: the person at a prompt sees at once what it says."""
         ...
 
 
 class NoChecks:
-    """Rules that nobody looks at before the tool does."""
+    """Rules that only the tool looks at."""
 
     def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:  # noqa: ARG002
         """Hold nothing."""
@@ -216,7 +216,7 @@ Happening: TypeAlias = (
 
 
 class Display(Protocol):
-    """Whoever watches a turn. `show` must not block; a prompt that is open holds back what it draws."""
+    """The watcher of a turn. `show` must not block; a prompt that is open holds back what it draws."""
 
     def show(self, happening: Happening) -> None:
         """Take note of what happened."""

@@ -1,4 +1,4 @@
-"""Whoever answers for the user, and the two ways to ask: in a turn, and once beside one. Nothing else calls a prompter."""
+"""The `Prompter` protocol, and the two ways to ask: in a turn, and once beside one. Nothing else calls a prompter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Prompter(ABC):
-    """Whoever answers for the user: derive from it, and write `prompt`. Cancelling `prompt` takes the prompt away.
+    """Answers for the user: derive from it, and write `prompt`. Cancelling `prompt` takes the prompt away.
 
     `by` says for whom it speaks, and so what is recorded: a `user`, who may have a name (`user`), or a `policy` of the program, which has
     one (`name`). A policy answers, edits, or is `Unavailable`; it neither replies in a person's words nor ends a turn in their place.
@@ -53,7 +53,7 @@ class Prompter(ABC):
         return self
 
     def withdrawn(self, id: str, by: str) -> Awaitable[None] | None:  # noqa: B027  it may be left as it is
-        """Hear that somebody else answered; sync or async.
+        """Hear that the question was answered elsewhere; sync or async.
 
         Args:
             id: The question, as `prompt.id`.

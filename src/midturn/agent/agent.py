@@ -1,4 +1,4 @@
-"""`Agent`: a model, its tools, and whoever answers."""
+"""`Agent`: a model, its tools, and a prompter."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _turns() -> type[Turns]:
 class Agent(Generic[Deps, Shape]):
     """Runs turns of conversations in a store. It reads no configuration, and opens no terminal unless a prompter does.
 
-    Nobody is attached unless a prompter is passed; what then happens to a question says `detached`. The default, `defer`,
-    leaves the turn waiting: no model ever answers for somebody's customer by accident. The tools are yours alone: to let the model ask
+    No one is attached unless a prompter is passed; what then happens to a question says `detached`. The default, `defer`,
+    leaves the turn waiting: no model ever answers for a customer by accident. The tools are yours alone: to let the model ask
     the user something itself, add `midturn.ask_user` to them.
 
     Whatever is async has a `_sync` form for programs without an event loop, and for threads of one. With `Agent[Shop](…)`, a type checker
@@ -87,7 +87,7 @@ class Agent(Generic[Deps, Shape]):
             tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
             instructions: The system prompt, or a function of `deps` that returns it, called for each run.
             prompter: Who answers for the user, unless `run` names another.
-            detached: What happens to questions while nobody is attached: `defer` (where nothing is said), `auto`, `defaults` or `deny`; by
+            detached: What happens to questions while no one is attached: `defer` (where nothing is said), `auto`, `defaults` or `deny`; by
                 kind of prompt,
                 `{"run": "deny", "deliver": "auto", "tool": "defer"}`; or either by tool, `{"*": "defer", "deploy": {"run": "deny"}}`.
             routes: Who is to answer, by `<tool>.<question>` or `<tool>.*`: `user`, `assistant`, `assistant_with_escalation`, a `Target`,

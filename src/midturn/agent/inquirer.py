@@ -68,7 +68,7 @@ class Inquirer:
         Args:
             store: Where the conversation is kept.
             conversation: Its id (`await store.new(…)` makes one); it is held while a turn is.
-            prompter: Who answers for the user; nobody is attached where there is none.
+            prompter: Who answers for the user; without one, no one is attached.
             detached: What happens to questions then, as for `Agent`.
             routes: Who is to answer, or what, by `<tool>.<question>`, as for `Agent`.
             limits: As for `Agent`; how many model requests a turn takes is not counted here.
@@ -110,7 +110,7 @@ class Inquirer:
             Suspended: On leaving, where a question of the turn is open, also if the framework inside has swallowed it: make the calls
                 again when it is answered.
             TurnOpen: The turn that was left open began with another text, or with another key.
-            StoreLocked: Somebody else writes the conversation.
+            StoreLocked: The conversation is being written elsewhere.
             StoreError: It cannot be read or written.
         """
         async with self._held(text, author, key) as turn:
@@ -153,9 +153,9 @@ class Inquirer:
                 it, the n-th in this hold of the turn is the n-th recorded one.
 
         Raises:
-            Suspended: Nobody is there to answer now; make the call again when somebody has.
+            Suspended: No one is there to answer now; make the call again after the answer.
             ConfigError: The tool's name, the id or the arguments cannot be used.
-            StoreLocked: Somebody else writes the conversation.
+            StoreLocked: The conversation is being written elsewhere.
             StoreError: It cannot be read or written.
         """
         try:
@@ -166,7 +166,7 @@ class Inquirer:
                     call.finish(returned)
                 except (Suspended, CallEnded):
                     raise
-                except Exception as error:  # noqa: BLE001  somebody's tool: the model is told, and the log
+                except Exception as error:  # noqa: BLE001  foreign code: the model is told, and the log
                     call.refuse_going_on()
                     return await call.fail(error)
                 return await call.end(call.outcome)
@@ -239,11 +239,11 @@ class Inquirer:
             arguments: The arguments that it gave.
 
         Raises:
-            Suspended: Nobody is there to answer now; `pending` says what is open.
+            Suspended: No one is there to answer now; `pending` says what is open.
             CallEnded: On entering, the call has its result already. Inside, there is no answer, and the call is over. On leaving, the block
                 has raised `Rejected`. `content` is what the model is to read.
             ConfigError: The tool's name, the id or the arguments cannot be used.
-            StoreLocked: Somebody else writes the conversation.
+            StoreLocked: The conversation is being written elsewhere.
             StoreError: It cannot be read or written.
         """
         async with self._call(tool, call_id, arguments, None) as call:
@@ -276,7 +276,7 @@ class Inquirer:
 
     @asynccontextmanager
     async def _held(self, text: str = "", author: str | None = None, key: str | None = None) -> AsyncGenerator[ForeignTurn]:
-        """Hold the conversation and its turn as long as anybody needs it; who comes while they are let go waits for that."""
+        """Hold the conversation and its turn as long as a call needs it; a call that comes while they are let go waits for that."""
         async with self._changing:
             if self._turn is None:
                 self._turn = await self._begun(text, author, key)
@@ -301,10 +301,10 @@ class Inquirer:
 
 
 def _asking(tool: str | Tool, source: Source | None) -> tuple[str, Source]:
-    """Return a tool's name, and who asks when it asks: `source`, where somebody else's agent makes all calls.
+    """Return a tool's name, and who asks when it asks: `source`, where another agent makes all calls.
 
     Raises:
-        ConfigError: The name belongs to a built-in tool, and this is not it; or the tool claims to be somebody else.
+        ConfigError: The name belongs to a built-in tool, and this is not it; or the tool claims another's name.
     """
     if not isinstance(tool, str):
         (checked,) = tools_of([tool])

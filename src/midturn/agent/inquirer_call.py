@@ -31,7 +31,7 @@ T = TypeVar("T")
 class InquirerCall(CanAsk):
     """One call of a tool, and its ways to ask: `ask`, `ask_form`, `try_ask`, and their `_sync` forms for functions in a thread.
 
-    It is made by `Inquirer.run` and `Inquirer.call`. Where there is no answer, an ask raises `Suspended` (somebody may come by later) or
+    It is made by `Inquirer.run` and `Inquirer.call`. Where there is no answer, an ask raises `Suspended` (a person may answer later) or
     `CallEnded` (the call is over).
     """
 
@@ -77,7 +77,7 @@ class InquirerCall(CanAsk):
             deps: What it finds as `ctx.deps`.
 
         Raises:
-            Suspended: Nobody is there to answer now; the tool was cancelled.
+            Suspended: No one is there to answer now; the tool was cancelled.
             CallEnded: There is no answer, and the call is over; the tool was cancelled.
         """
         run = replace(self._call.run.result(), deps=deps)
@@ -111,7 +111,7 @@ class InquirerCall(CanAsk):
         return self._turn.content(self._call.event)
 
     def refuse_unasked(self) -> None:
-        """See to it that nothing was to be asked that nobody awaited.
+        """Refuse an ask that was never awaited.
 
         Raises:
             UnaskedError: Something was.
@@ -162,7 +162,7 @@ class InquirerCall(CanAsk):
         """Wait for something that goes on inside the call, or cancel it with the call.
 
         Raises:
-            Suspended: The turn waits for somebody who comes by later.
+            Suspended: The turn waits for an absent person.
             CallEnded: The call is over.
         """
         stopped = asyncio.create_task(self._call.stopped.wait())

@@ -26,14 +26,14 @@ Withdrawn: TypeAlias = Callable[[str, str], Awaitable[Any] | None]
 
 
 class InboxPrompter(Prompter):
-    """Waits until somebody answers with `store.answer` or `midturn answer`, in this process or another; the turn goes on at once then.
+    """Waits for an answer by `store.answer` or `midturn answer`, in this process or another; the turn goes on at once then.
 
     Unlike a turn without a prompter, which is suspended and leaves, the program stays. What an inbox cannot answer while the
-    conversation is held (a secret, a permission, a review) counts as if nobody was attached: `detached` decides, and by default the turn
+    conversation is held (a secret, a permission, a review) counts as if no one was attached: `detached` decides, and by default the turn
     is suspended.
 
     Args:
-        announce: Hears of each question when it is asked, to tell whoever should answer; `prompt.id` is what
+        announce: Hears of each question when it is asked, to tell the person who should answer; `prompt.id` is what
             `store.answer` takes. It may be a coroutine function.
         withdrawn: Hears, with the prompt's `id`, who answered elsewhere. It may be a coroutine function.
     """
@@ -56,7 +56,7 @@ class InboxPrompter(Prompter):
         if self._announce:
             await _done(self._announce(prompt))
         await asyncio.Event().wait()
-        raise AssertionError("nobody sets this event")
+        raise AssertionError("this event is never set")
 
     async def withdrawn(self, id: str, by: str) -> None:
         """Pass on who answered.
@@ -82,7 +82,7 @@ class InputPrompter(Prompter):
     """Asks with `print()` and `input()`, and secrets with `getpass`: for notebooks, which have no terminal of their own.
 
     It blocks the event loop while it waits, as `input()` does there; nothing that others answer meanwhile takes the question away. Where
-    there is no input at all, it is as if nobody was attached.
+    there is no input at all, it is as if no one was attached.
 
     Args:
         width: How many cells a row has.
@@ -145,7 +145,7 @@ class Rules(Prompter):
     `reason`, which is recorded, and `shell`. A glob with a wildcard lets only plain words through, unless the rule says `"shell": True`:
     `git *` is no yes to `git status; rm -r .`. As a configured answer does, a rule answers also what only a person may be asked.
 
-    Where no rule holds, `otherwise` is asked, and is recorded as who that is; without it, it is as if nobody was attached.
+    Where no rule holds, `otherwise` is asked, and is recorded as who that is; without it, it is as if no one was attached.
 
     Args:
         rules: What is answered, by key.

@@ -193,7 +193,7 @@ def finished(
 
 
 def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: JsonObject | None) -> RunResult[Any]:
-    """Return the answer as what is `wanted`. What the turn was begun with counts as well, whoever goes on with it, and wherever."""
+    """Return the answer as what is `wanted`. What the turn was begun with counts as well, in whichever process it goes on."""
     typed = result
     if isinstance(wanted, Mapping):
         typed = checked(result, wanted)

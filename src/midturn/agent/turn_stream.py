@@ -39,7 +39,7 @@ class ToolStarted(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """A question is on record (or an approval, where the turn waits for one), and whoever decides it is asked. `question.id` names it."""
+    """A question is on record (or an approval, where the turn waits for one), and its answer is awaited. `question.id` names it."""
 
     question: OpenQuestion
 
@@ -150,7 +150,7 @@ class Watching:
 
 
 class Relay:
-    """A display for what several runs share, such as models: each happening goes to whoever watches the run that it belongs to."""
+    """A display for what several runs share, such as models: each happening goes to the watcher of its own run."""
 
     def show(self, happening: Happening) -> None:
         """Hand on what happened."""

@@ -1,4 +1,4 @@
-"""What an agent runs its turns with. Whoever only names an agent, in an import or an annotation, needs none of this."""
+"""The part of an agent that runs its turns: not loaded where an agent is only named, in an import or an annotation."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class Turns:
         await self._models.aclose()
 
     async def _unwatched(self, begun: _Begun, how: ResumeOptions, requested: TurnRequested | None) -> RunResult[Any]:
-        """Run a turn here, in the task of whoever waits for it: nobody watches, so no task of its own is needed."""
+        """Run a turn here, in the task that waits for it: it has no watcher, so it needs no task of its own."""
         session = self._session(begun, self._run(begun, how))
         watched = WATCHING.set(None)
         try:
@@ -223,7 +223,7 @@ class Turns:
 
     @asynccontextmanager
     async def _streamed(self, begun: _Begun, how: ResumeOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
-        """Run a turn beside whoever watches it."""
+        """Run a turn beside its watcher."""
         watching = Watching(begun.journal)
         session = self._session(begun, replace(self._run(begun, how), display=watching))
         WATCHING.set(watching)  # the task takes a copy of this context along

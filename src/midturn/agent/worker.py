@@ -19,7 +19,7 @@ _PAUSE = 1.0
 class Worker:
     """Claims conversations whose turn is due, and runs `segment` on each.
 
-    Nobody else gets a conversation while it is here. A turn that fails is tried again after a pause that doubles; one that waits for a
+    No other process gets a conversation while it is here. A turn that fails is tried again after a pause that doubles; one that waits for a
     person is let go of, and is due again when it is answered.
     """
 
@@ -37,7 +37,7 @@ class Worker:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Work until cancelled; then every turn is handed back at once, open, for somebody else to go on with."""
+        """Work until cancelled; then every turn is handed back at once, open, for another worker to go on with."""
         try:
             while True:
                 await self._claim()

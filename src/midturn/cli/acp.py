@@ -89,7 +89,7 @@ def check_installed() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# `midturn acp run`: an agent of somebody else's, without a terminal; its permissions and questions wait in the inbox
+# `midturn acp run`: another agent, without a terminal; its permissions and questions wait in the inbox
 
 
 @click.command("run")

@@ -37,7 +37,7 @@ from midturn.store.store import ConversationStore
 from midturn.values.json_value import shown
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which question somebody means who types its id, or the beginning of it
+# The question meant by an id or the beginning of one
 
 
 _LISTED = 5

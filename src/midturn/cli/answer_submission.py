@@ -100,7 +100,7 @@ def read_value(question: OpenQuestion, words: str) -> Typed:
 
 
 def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, str]]:
-    """Return what was recorded, question by question, to be shown to whoever answered."""
+    """Return what was recorded, question by question, to be shown to the person who answered."""
     text = question.question.text
     match submitted:
         case TypedDecision(approve, remember):

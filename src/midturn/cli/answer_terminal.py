@@ -46,8 +46,8 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: A
     stays answered if this terminal goes away.
 
     Raises:
-        AnswerError: Nobody could be asked, or the answer came too late to fit.
-        NotOpen: Somebody else was faster.
+        AnswerError: No one could be asked, or the answer came too late to fit.
+        NotOpen: Another answer was faster.
     """
     store = place.store
     last = store.run_sync("look", store.port.look(question.conversation))

@@ -49,7 +49,7 @@ def confirmed(question: Question[bool], otherwise: str) -> bool:
     """Ask for a yes.
 
     Raises:
-        click.UsageError: Nobody can be asked; `otherwise` says what to write instead.
+        click.UsageError: No one can be asked; `otherwise` says what to write instead.
     """
     reply = ask_here(question)
     if isinstance(reply, Unavailable):

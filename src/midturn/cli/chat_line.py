@@ -55,7 +55,7 @@ class ChatLine(Protocol):
         Raises:
             KeyboardInterrupt: Ctrl-C: what was typed is dropped.
             EOFError: Ctrl-D: the person leaves.
-            TerminalGone: Nobody is there any more.
+            TerminalGone: The terminal is closed.
         """
         ...
 
@@ -155,7 +155,7 @@ class LineKeys(Vt100Input):
 
     @contextmanager
     def raw_mode(self) -> Generator[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # any context manager
-        """Let every key arrive at once, also after the job was stopped; whoever reads the line restores."""
+        """Let every key arrive at once, also after the job was stopped; the caller restores."""
         self._restored.set(key_mode(self._restored.found))
         yield
 
@@ -201,7 +201,7 @@ def _new_rows() -> KeyBindings:
 
 
 def is_there() -> bool:
-    """Tell whether somebody types at a terminal."""
+    """Tell whether a person types at a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 

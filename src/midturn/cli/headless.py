@@ -1,4 +1,4 @@
-"""Running somebody else's agent with nobody at its terminal: one prompt, to its end, or until a signal stops it."""
+"""Unattended run of another agent: one prompt, to its end, or until a signal stops it."""
 
 from __future__ import annotations
 

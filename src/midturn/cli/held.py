@@ -35,7 +35,7 @@ class Held:
         """Hold a conversation; of one whose turn runs inside a tool of another agent, the one at the top.
 
         Raises:
-            StoreLocked: Another process holds it.
+            StoreLocked: It is held elsewhere.
             StoreError: There is no such conversation, or it cannot be read or written.
         """
         return cls(place, place.run(place.store.open_root(conversation)))
@@ -63,7 +63,7 @@ class Held:
         self._place.run(discard_turn(self._place.store, self.journal))
 
     def wait_for_answers(self) -> None:
-        """Return when somebody has handed an answer over."""
+        """Return when an answer was handed over."""
         while not self._place.run(self.journal.answers.collect()):
             self._place.run(self.journal.answers.changed())
 
@@ -82,7 +82,7 @@ def without_echo() -> Generator[None]:
     if not is_terminal():
         yield
         return
-    from midturn.terminal.restore import HUSH  # nobody else stays so long
+    from midturn.terminal.restore import HUSH  # no other command stays so long
 
     with HUSH.during_turn():
         yield
@@ -96,7 +96,7 @@ SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")
 
 
 def is_attached(environment: Mapping[str, str], *, non_interactive: bool) -> bool:
-    """Say whether questions can be shown: piping stdin or stdout changes nothing. Nobody sits at one that a tool or an agent made."""
+    """Say whether questions can be shown: piping stdin or stdout changes nothing. No person sits at one that a tool or an agent made."""
     if non_interactive or any(_is_on(environment.get(name)) for name in SWITCHES):
         return False
     if not can_open_terminal():

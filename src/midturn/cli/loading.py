@@ -114,7 +114,7 @@ def report_ignored(loaded: Loaded, *, attached: bool) -> None:
     """Say once what has no effect until it is trusted.
 
     Raises:
-        ConfigError: Nobody is there to read it (exit status 2).
+        ConfigError: No one is there to read it (exit status 2).
     """
     said = said_of_ignored(loaded)
     if said and not attached:

@@ -20,7 +20,7 @@ VARIABLE = "MIDTURN_LOG"
 LEVELS = ("debug", "info", "warning", "error")
 _USUAL = "warning"
 _OURS = ("midturn", "asyncio", "py.warnings", "psycopg")
-"""asyncio reports what nobody waited for, py.warnings what Python warns of, psycopg each connection that is lost."""
+"""asyncio reports tasks that were never awaited, py.warnings what Python warns of, psycopg each connection that is lost."""
 _SAID = "midturn.store.away"
 """What is logged here, the person who waits for it is told as well."""
 _LOG = logging.getLogger("midturn")
@@ -71,7 +71,7 @@ class _OneLine(logging.Formatter):
 
 
 class _PrivateFile(logging.Handler):
-    """A file that only its user reads and writes; a record is one write. Where it cannot be written, there is nobody left to tell."""
+    """A file that only its user reads and writes; a record is one write. Where it cannot be written, that cannot be reported anywhere."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -119,7 +119,7 @@ class AllCommands(LazyGroup):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; that nobody reads its output is no error of ours."""
+        """Run the command; a reader that is gone is no error of ours."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -189,7 +189,7 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a
 
 
 def _alone() -> list[str]:
-    """Return what `midturn` alone means: a chat where somebody is at a terminal and a model is set, else the help.
+    """Return what `midturn` alone means: a chat where a person is at a terminal and a model is set, else the help.
 
     A shell that completes a line runs it so, too, and bash does on the terminal itself.
     """

@@ -33,7 +33,7 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool, options: Sequ
     """Deal with an open turn; None where the new turn may begin. `options` say what each answer means for what comes next.
 
     Raises:
-        StoreError: Nobody is there to decide.
+        StoreError: No one is there to decide.
     """
     if open_turn(held.events) is None:
         return None

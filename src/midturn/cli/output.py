@@ -198,7 +198,7 @@ def tell(text: LiteralString | Shown, *fields: object) -> None:
 
 
 def note(text: LiteralString | Shown, *fields: object) -> None:
-    """Print something beside the result, on stderr; a terminal gets it wrapped between words. Nobody listening is no error."""
+    """Print something beside the result, on stderr; a terminal gets it wrapped between words. A reader that is gone is no error."""
     with suppress(OSError):
         for row in wrapped(text if isinstance(text, Shown) else line(text, *fields), sys.stderr):
             _write(sys.stderr, row)
@@ -244,7 +244,7 @@ def _encodable(text: str, stream: TextIO) -> str:
     """Write what the stream cannot encode as escapes."""
     encoding = stream.encoding or "utf-8"
     if _is_terminal(stream) and encoding.replace("-", "").lower() != "utf8":
-        from midturn.terminal.ascii import as_ascii  # hardly anybody's terminal needs it
+        from midturn.terminal.ascii import as_ascii  # hardly any terminal needs it
 
         return as_ascii(text)
     return text.encode(encoding, "backslashreplace").decode(encoding)
@@ -257,7 +257,7 @@ def flush_stdout() -> None:
 
 
 def forget_stdout() -> None:
-    """Whoever read it is gone: let what is still to be written go nowhere."""
+    """The reader is gone: let what is still to be written go nowhere."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

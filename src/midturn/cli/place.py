@@ -144,7 +144,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
     @property
     def _remembers(self) -> Path | None:
-        """Where it is remembered which conversation is the current one; a store that `--store` names is somebody's whole."""
+        """Where it is remembered which conversation is the current one; a store that `--store` names is a whole of its own."""
         return self.folder if self.address is None or not self.address.options else None
 
     def _the_current(self) -> str:

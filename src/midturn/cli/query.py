@@ -57,7 +57,7 @@ def request_text(words: Sequence[str]) -> str:
 
 
 def _edited() -> str:
-    """Let the person write in their editor, if somebody is at a terminal; nothing where nobody is, or where nothing was written."""
+    """Let the person write in their editor, if there is one at a terminal; nothing where there is none, or where nothing was written."""
     if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
         return ""
     written = click.edit("\n# What do you want to ask? Lines that begin with # are left out.\n", extension=".md")

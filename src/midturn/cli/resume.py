@@ -137,7 +137,7 @@ def _resume_one(resume: ResumeFlags, place: Place, conversation: str, left: dict
     note("midturn: conversation {}", conversation)
     try:
         with Held.existing(place, conversation) as held:
-            runner = _runner(place, held, attached=False, output=resume.output)  # whoever looks for what is ready asks no one
+            runner = _runner(place, held, attached=False, output=resume.output)  # `--ready` asks no one
             status = runner.run(held, None)
             left[conversation] = len(held.events)  # while it is held: an answer that comes right after is news
             return ExitStatus.ENDED_BY_USER if runner.interrupted else status

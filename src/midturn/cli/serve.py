@@ -198,7 +198,7 @@ def _open(given: Serve, address: str) -> None:
 
 
 def _on_enter(invite: Callable[[], None]) -> bool:
-    """Print another code when Enter is pressed; return whether somebody can press it."""
+    """Print another code when Enter is pressed; return whether there is a person to press it."""
     if not sys.stdin or not sys.stdin.isatty() or os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
         return False
     loop = asyncio.get_running_loop()

@@ -14,7 +14,7 @@ from midturn.cli.place import Place
 from midturn.cli.serve_options import Serve
 from midturn.cli.serve_places import directory_of
 from midturn.compose.command_line import CommandLine, CommandParts
-from midturn.compose.mcp import Connected, asks_somebody
+from midturn.compose.mcp import Connected, can_ask
 from midturn.compose.session import RunParts
 from midturn.config.settings import NotificationSettings
 from midturn.errors import ConfigError, ModelError
@@ -65,7 +65,7 @@ async def go_on(place: Place, conversation: str, *, prompter: Prompter | None = 
         if said := said_of_ignored(loaded):
             raise ConfigError("\n".join(said))
         attached = prompter is not None
-        asks = asks_somebody(loaded.settings, attached=attached)
+        asks = can_ask(loaded.settings, attached=attached)
         servers = await asyncio.to_thread(Connected, loaded.settings, place.root, asks=asks)
         try:
             for warning in servers.warnings:

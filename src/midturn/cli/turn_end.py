@@ -112,7 +112,7 @@ def print_result(result: RunResult[Any], status: str = "") -> None:
 
 
 def _count_answers(turn: Sequence[Event], *, waits: bool) -> None:
-    """Say in one line who answered while nobody was there, if anything was asked."""
+    """Say in one line who answered without a person, if anything was asked."""
     answers = Counter(_answerers(turn))
     approved = sum(isinstance(event, Approval) and event.state == "approved" and _by(event.answered_by) == "default" for event in turn)
     asked = any(isinstance(event, InquiryRequest | Approval) for event in turn)
@@ -124,7 +124,7 @@ def _count_answers(turn: Sequence[Event], *, waits: bool) -> None:
 
 
 def _count_others(turn: Sequence[Event]) -> None:
-    """Say in one line how many questions somebody else answered while a person was here."""
+    """Say in one line how many questions were answered elsewhere while a person was here."""
     answers = Counter(by for by in _answerers(turn) if by in _OTHERS)
     approved = Counter(_by(event.answered_by) for event in turn if isinstance(event, Approval) and event.state in ("approved", "edited"))
     counted = {by: answers[by] + approved[by] for by in _OTHERS}
@@ -145,7 +145,7 @@ def _by(who: AnsweredBy | None) -> str:
 
 
 OutputFormat: TypeAlias = Literal["text", "json", "jsonl"]
-_NOBODY_READS = {errno.EPIPE, errno.EIO}
+_READER_GONE = {errno.EPIPE, errno.EIO}
 
 
 class TurnDisplay(Display, Protocol):
@@ -174,7 +174,7 @@ class JsonLinesDisplay:
         """Print an event."""
         match happening:
             case Recorded(event):
-                with _nobody_reading():
+                with _reader_may_go():
                     self._gate.write(sys.stdout, json_line(event.to_json(), sys.stdout))
             case Notice(text):
                 _notice(self._gate, text)
@@ -238,17 +238,17 @@ def _terminal_display(gate: Gate, settings: Settings) -> TurnDisplay:
 
 def _notice(gate: Gate, text: str) -> None:
     row: Shown = line("midturn: {}\n", spoken(text))
-    with _nobody_reading():
+    with _reader_may_go():
         gate.write(sys.stderr, row)
 
 
 @contextmanager
-def _nobody_reading() -> Generator[None]:
-    """Go on with the turn when whoever read is gone: everything is recorded, and may be what somebody waits for."""
+def _reader_may_go() -> Generator[None]:
+    """Go on with the turn when the reader is gone: everything is recorded, and may be needed."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _NOBODY_READS:
+        if error.errno not in _READER_GONE:
             raise
         forget_stdout()
 
@@ -310,7 +310,7 @@ class EndReport(Struct, frozen=True, kw_only=True):
         return ExitStatus.ERROR
 
     def _misshapen(self, result: RunResult[Any], misfit: str) -> ExitStatus:
-        """Say that an answer has another shape than the one asked for: an error, and no answer for whoever reads stdout."""
+        """Say that an answer has another shape than the one asked for: an error, and no answer on stdout."""
         if self.output == "json":
             print_result(replace(result, structured=None), status="failed")
         note(line("midturn: {}:\n{}", _MISSHAPEN, spoken(misfit)))

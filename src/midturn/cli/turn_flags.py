@@ -42,7 +42,7 @@ def answer_flag(text: str) -> AnswerFlag:
 
 
 def check_answers(given: Iterable[str], settings: Settings, events: Sequence[Event]) -> None:
-    """Refuse answers that nobody can ask for, and secrets.
+    """Refuse answers to questions that cannot be asked, and secrets.
 
     Raises:
         ConfigError: There is no such tool, a built-in tool never asks such a question, or it is known to be a secret.

@@ -16,7 +16,7 @@ from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.place import Place
 from midturn.cli.turn_end import Ended, EndReport, OutputFormat, Screen, display_for
 from midturn.compose.command_line import CommandLine, CommandParts
-from midturn.compose.mcp import Connected, Servers, asks_somebody
+from midturn.compose.mcp import Connected, Servers, can_ask
 from midturn.compose.session import RunParts
 from midturn.config.load import Loaded
 from midturn.config.settings import Settings
@@ -98,7 +98,7 @@ class TurnRunner:
         try:
             with _hushed(attached=self._run.attached):
                 ending = asyncio.run(self._perform(session, requested))
-        except (SystemExit, TerminalGone):  # a signal, or nobody there any more: what is recorded stays
+        except (SystemExit, TerminalGone):  # a signal, or a terminal that is gone: what is recorded stays
             if session.turn_is_open:
                 note("midturn: the turn is open. `midturn resume {}{}` goes on with it.", held.conversation, self._run.place.option)
             else:
@@ -125,7 +125,7 @@ class TurnRunner:
 
 
 def _answered(held: Held) -> bool:
-    """Hold on until somebody answers; False when the person here does not want to wait any longer."""
+    """Hold on until there is an answer; False when the person here does not want to wait any longer."""
     try:
         held.wait_for_answers()
     except KeyboardInterrupt:
@@ -142,10 +142,10 @@ def _terminal(settings: Settings, gate: Gate) -> Prompter:
 
 
 def _hushed(*, attached: bool) -> AbstractContextManager[None]:
-    """Keep what is typed during a turn off the screen, where somebody is there to type."""
+    """Keep what is typed during a turn off the screen, where a person is there to type."""
     if not attached:
         return nullcontext()
-    from midturn.terminal.restore import HUSH  # where nobody is there, no terminal is touched
+    from midturn.terminal.restore import HUSH  # without a person there, no terminal is touched
 
     return HUSH.during_turn()
 
@@ -156,7 +156,7 @@ def _hushed(*, attached: bool) -> AbstractContextManager[None]:
 
 def connect(servers: Servers, settings: Settings, root: Path, *, attached: bool) -> Connected:
     """Return the connected servers; `attached`: a person is there to be asked."""
-    found = servers.connected(settings, root, asks=asks_somebody(settings, attached=attached))
+    found = servers.connected(settings, root, asks=can_ask(settings, attached=attached))
     for warning in found.warnings:
         note(line("midturn: {}", block(warning)))
     return found

@@ -53,7 +53,7 @@ async def _until_told(work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStat
     working.cancel()
     done, _ = await asyncio.wait({working}, timeout=_PATIENCE)
     status = ExitStatus.ENDED_BY_USER if told.result() == signal.SIGINT else ExitStatus.TERMINATED
-    if not done:  # a tool does not let go: whoever comes next finds its conversation without a process
+    if not done:  # a tool does not let go: the next worker finds its conversation without a process
         sys.stderr.flush()
         os._exit(status)
     return status

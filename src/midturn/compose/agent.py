@@ -82,7 +82,7 @@ def _same_or_named(main: Model, models: Models) -> Callable[[ChosenAssistant], M
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# From what somebody with a loop of their own gives an inquirer to a turn that they hold
+# Wiring of an inquirer: a turn held by a program with a loop of its own
 
 
 _ENDLESS = 1_000_000_000
@@ -103,7 +103,7 @@ class InquirerParts(Struct, frozen=True, kw_only=True):
 
 
 def compose_inquirer(parts: InquirerParts, run: RunParts, journal: Journal) -> ForeignTurn:
-    """Return the turn in which somebody else's loop makes its calls; how many model requests it makes is its own affair."""
+    """Return the turn in which another program's loop makes its calls; how many model requests it makes is its own affair."""
     tools = ForeignTools()
     kit = Kit(
         model=Outside(),

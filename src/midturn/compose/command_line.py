@@ -33,7 +33,7 @@ from midturn.values.json_value import JsonObject
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):
-    """What the command line knows of a run: the configuration, where it runs, whether somebody is there.
+    """What the command line knows of a run: the configuration, where it runs, whether a person is there.
 
     `others` are tools from elsewhere; `model` takes the place of the configured one.
     """

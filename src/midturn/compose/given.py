@@ -26,11 +26,11 @@ _OF_A_TOOL = ("definition", "execute")
 
 
 def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
-    """Return the tools; a function that nobody decorated becomes one.
+    """Return the tools; an undecorated function becomes one.
 
     Raises:
         TypeError: Something is not a tool, or a function cannot become one.
-        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; a tool claims to be somebody else, or is to be
+        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; a tool claims another's name, or is to be
             `run` in a way that there is none of.
     """
     if not isinstance(given, (list, tuple)) and (_is_tool(given) or not isinstance(cast("object", given), Iterable)):

@@ -51,7 +51,7 @@ class _QuestionTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Detached(Struct, frozen=True):
-    """What happens while nobody is attached: by tool and kind of prompt, and for every other tool."""
+    """The detached policies: by tool and kind of prompt, and for every other tool."""
 
     others: DetachedPolicies
     tools: Mapping[str, DetachedPolicies] = {}
@@ -94,7 +94,7 @@ def _with_others(key: str, tables: Mapping[str, Mapping[str, Any]]) -> tuple[Map
 
 
 def detached_of(given: GivenDetached, tools: Iterable[Tool] | None) -> Detached:
-    """Return what happens while nobody is attached; `tools` are those that there are, where that is known.
+    """Return the detached policies; `tools` are those that there are, where that is known.
 
     Raises:
         ConfigError: There is no such policy, kind of prompt or tool.

@@ -25,7 +25,7 @@ class Connected:
         Args:
             settings: The configuration.
             root: Where servers run.
-            asks: Somebody can be asked what a server asks.
+            asks: Servers' questions can be asked.
 
         Raises:
             ConfigError: The library for it is not installed.
@@ -109,6 +109,6 @@ class Servers:
         return self._connected
 
 
-def asks_somebody(settings: Settings, *, attached: bool) -> bool:
-    """Say whether somebody can be asked what a server asks: a person here, a model, or whoever comes by later."""
+def can_ask(settings: Settings, *, attached: bool) -> bool:
+    """Say whether a server's questions can be asked: of a person here, a model, or an absent person."""
     return attached or settings.any_tool.policy.detached.tool != "deny"

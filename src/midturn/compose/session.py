@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What differs from turn to turn, whoever composes it
+# Settings of a single turn, the same for every front door
 
 
 _UNBOUNDED = 1_000_000

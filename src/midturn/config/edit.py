@@ -74,7 +74,7 @@ def _models(node: Node, value: Json, path: KeyPath) -> Iterator[tuple[KeyPath, s
 def keep_trust(before: Loaded, after: Loaded, edited: SetValue, approvals: Approvals) -> bool:
     """Approve a workspace file that its user has just edited through us, unless something else in it waited for approval `before`.
 
-    Only what was written here is approved: a file that somebody else has changed since is another one. Says whether it was approved.
+    Only what was written here is approved: a file that was changed since is another one. Says whether it was approved.
     """
     written = next((file for file in after.files if file.subject.sha256 == edited.sha256 and not file.approved), None)
     if written is None or not all(known.approved for known in before.files if known.subject.path == written.subject.path):

@@ -112,7 +112,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 class Loaded(Struct, frozen=True, kw_only=True):
     """The settings, and how they came about.
 
-    `ignored` says, a sentence a file, what has no effect until it is trusted: with nobody attached that is exit status 2.
+    `ignored` says, a sentence a file, what has no effect until it is trusted: with no one attached, that is exit status 2.
     `files` are the workspace files that need approval, given or not. `given` is what this command's flags set: `to_record` makes
     a `config_delta` of it.
     """

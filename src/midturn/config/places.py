@@ -119,7 +119,7 @@ def configured_store(environment: Mapping[str, str]) -> Path | str | None:
 
 
 def configured_name(environment: Mapping[str, str]) -> str:
-    """Return what `user.name` says in the environment or in the user's own file: nobody else says who they are. An empty one is none.
+    """Return what `user.name` says in the environment or in the user's own file: no other file says who they are. An empty one is none.
 
     Raises:
         ConfigError: The file cannot be read.
@@ -170,5 +170,5 @@ def shown(path: Path) -> str:
     """Write a path with `~` for the home directory."""
     try:
         return str("~" / path.relative_to(Path.home()))
-    except (ValueError, RuntimeError):  # elsewhere, or nobody is at home
+    except (ValueError, RuntimeError):  # elsewhere, or there is no home directory
         return str(path)

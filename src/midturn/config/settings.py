@@ -110,7 +110,7 @@ class UserSettings(Struct, frozen=True, kw_only=True):
 
 
 class WebSettings(Struct, frozen=True, kw_only=True):
-    """What the page may do. `secrets`: True takes them behind a proxy, too, False nowhere; None where nobody else can read them."""
+    """What the page may do. `secrets`: True takes them behind a proxy, too, False nowhere; None where no one else can read them."""
 
     secrets: bool | None = None
 

@@ -14,11 +14,11 @@ from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a file from a repository may set before its user has approved it: describe and tighten, nothing else.
-# This is the one list. A key that is not on it has no effect from there; a new key is untrusted until somebody adds it here.
+# This is the one list. A key that is not on it has no effect from there; a new key is untrusted until it is added here.
 
 
 LABEL: Final = 64
-"""Characters of a label that nobody has approved."""
+"""Characters of an unapproved label."""
 
 
 class AllowedIf(Struct, frozen=True):
@@ -197,7 +197,7 @@ _TOOLS: Final = ("conversation", "tools")
 def restrained(merged: Tree, kept: Tree, below: Tree) -> Tree:
     """Return all layers merged, where the user's own later word on every tool is not softened by what a file said of one.
 
-    A tool's own entry comes before that of `'*'`. So where `kept`, from a file that nobody has approved, tightens one tool, and the
+    A tool's own entry comes before that of `'*'`. So where `kept`, from an unapproved file, tightens one tool, and the
     user then tightens all of them further than that, the user's word is taken for that tool, too. `below` is what held before.
     """
     for path, one in entries(branch(kept, *_TOOLS), _TOOLS):

@@ -237,7 +237,7 @@ def _by_letter(text: str) -> tuple[str, list[int]]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What nobody chose (an empty text, no option, the first one) is sent only when Enter says so twice
+# Answers that were not chosen (an empty text, no option, the first one): Enter sends them when pressed twice
 
 
 EMPTY_TEXT = "that is an empty text: press Enter again to send it"
@@ -263,7 +263,7 @@ class Unchosen:
         self._refuses = initial(prompt) is UNSET
 
     def touched(self) -> None:
-        """Take note that somebody moved: what is highlighted from now on is their choice."""
+        """Take note of a move: what is highlighted from now on is their choice."""
         self._refuses = False
 
     def refuses(self) -> bool:
@@ -273,7 +273,7 @@ class Unchosen:
 
 
 class Unmarked(Unchosen):
-    """Refuses once that nothing is marked, where it may be so, but nobody said that the question may be skipped."""
+    """Refuses once that nothing is marked, where it may be so, but the question is not optional."""
 
     def __init__(self, prompt: Prompt) -> None:
         super().__init__(prompt)

@@ -50,7 +50,7 @@ def answered_text(prompt: Prompt, reply: Answered) -> str:
 
 
 def quoted(words: str) -> str:
-    """Put somebody's words in quotation marks that are not in them, as far as there are three kinds."""
+    """Put a person's words in quotation marks that are not in them, as far as there are three kinds."""
     opening, closing = next((marks for marks in _QUOTATION if not set(marks) & set(words)), _QUOTATION[0])
     return f"{opening}{one_line(words)}{closing}"
 
@@ -123,7 +123,7 @@ def skeleton(schema: JsonObject) -> Json:
 
 
 class _Skeleton:
-    """Builds at most `MOST_VALUES` values: whoever wrote the schema may have wanted to keep us busy."""
+    """Builds at most `MOST_VALUES` values: a hostile schema may be huge."""
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root

@@ -96,7 +96,7 @@ def leaving(prompt: Prompt) -> Commands:
 
 
 def is_beside_a_turn(prompt: Prompt) -> bool:
-    """Tell whether a command of ours asks, and no turn: there is nobody to reply to, and nothing to end."""
+    """Tell whether a command of ours asks, and no turn: there is no model to reply to, and nothing to end."""
     return prompt.asked_by == OURS and not prompt.tool and not prompt.id
 
 
@@ -222,7 +222,7 @@ class BackTo(WentBack, frozen=True):
 
 
 class Jump:
-    """What is left of the way back to a question: whoever asks passes each prompt here first."""
+    """The rest of the way back to a question: each prompt passes here before it is shown."""
 
     def __init__(self) -> None:
         self._from: Prompt | None = None
@@ -234,7 +234,7 @@ class Jump:
         return WentBack()
 
     def passes(self, prompt: Prompt) -> bool:
-        """Tell whether the way goes on past this prompt, so that nobody is shown it."""
+        """Tell whether the way goes on past this prompt, so that it is not shown."""
         if self._from is None:
             return False
         goes_on = _is_of_same_call(self._from, prompt) and prompt.kind == "tool" and prompt.index > self._index and prompt.can_go_back

@@ -46,7 +46,7 @@ def text(scene: Scene) -> Dialog:
 
 
 def _text(scene: Scene, draft: Draft, about: str) -> Dialog:
-    """Ask for a text of which `about` says what it must be like; an empty one that nobody asked for is refused once."""
+    """Ask for a text of which `about` says what it must be like; an empty one that is not called for is refused once."""
     empty = Empty(scene.prompt)
 
     def answered(typed: str) -> Json:

@@ -23,7 +23,7 @@ from midturn.values.json_value import Json
 from midturn.values.text import exact
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The words between a plain prompt and whoever carries them to the terminal
+# Messages between a plain prompt and the terminal
 
 
 EntryKind: TypeAlias = Literal["choice", "text", "hidden"]

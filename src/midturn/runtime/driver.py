@@ -80,7 +80,7 @@ class Happenings:
         self._waiting: asyncio.Future[None] | None = None
 
     def report(self, happened: Happened) -> None:
-        """Add what happened; whoever waits goes on."""
+        """Add what happened, and wake the reader."""
         self._reported.append(happened)
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
@@ -173,7 +173,7 @@ class Driver:
 
         Raises:
             StoreError: The disk refused to record; what was acknowledged before is on it, and the turn can be resumed.
-            TerminalGone: Whoever was asked is not there any more; nothing of that is recorded, and the turn can be resumed.
+            TerminalGone: The person who was asked is not there any more; nothing of that is recorded, and the turn can be resumed.
         """
         self._observed.begin(self._services.journal)
         try:
@@ -296,12 +296,12 @@ class Driver:
                 return RunEnding(status, error, self._response.usage)
 
     def _with_parameters(self, prompt: Prompt) -> Prompt:
-        """Tell whoever may edit a call's arguments what they have to fit."""
+        """Add the parameters that edited arguments have to fit."""
         tool = self._services.tools.get(prompt.tool)
         return replace(prompt, parameters=tool.definition.parameters) if prompt.kind == "run" and tool else prompt
 
     def _show_result(self, response: ToolCallResponse) -> None:
-        """Let whoever watches know that a call has its response."""
+        """Show that a call has its response."""
         record = self._turn.record.calls.get(response.call)
         if record:
             ended = ToolEnded(record.call, response.content, response.is_error, self._tools.exception(response.call))
@@ -314,7 +314,7 @@ class Driver:
         return f" (line {number} of the events of conversation {journal.conversation})" if number else ""
 
     def _is_asking(self) -> bool:
-        """Whether somebody is being asked, here or by a turn inside a tool."""
+        """Whether a person is being asked, here or by a turn inside a tool."""
         nest = self._surroundings.nest
         return self._prompts.any_open or (nest is not None and nest.screen.is_asking)
 
@@ -343,7 +343,7 @@ def _first(error: BaseException) -> BaseException:
     return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-PRECISION = 0.25  # seconds between two looks at whether somebody is being asked
+PRECISION = 0.25  # seconds between two looks at whether a person is being asked
 
 
 async def expire(seconds: float, clock: Clock, waits_for_people: Callable[[], bool]) -> None:
@@ -374,7 +374,7 @@ class Elsewhere:
     """Looks for answers that were handed over, and reports them.
 
     An answer that the turn does not take is kept: a resumed turn may not have asked again yet. It is reported again whenever the turn has
-    recorded something, or has asked (what it asks again is on record already), until it is taken; whoever opens the conversation next takes
+    recorded something, or has asked (what it asks again is on record already), until it is taken; the next to open the conversation takes
     what is left over.
     """
 
@@ -386,7 +386,7 @@ class Elsewhere:
         self._reported: dict[str, tuple[int, int]] = {}
 
     def asked(self) -> None:
-        """Note that somebody is asked: an answer that came too early may be the one to this."""
+        """Note that a question was asked: an answer that came too early may be the one to this."""
         self._asked += 1
 
     async def listen(self, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""One execution of a tool: whoever wrote it and whatever it does, what comes out may be read, recorded and asked."""
+"""One execution of a tool. Whatever the tool does, its outcome can be read, recorded and asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from midturn.values.json_value import Json, pointer_to
 from midturn.values.limits import Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a tool asks, looked at before anybody hears of it: is it a sound form, and does it hold a secret of its call?
+# Check of a tool's questions before anything else sees them: a sound form, without a secret of its call
 
 
 _ESCAPED = 6  # bytes that one character may take in JSON
@@ -158,13 +158,13 @@ async def execute(tool: Tool, run: ToolRun) -> Executed:
         if is_cancelled():
             raise
         return failed(run, _stopped(error))
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a tool is anybody's code: the model is told, and the turn goes on
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a tool is foreign code: the model is told, and the turn goes on
         return failed(run, error)
     return Executed(deliverable(returned, run), source=source)
 
 
 def may_be_asked(tool: Tool, asking: FormToAsk, limits: Limits, hide: Callable[[str], str]) -> FormToAsk:
-    """Return what a running tool asks as it may be asked, by whoever the tool is.
+    """Return what a running tool asks as it may be asked, in the name of that tool.
 
     Raises:
         QuestionError: It may not.
@@ -181,7 +181,7 @@ def _stopped(error: BaseException) -> Exception:
 
 
 def failed(run: ToolRun, error: BaseException) -> Executed:
-    """Report what a tool raised: to the model, to the log, and to whoever watches."""
+    """Report what a tool raised: to the model, to the log, and to the display."""
     outcome = failure(error, run.hide)
     if isinstance(error, Rejected):
         return Executed(deliverable(outcome, run))
@@ -194,7 +194,7 @@ def failed(run: ToolRun, error: BaseException) -> Executed:
 
 
 def _checked(run: ToolRun, outcome: object) -> Outcome:
-    """Return what a tool ended in: whoever wrote the tool, it is an outcome."""
+    """Return what a tool ended in, as an outcome whatever it was."""
     name = run.call.name
     match outcome:
         case Success(content=str()) | ToolError(message=str()):

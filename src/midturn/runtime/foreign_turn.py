@@ -40,7 +40,7 @@ class ForeignCall:
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
         self.responded: asyncio.Future[None] = loop.create_future()
         self.stopped = asyncio.Event()
-        """Set when the machine has stopped the call: it is over, or the turn waits for somebody who comes by later."""
+        """Set when the machine has stopped the call: it is over, or the turn waits for an absent person."""
 
     @property
     def event(self) -> str:
@@ -76,7 +76,7 @@ class ForeignTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """Its name; the model is told the rest by whoever runs the loop."""
+        """Its name; the loop tells its model the rest."""
         return ToolDefinition(self._name, "", {"type": "object"})
 
     def inquiry_source(self) -> Source:
@@ -110,14 +110,14 @@ class ForeignTools(Mapping[str, ForeignTool]):
 
 
 class Outside:
-    """The model of a loop that is not ours: what it says, nobody hears here."""
+    """The model of a loop that is not ours: what it says is not heard here."""
 
     name = "outside"
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Wait for ever: the loop goes on out there."""
         await asyncio.Event().wait()
-        raise AssertionError(f"nobody sets this event, not even for {request.conversation}")
+        raise AssertionError(f"this event is never set, not even for {request.conversation}")
         yield  # makes this an asynchronous generator
 
 
@@ -277,7 +277,7 @@ class ForeignTurn:
             self._driver.report(CallLeft(event))
 
     async def why_stopped(self, call: ForeignCall) -> MidturnError:
-        """Return why a call got no answer: it has its response, or it waits for somebody who comes by later.
+        """Return why a call got no answer: it has its response, or it waits for an absent person.
 
         Raises:
             StoreError: The disk refused.

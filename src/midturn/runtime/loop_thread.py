@@ -79,11 +79,11 @@ def loop_thread() -> Generator[LoopThread]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Whose cancellation it is: ours, which is passed on, or somebody's code cancelled itself, which is a failure like any other
+# Whose cancellation it is: ours, which is passed on, or the code cancelled itself, which is a failure like any other
 
 
 def is_cancelled() -> bool:
-    """Whether the present task was asked to stop; otherwise what it waits for has cancelled itself, and nobody would ever hear of it."""
+    """Whether the present task was asked to stop; otherwise what it waits for has cancelled itself, and would be lost in silence."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
@@ -91,7 +91,7 @@ def is_cancelled() -> bool:
 async def uncut(work: Coroutine[Any, Any, None]) -> None:
     """Do something to its end; who is cancelled meanwhile is so when it is done.
 
-    A statement that is under way is not taken back by cancelling whoever waits for it: what comes next has to know what became of it.
+    A statement that is under way is not taken back by cancelling its waiter: what comes next has to know what became of it.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -103,6 +103,6 @@ async def uncut(work: Coroutine[Any, Any, None]) -> None:
     if cancelled is None:
         task.result()
     elif not task.cancelled():
-        task.exception()  # it is nobody's any more
+        task.exception()  # its waiter is gone
     if cancelled is not None:
         raise cancelled

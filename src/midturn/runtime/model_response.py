@@ -115,7 +115,7 @@ def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCa
     from midturn.question.question import Question  # each start asks which tools foretell, and few calls are foretold
 
     try:
-        question = foretell(surroundings.of_run(call, {}, _nobody))
+        question = foretell(surroundings.of_run(call, {}, _refuse_to_ask))
     except Exception:  # noqa: BLE001  whatever it is: the call itself will say what is wrong
         _LOG.debug("%r could not foretell what it asks", call.name, exc_info=True)
         question = None
@@ -123,6 +123,6 @@ def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCa
     return Foretold(call.event, question if is_yes_or_no else None)
 
 
-async def _nobody(asking: FormToAsk) -> NoReturn:
+async def _refuse_to_ask(asking: FormToAsk) -> NoReturn:
     """Answer nothing: what is foretold is not asked."""
     raise NotImplementedError(asking)

@@ -30,7 +30,7 @@ class Asking(Protocol):
 
     @property
     def any_open(self) -> bool:
-        """Whether somebody is being asked now."""
+        """Whether a person is being asked now."""
         ...
 
 
@@ -43,7 +43,7 @@ class Screen:
 
     @property
     def is_asking(self) -> bool:
-        """Whether somebody is being asked now, by whichever of the turns."""
+        """Whether a person is being asked now, by any of the turns."""
         return any(prompts.any_open for prompts in self.prompts)
 
     @asynccontextmanager
@@ -57,7 +57,7 @@ class Screen:
 
 
 class Nest(Struct, frozen=True, kw_only=True):
-    """What a run inside a tool inherits: whoever answers, what happens where nobody does, the store, and what its limits are shared with.
+    """The inheritance of a run inside a tool: the prompter, the detached policies, the store, and what its limits are shared with.
 
     `end` ends the turns of children that are open on record. `root` is the conversation at the top; `depth` is that of the turn around.
     """
@@ -125,7 +125,7 @@ class OuterCall:
         return await recorded
 
     def recorded(self, number: int, child: Child) -> None:
-        """Let whoever waits know that a turn is on record."""
+        """Report that a turn is on record."""
         if not self._wanted[number].done():
             self._wanted[number].set_result(child)
 

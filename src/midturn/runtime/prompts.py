@@ -50,7 +50,7 @@ class OpenPrompts:
 
     @property
     def any_open(self) -> bool:
-        """Whether somebody is being asked now."""
+        """Whether a person is being asked now."""
         return bool(self._tasks)
 
     def open(self, id: str, prompt: Prompt, spawn: Spawn) -> None:
@@ -67,7 +67,7 @@ class OpenPrompts:
         self._answered_by.pop(event_id, None)
 
     def close(self, effect: ClosePrompt, spawn: Spawn) -> None:
-        """Take a prompt away; where somebody else answered, let the prompter know who."""
+        """Take a prompt away; where it was answered elsewhere, let the prompter know by whom."""
         task, prompt = self._tasks.pop(effect.id, None), self._shown.pop(effect.id, None)
         if task is None or prompt is None:
             return
@@ -85,10 +85,10 @@ class OpenPrompts:
         self._report(happened)
 
     async def _happened(self, id: str, prompt: Prompt) -> Happened:
-        """Ask. A prompter is anybody's code: whatever it does wrong, the question closes, and the turn goes on.
+        """Ask. A prompter is foreign code: whatever it does wrong, the question closes, and the turn goes on.
 
         Raises:
-            TerminalGone: Whoever was asked is not there any more.
+            TerminalGone: The person who was asked is not there any more.
         """
         if self._prompter is None:
             return UserReplied(id, Unavailable())
@@ -103,7 +103,7 @@ class OpenPrompts:
                 raise
             return _failed(id, error, "it cancelled itself")
         except TerminalGone:
-            raise  # nobody said anything: the run stops here, and the turn stays open
+            raise  # nothing was said: the run stops here, and the turn stays open
         except Exception as error:  # noqa: BLE001  as above
             return _failed(id, error, str(error) or type(error).__name__)
 
@@ -199,5 +199,5 @@ async def _tell(withdrawn: Callable[[str, str], object], id: str, by: str) -> No
         told = withdrawn(id, by)
         if inspect.isawaitable(told):
             await cast("Awaitable[object]", told)
-    except Exception:  # noqa: BLE001  a prompter is anybody's code: it hears of this, and the turn goes on
+    except Exception:  # noqa: BLE001  a prompter is foreign code: it hears of this, and the turn goes on
         _LOG.exception("the prompter failed to hear that %r was answered", id)

@@ -57,7 +57,7 @@ class Services(Struct, frozen=True, kw_only=True):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# From an event of the machine to a durable line, where it gets its moment; and on to displays, and to whoever observes this process
+# From an event of the machine to a durable line, where it gets its moment; and on to displays, and to the observers of this process
 
 
 class Recorder:

@@ -73,7 +73,7 @@ class ToolRuns:
         is_over = False
 
         async def ask(asking: FormToAsk) -> Given:
-            """Ask what the tool may ask, as whoever it is."""
+            """Ask what the tool may ask, in its own name."""
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
             return await self._ask(call.event, next(numbers), may_be_asked(tool, asking, limits, hide))
@@ -127,7 +127,7 @@ class ToolRuns:
             await outer.nest.end(self._children(call), ending)
 
     def _end_asks(self, call: str) -> list[int]:
-        """Cancel whoever still waits for answers in a run that is over: tasks that the tool left behind. Return their asks."""
+        """Cancel the tasks that the tool left behind, and that still wait for answers although the run is over. Return their asks."""
         left = [number for of_call, number in self._asks if of_call == call]
         for number in left:
             self._asks.pop((call, number)).cancel()

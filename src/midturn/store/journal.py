@@ -47,7 +47,7 @@ class Writer:
         """Take the lock, signed as `holder`, and open the file.
 
         Raises:
-            StoreLocked: Another process writes the conversation.
+            StoreLocked: The conversation is being written elsewhere.
             StoreError: It cannot be opened or repaired.
         """
         return cls(folder, await Lock.take(folder, holder), limits)

@@ -89,7 +89,7 @@ class Lock:
         """Take the lock and sign as `holder`; one who holds it only for a moment is waited for.
 
         Raises:
-            StoreLocked: Another process holds it: `holder` and `since` say who.
+            StoreLocked: It is held elsewhere: `holder` and `since` say who.
             Busy: Others took it before us again and again.
             StoreError: The lock file cannot be opened, or the conversation was removed meanwhile.
         """

@@ -108,7 +108,7 @@ class MemoryConversation:
         """Hold it for a turn.
 
         Raises:
-            StoreLocked: Another run does.
+            StoreLocked: It is held elsewhere.
         """
         with self.mutex:
             self.check_free()

@@ -110,7 +110,7 @@ class StorePort(Protocol):
         """Hold a conversation.
 
         Raises:
-            StoreLocked: Another process holds it.
+            StoreLocked: It is held elsewhere.
             StoreError: There is none, or it cannot be read or written.
         """
         ...

@@ -374,7 +374,7 @@ class ConversationStore:
             id: The id of the conversation.
 
         Raises:
-            StoreLocked: Another process holds it.
+            StoreLocked: It is held elsewhere.
             StoreError: There is none, or it cannot be read or written.
         """
         return await self._taken_over(await self.port.open(id))
@@ -386,7 +386,7 @@ class ConversationStore:
             id: The id of the conversation.
 
         Raises:
-            StoreLocked: Another process holds it.
+            StoreLocked: It is held elsewhere.
             StoreError: There is none, or it cannot be read or written.
         """
         held = await self.open(id)

@@ -36,7 +36,7 @@ class Asides:
         self._say([clip(f"{self._sign} {label(call)}{_others(call)}", self._width or _LONGEST_ARGUMENTS)], _DIM)
 
     def tool_ended(self, call: ToolCall, error: str | None) -> None:
-        """Say what became of a call: what somebody decided, that it is done, or the first line of what went wrong."""
+        """Say what became of a call: the decision about it, that it is done, or the first line of what went wrong."""
         fate = self._ledger.fate(call, is_error=error is not None)
         name = f"{self._sign} {clip(label(call), _LONGEST_LABEL)}"
         if fate is not None:
@@ -91,7 +91,7 @@ class Asides:
 
 
 def _for_the_person(call: ToolCall, error: str) -> str | None:
-    """Say here what our own sentences tell the model: they speak of whoever reads here as "the user"."""
+    """Say here what our own sentences tell the model: they call the reader of this terminal "the user"."""
     if error in (INPUT_CANCELLED, TURN_ENDED):
         return "not finished: the turn was ended"
     if error == withheld(call.name):

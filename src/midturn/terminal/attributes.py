@@ -44,7 +44,7 @@ def without_echo(found: Attributes) -> Attributes:
 
 
 def kept_for_later(found: Attributes) -> Attributes:
-    """Return settings in which nothing that is typed is shown, and every key is kept as it is for whoever reads next; Ctrl-C interrupts."""
+    """Return settings in which nothing that is typed is shown, and every key is kept as it is for the next reader; Ctrl-C interrupts."""
     wanted = silent_mode(found)
     wanted[_At.LFLAG] = wanted[_At.LFLAG] & ~termios.IEXTEN | (found[_At.LFLAG] & termios.ISIG)
     return wanted
@@ -73,7 +73,7 @@ def _copy(found: Attributes) -> Attributes:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which terminal is the controlling one, and whether it opens: nothing is loaded to find out that nobody is there
+# The controlling terminal: nothing else is loaded to find out that there is none
 
 
 _CANDIDATES = (2, 0, 1)

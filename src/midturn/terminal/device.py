@@ -72,10 +72,10 @@ class Device:
             raise self._gone() from error
 
     def read(self, most: int = _CHUNK) -> bytes:
-        """Read what was typed, at most so many bytes; nothing where somebody who is there ended the input (Ctrl-D).
+        """Read what was typed, at most so many bytes; nothing where the user ended the input (Ctrl-D).
 
         Raises:
-            TerminalGone: It was closed: that is the end of input, too, but nobody's.
+            TerminalGone: It was closed: that is the end of input, too, but not the user's doing.
         """
         try:
             data = os.read(self.fd, most)

@@ -30,7 +30,7 @@ async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> 
 
     Raises:
         NoEdit: No editor was found, or it ended with an error.
-        TerminalGone: The terminal was closed meanwhile: whatever the editor wrote then, nobody submitted it.
+        TerminalGone: The terminal was closed meanwhile: what the editor wrote then was not submitted.
     """
     command = editor_command(os.environ)
     comment = comment_lines(wanted, about)
@@ -120,7 +120,7 @@ def _wait(child: int, device: Device, restored: Restored) -> int:
         try:
             _, status = os.waitpid(child, os.WUNTRACED)
         except ChildProcessError:
-            return 0  # somebody else in this process collected it: what it wrote is all that is known
+            return 0  # other code in this process collected it: what it wrote is all that is known
         if not os.WIFSTOPPED(status):
             return os.waitstatus_to_exitcode(status)
         if os.WSTOPSIG(status) == signal.SIGTSTP:

@@ -114,7 +114,7 @@ class Gate:
         if loser is not None:
             held.appendleft((loser, f"... {dropped} lines of output were dropped while the question was open\n"))
         for stream, text in held:
-            with suppress(OSError):  # the terminal is gone: whoever writes to it next is told
+            with suppress(OSError):  # the terminal is gone: the next write to it says so
                 self.write(stream, text)
 
 
@@ -153,7 +153,7 @@ class Turnstile:
             self._waiting.remove(ticket)
 
     def _admit(self) -> None:
-        """Let the first in who still waits, if nobody is inside."""
+        """Let the first in who still waits, if the gate is free."""
         while self._waiting and self._inside is None:
             ticket = self._waiting.popleft()
             if ticket.set_running_or_notify_cancel():

@@ -204,7 +204,7 @@ class KeyInput(Input):
 
     @contextmanager
     def raw_mode(self) -> Generator[None]:
-        """Let every key arrive at once, unseen; whoever asks restores."""
+        """Let every key arrive at once, unseen; the caller restores."""
         self._restored.set(key_mode(self._restored.found))
         yield
 
@@ -221,7 +221,7 @@ class KeyInput(Input):
         return nullcontext()
 
     def close(self) -> None:
-        """Do nothing: the device is closed by whoever opened it."""
+        """Do nothing: the opener of the device closes it."""
 
 
 _MAKER: Any = application  # the module in which applications call what makes their bindings

@@ -69,7 +69,7 @@ def _has_title(environment: Mapping[str, str]) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The user's own program that runs when somebody has to answer: `notify.command`
+# `notify.command`: the user's own program, run when an answer is needed
 
 
 _SECRET = re.compile(r"(KEYS?|TOKENS?|SECRETS?|PASSWORD|PASSWD|PASS|CREDENTIALS?)(_|\d*$)|(^|_)PATS?(_|\d*$)|(^|_)AUTH$", re.IGNORECASE)
@@ -77,7 +77,7 @@ _WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 
 
 class NotifyCommand:
-    """Runs `command` with a question as JSON on its stdin; it is a process of its own session, and nobody waits for it.
+    """Runs `command` with a question as JSON on its stdin; it is a process of its own session, and is not waited for.
 
     `tell` hears of a program that ends with an error. Each problem is told once.
     """
@@ -115,7 +115,7 @@ class NotifyCommand:
         try:
             loop.call_soon_threadsafe(self._ended, status)
         except RuntimeError:
-            return  # the turn is over, and with it whoever might be told
+            return  # the turn is over, and with it the need to notify
 
     def _ended(self, status: int) -> None:
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
@@ -131,7 +131,7 @@ class NotifyCommand:
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without what holds keys: it needs the desktop's variables, and nobody's secrets."""
+    """Return our environment without what holds keys: it needs the desktop's variables, and no secrets."""
     return {name: value for name, value in os.environ.items() if not (_SECRET.search(name) or _WITH_PASSWORD.search(value))}
 
 

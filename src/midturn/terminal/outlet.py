@@ -11,7 +11,7 @@ from typing import Literal, TextIO, TypeAlias
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import Look
 
-_NOBODY_READS = frozenset({errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF})
+_READER_GONE = frozenset({errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF})
 _DEFAULT_COLUMNS = 80
 _UNKNOWN = 0
 
@@ -19,7 +19,7 @@ _UNKNOWN = 0
 class Outlet:
     """Takes whole rows. What goes to the screen that prompts appear on waits at the gate while one is open.
 
-    `gone` is called once, when nobody reads any more; the turn goes on then, and what is written goes nowhere.
+    `gone` is called once, when its reader is gone; the turn goes on then, and what is written goes nowhere.
     """
 
     def __init__(self, stream: TextIO | None, gate: Gate, gone: Callable[[], None] = lambda: None) -> None:
@@ -50,7 +50,7 @@ class Outlet:
         """Write text, now or when the prompt that is open has been answered.
 
         Raises:
-            OSError: It cannot be written although somebody would read it: the disk is full.
+            OSError: It cannot be written although it has a reader: the disk is full.
         """
         if text:
             self._gate.write(self, text)
@@ -63,14 +63,14 @@ class Outlet:
             self._stream.write(self._encodable(text))
             self._stream.flush()
         except OSError as error:
-            if error.errno not in _NOBODY_READS:
+            if error.errno not in _READER_GONE:
                 raise
             self._stream = None
             self._gone()
 
     def _encodable(self, text: str) -> str:
         if self.is_terminal and not self.unicode:
-            from midturn.terminal.ascii import as_ascii  # hardly anybody's terminal needs it
+            from midturn.terminal.ascii import as_ascii  # hardly any terminal needs it
 
             return as_ascii(text)
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)

@@ -53,8 +53,8 @@ class OutputSettings(Struct, frozen=True, kw_only=True):
 class TerminalDisplay:
     """Draws Markdown where stdout is a terminal that can, and hands text on untouched everywhere else.
 
-    `gate` is the prompter's, so that nothing is written over its prompts. `nobody_reads` is called once when stdout is closed by whoever
-    read it; the turn goes on. Streams are those of the process unless others are given. Call `end` when the run is over, however it ends.
+    `gate` is the prompter's, so that nothing is written over its prompts. `nobody_reads` is called once when the reader of stdout
+    is gone; the turn goes on. Streams are those of the process unless others are given. Call `end` when the run is over, however it ends.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class TerminalDisplay:
         self._heard(self._words.tick())
         if self._spinner is not None:
             self._spinner.paint()
-            self._words.prepare()  # the model thinks, and nobody sees us load
+            self._words.prepare()  # the model thinks, and loading goes unnoticed
         if not self._words.is_open and (self._spinner is None or not self._spinner.is_busy):
             self._heartbeat.stop()
 

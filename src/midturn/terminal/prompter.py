@@ -23,7 +23,7 @@ from midturn.terminal.restore import HUSH
 from midturn.terminal.rich import ask_plain, ask_rich
 from midturn.values.text import exact
 
-_HANGING_UP = 0.05  # seconds: some programs that give somebody a terminal send the end of input before they close it
+_HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it
 
 
 class TerminalPrompter(Prompter):
@@ -56,7 +56,7 @@ class TerminalPrompter(Prompter):
             prompt: What to ask.
 
         Raises:
-            TerminalGone: There was a terminal, and it was closed: nobody answered.
+            TerminalGone: There was a terminal, and it was closed without an answer.
         """
         if self._jump.passes(prompt):
             return WentBack()
@@ -72,7 +72,7 @@ class TerminalPrompter(Prompter):
                 self._tidy()
 
     def _tidy(self) -> None:
-        """Collect what a prompt leaves behind now, while nobody waits: else the collector stops a later prompt, to look at everything.
+        """Collect what a prompt leaves behind now, while no one waits: else the collector stops a later prompt, to look at everything.
 
         Only where the program has put aside what it has loaded (`gc.freeze`, as the command line does), so that this takes a moment.
         """
@@ -106,7 +106,7 @@ class TerminalPrompter(Prompter):
                 device.write(f"The question was answered by {exact(by)}.\n")
 
     async def _reply(self, prompt: Prompt, device: Device) -> Reply:
-        """Ask whoever is at the terminal; to leave the turn is a person's word only while the terminal is there."""
+        """Ask the person at the terminal; to leave the turn is a person's word only while the terminal is there."""
         if not device.in_foreground:
             device.check()
             return Unavailable()
@@ -137,5 +137,5 @@ class TerminalPrompter(Prompter):
 
     def _tell(self, problem: str) -> None:
         if sys.stderr is not None:
-            with suppress(OSError):  # nobody reads it
+            with suppress(OSError):  # it is not read
                 self._gate.write(sys.stderr, f"midturn: {exact(problem)}\n")

@@ -19,7 +19,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Restorer(Protocol):
-    """Whoever has changed the terminal's settings."""
+    """Something that has changed the terminal's settings."""
 
     def restore(self) -> None:
         """Put back what was found."""
@@ -87,7 +87,7 @@ class Restored:
         self.device.set(attributes)
 
     def restore(self) -> None:
-        """Put the settings back. A job in the background leaves the terminal to whoever has it now."""
+        """Put the settings back. A job in the background leaves the terminal to its present owner."""
         if not self.device.in_foreground:
             return
         try:
@@ -133,7 +133,7 @@ class Hush:
 
     @contextmanager
     def during_turn(self) -> Generator[None]:
-        """Echo nothing while the block runs. A job in the background leaves the terminal to whoever has it."""
+        """Echo nothing while the block runs. A job in the background leaves the terminal to its present owner."""
         if self._found is not None:  # a turn of a chat
             yield
             return

@@ -112,7 +112,7 @@ class Heartbeat:
             try:
                 self._next = asyncio.get_running_loop().call_later(STEP, self._run)
             except RuntimeError:
-                return  # no loop: whoever shows something is the only clock
+                return  # no loop: output is the only clock
 
     def stop(self) -> None:
         """Stop at once."""

@@ -1,4 +1,4 @@
-"""Who answered when it was nobody at this terminal, and what became of each call: read from the events as they are recorded."""
+"""Answers from outside this terminal, and the outcome of each call: read from the events as they are recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CHANGES = frozenset({"fs_modify_file", "fs_create_file", "fs_delete_file", "fs_
 
 
 class Told(Struct, frozen=True):
-    """One question that somebody else answered: what was asked, the answer, who gave it and why; and what it let through."""
+    """One question that was answered elsewhere: what was asked, the answer, who gave it and why; and what it let through."""
 
     question: str
     answer: str
@@ -185,7 +185,7 @@ def decision_text(approval: Approval) -> str:
 
 
 def who_decided(approval: Approval) -> str:
-    """Say who decided about a call or its result, and why; where nobody was there, no default stands for an answer."""
+    """Say who decided about a call or its result, and why; where no one was there, no default stands for an answer."""
     who = approval.answered_by
     if approval.state == "skipped" and who is not None and who.by == "default":
         return "(nobody was there to ask)"

@@ -209,7 +209,7 @@ async def asked_by_model(run: ToolRun) -> Outcome:
 
 
 def _answer(question: Question[Any], given: Given) -> Json:
-    """Return the answer once more checked: whoever routed it, the model gets what it asked for.
+    """Return the answer once more checked: whatever its route, the model gets what it asked for.
 
     Raises:
         AnswerError: The arguments are wrong.

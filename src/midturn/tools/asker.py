@@ -166,7 +166,7 @@ class CanAsk(ABC):
         return self._life.wait_in_thread(lambda: self._ask_form(form))
 
     def try_ask(self, question: Question[T]) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
-        """Ask, and go on without an answer where nobody may or can give one, or where the person says something else instead.
+        """Ask, and go on without an answer where there can be none, or where the person says something else instead.
 
         Args:
             question: The question, as for `ask`.

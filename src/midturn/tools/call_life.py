@@ -41,9 +41,9 @@ async def in_thread(call: Callable[[], T]) -> T:
     def work() -> None:
         try:
             result: T | _Raised = context.run(call)
-        except BaseException as error:  # noqa: BLE001 (it is raised again, where somebody waits for it)
+        except BaseException as error:  # noqa: BLE001 (it is raised again in its waiter)
             result = _Raised(error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, and with it every waiter
             loop.call_soon_threadsafe(finish, result)
 
     threading.Thread(target=work, name="midturn-tool", daemon=True).start()
@@ -149,7 +149,7 @@ class CallLife:
         """Return an ask that is made when it is awaited, on this event loop.
 
         Raises:
-            RuntimeError: This is a thread, or another loop, in which nobody can await it.
+            RuntimeError: This is a thread, or another loop, in which it cannot be awaited.
         """
         if not self._is_here():
             raise RuntimeError(f"No coroutine of this call runs here to await the answer. In a function that is not async use `{instead}`.")
@@ -170,7 +170,7 @@ class CallLife:
         """Refuse the ask of a call that has ended.
 
         Raises:
-            RuntimeError: It has returned: whoever asks now kept its context, and nobody would cancel them.
+            RuntimeError: It has returned: its context was kept, and the asking task would never be cancelled.
             asyncio.CancelledError: It was cancelled.
         """
         if self.returned:

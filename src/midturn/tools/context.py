@@ -70,7 +70,7 @@ class ToolContext(CanAsk, Generic[Deps]):
         return self._life.ended
 
     async def given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
-        """Have a form answered, for whoever makes the call.
+        """Have a form answered for this call.
 
         Args:
             form: The questions.

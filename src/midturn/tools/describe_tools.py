@@ -127,7 +127,7 @@ class Redescribed:
         return self._definition
 
     def inquiry_source(self) -> Source:
-        """Whoever asks when the tool asks: no words change that."""
+        """The source of the tool's questions: no words change that."""
         return self._tool.inquiry_source()
 
     @property

@@ -44,7 +44,7 @@ class FunctionTool(Generic[P, R_co]):
         function: What is called, typed parameter by parameter.
         name: Its name, where that is not the name of the function.
         description: What the model is told, where that is not in the docstring.
-        run: Who allows each call: `unattended` (nobody is asked), `ask`, `edit` or `skip`.
+        run: Who allows each call: `unattended` (without asking), `ask`, `edit` or `skip`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class FunctionTool(Generic[P, R_co]):
     def foretells(self, function: Callable[P, Question[bool] | None]) -> None:
         """Have `function`, of the same parameters, say what the tool would ask first if it ran now; it must change nothing.
 
-        Whoever is asked for permission sees that question, and is not asked it again.
+        A person who is asked for permission sees that question, and is not asked it again.
         """
         self._foretelling = function
 

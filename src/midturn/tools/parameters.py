@@ -131,7 +131,7 @@ def _inspect(function: Callable[..., object]) -> list[tuple[str, inspect.Paramet
 
 
 def written_function(function: Callable[..., object]) -> Callable[..., object]:
-    """Return what somebody wrote: the function behind a `partial`."""
+    """Return the function behind a `partial`."""
     while isinstance(function, functools.partial):
         function = function.func
     return function

@@ -33,7 +33,7 @@ class ProcessGroup:
         self._id = leader
 
     def signal(self, number: int) -> bool:
-        """Send a signal to all; False when nobody of ours is left."""
+        """Send a signal to all; False when no process of ours is left."""
         try:
             os.killpg(self._id, number)
         except (ProcessLookupError, PermissionError):  # what is left and runs as another user is not ours to end
@@ -41,14 +41,14 @@ class ProcessGroup:
         return True
 
     async def gone(self, seconds: float) -> None:
-        """Wait until nobody lives in the group, at most so long."""
+        """Wait until no process lives in the group, at most so long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.signal(0) and self._lives():  # noqa: ASYNC110 (nothing tells when a group is empty)
                     await asyncio.sleep(_POLL)
 
     def _lives(self) -> bool:
-        """Look past the zombies, which stay for ever where the first process of a container reaps nobody."""
+        """Look past the zombies, which stay for ever where the first process of a container reaps none."""
         if not (_PROC / "self/stat").exists():
             return True
         return any(self._is_living_member(folder) for folder in _PROC.iterdir() if folder.name.isdigit())
@@ -150,7 +150,7 @@ async def _start(command: Program) -> _Child:
 
 
 def _end_at_once(begun: asyncio.Future[subprocess.Popen[bytes]]) -> None:
-    """End what began only after nobody wanted it any more."""
+    """End a process that began only after it was given up."""
     if not begun.cancelled() and begun.exception() is None:
         child = begun.result()
         ProcessGroup(child.pid).signal(signal.SIGKILL)
@@ -205,7 +205,7 @@ class _Child:
         self._tell(self._ended, status)
 
     def _tell(self, what: Callable[[T], None], value: T) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody is there any more
+        with suppress(RuntimeError):  # the loop is closed, and with it every waiter
             self._loop.call_soon_threadsafe(what, value)
 
     def _began(self, child: subprocess.Popen[bytes]) -> None:
@@ -228,7 +228,7 @@ class _Child:
             self._readers.append(reader)
         writer, _ = await self._loop.connect_write_pipe(_Writer, self._unconnected.pop(0))
         self._writer = writer
-        self._writer.write(given)  # kept in memory and written as the child reads; a child that never does holds up nobody
+        self._writer.write(given)  # kept in memory and written as the child reads; a child that never does holds up nothing
         self._writer.close()
 
     def received(self, number: int, data: bytes) -> None:
@@ -295,7 +295,7 @@ class _Reader(asyncio.Protocol):
 
 
 class _Writer(asyncio.BaseProtocol):
-    """Gives the child its input: nobody has to know when it is through."""
+    """Gives the child its input: its end is not waited for."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The child reads no more: that is its business."""

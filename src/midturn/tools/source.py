@@ -15,7 +15,7 @@ def source_of(tool: Tool) -> Source:
     """Return who asks when this tool asks: the tool under its name, unless it says otherwise and may.
 
     Raises:
-        ConfigError: What it says is not a source, or belongs to somebody else.
+        ConfigError: What it says is not a source, or the name of something else.
     """
     name = tool.definition.name
     says: Callable[[], object] | None = getattr(tool, "inquiry_source", None)

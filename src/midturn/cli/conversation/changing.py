@@ -45,7 +45,7 @@ def edit_command(id: str | None, *, title: str | None, labels: tuple[str, ...], 
 
 
 def _edit_file(place: Place, number: str) -> ExitStatus:
-    """Let the person edit the events; nobody else writes meanwhile, and what cannot be read afterwards is said."""
+    """Let the person edit the events; no other process writes meanwhile, and what cannot be read afterwards is said."""
     from midturn.terminal.editor import NoEdit, editor_command
 
     file = place.files.path(number) / NAME

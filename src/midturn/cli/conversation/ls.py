@@ -173,7 +173,7 @@ def use_command(id: str | None) -> ExitStatus:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# `midturn conversation grep`: finds what was said and done. Answers to questions are left alone: they may be nobody's business
+# `midturn conversation grep`: finds what was said and done. Answers to questions are left alone: they may be private
 
 
 @click.command

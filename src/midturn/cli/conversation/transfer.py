@@ -28,7 +28,7 @@ from midturn.store.tail import NAME
 from midturn.store.workspace import Workspace, trustworthy
 
 # ----------------------------------------------------------------------------------------------------------------------
-# `conversation export`: a conversation as a file for somebody else
+# `conversation export`: a conversation as a file for other people
 
 
 def write_export(store: ConversationStore, id: str, form: str, to: Path | None) -> ExitStatus:
@@ -183,7 +183,7 @@ def _added(place: Place, lines: Sequence[bytes], metadata: Metadata) -> ExitStat
 
 
 def _all(place: Place, source: ConversationStore, only: str | None) -> ExitStatus:
-    """Copy what another store has; what somebody writes right now is said, and left to another time."""
+    """Copy what another store has; a conversation that is being written is named, and left to another time."""
     copying = Copying(source, place.store)
     run = source.run_sync if source.port.needs_loop else place.store.run_sync
     numbers = [only] if only else source.ids_sync()

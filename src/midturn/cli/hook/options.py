@@ -51,7 +51,7 @@ def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> 
     """Return `installation_of`, to be written.
 
     Raises:
-        ConfigError: A project's settings are a link, or lie behind one: a clone may lead to what is somebody's own.
+        ConfigError: A project's settings are a link, or lie behind one: a clone may lead to a user's own files.
     """
     installation = installation_of(key, policy, project=project)
     root = Path.cwd()
@@ -123,7 +123,7 @@ def with_optional_agent(command: _F) -> _F:
 
 
 def with_policy(command: _F) -> _F:
-    """Add `--policy`: what a run does that nobody sits before, where a person is needed."""
+    """Add `--policy`: what an unattended run does where a person is needed."""
     help = "Without a terminal: wait for the answer to a question, or end the run at it, to be resumed later."  # noqa: A001  click's word
     return click.option("--policy", type=click.Choice((WAIT, POLICY)), default=WAIT, show_default=True, help=help)(command)
 

@@ -77,7 +77,7 @@ def _decoded(content: bytes) -> object:
 
 
 def _as_text(value: object) -> object:
-    """Return a value in which halves of characters are replaced, which JavaScript writes and nobody can store."""
+    """Return a value in which halves of characters are replaced, which JavaScript writes and no store can keep."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -62,7 +62,7 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
 
 
 def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
-    """Return a field of plain words; an empty answer that nobody asked for is refused once."""
+    """Return a field of plain words; an empty answer that is not called for is refused once."""
     start = initial(prompt)
     empty = Empty(prompt)
 

@@ -142,7 +142,7 @@ class TextField:
         return f"{_HINT} · {escape}" if size.columns >= _WIDE else _SHORT_HINT
 
     def _shape_rows(self, room: int, columns: int) -> list[Row]:
-        """Draw the shape that is asked for, dimly: it is nobody's answer."""
+        """Draw the shape that is asked for, dimly: it is no answer yet."""
         first, *more = (exact(line) for line in self._settings.shape.split("\n"))
         rows: list[Row] = [(Span(POINTER, "pointer"), Span(first, "dim")), *(row(" " * len(POINTER) + line, "dim") for line in more)]
         return [clipped(drawn, columns) for drawn in rows[:room]]

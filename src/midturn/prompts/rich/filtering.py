@@ -163,7 +163,7 @@ class Filtering:
             return Sign.RING
 
     def _refuses(self, *, on_own_words: bool) -> bool:
-        """Refuse what there is not, and once what nobody chose: the option that is highlighted from the start, or no option at all."""
+        """Refuse what there is not, and once what was not chosen: the option that is highlighted from the start, or no option at all."""
         if not self._several and not self._found and not on_own_words:
             self._message = ["nothing matches: change the filter, or press Esc"]
         elif self._several and not self._chosen and self.other is None and self._unmarked.refuses():

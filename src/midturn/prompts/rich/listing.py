@@ -231,7 +231,7 @@ class PickOne(Listing):
         self._unchosen = Unchosen(prompt)
 
     def press(self, key: Key) -> Pressed:
-        """Take a key; whoever moves has chosen what Enter picks then."""
+        """Take a key; after a move, the highlighted option counts as chosen."""
         before = self._at
         pressed = super().press(key)
         if self._at != before:

@@ -127,7 +127,7 @@ class RichPrompt:
         if isinstance(key, Press) and key.key == "f1" and not isinstance(face, Choice | Listing):
             self._faces.append(self._menu().opened())
             return None
-        if leaving not in (None, key):  # whoever is asked "really?" and presses something else answers that, and not the question
+        if leaving not in (None, key):  # a key after "really?" answers that, and not the question
             return None
         outcome = self._do(face.press(key))
         if isinstance(outcome, EndedTurn) and not leaving:
@@ -155,7 +155,7 @@ class RichPrompt:
         return fitted(Frame(joined(above, frame.rows, notes), (at + len(above), column)), size)
 
     def transcript(self, reply: Reply, columns: int) -> Row:
-        """Return the row that stays: the question's last row and what was answered; and how much nobody saw, where there is room."""
+        """Return the row that stays: the question's last row and what was answered; and how much was not seen, where there is room."""
         answer, unviewed = reply_text(self._prompt, reply), self._unviewed(reply)
         whole = transcript_row(self._tail, f"{answer} {unviewed}" if unviewed else answer, columns)
         return whole if row_text(whole).endswith(unviewed) else transcript_row(self._tail, answer, columns)
@@ -168,7 +168,7 @@ class RichPrompt:
         return tuple(row(part, "dim") for text in texts if text for part in hang(text, columns, "  "))
 
     def _unviewed(self, reply: Reply) -> str:
-        """Say of how much nobody saw what is approved."""
+        """Say how much of what is approved was not seen."""
         approved = isinstance(reply, Edited) or (isinstance(reply, Answered) and reply.value is True)
         return f"({self._unseen} rows were not viewed)" if approved and self._unseen else ""
 

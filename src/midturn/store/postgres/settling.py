@@ -197,7 +197,7 @@ class Holding:
         """Hold a conversation.
 
         Raises:
-            StoreLocked: Another process does.
+            StoreLocked: It is held elsewhere.
             StoreError: There is none.
         """
         holder = await self._database.holder()

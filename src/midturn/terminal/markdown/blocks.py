@@ -16,7 +16,7 @@ DEEPEST = 60
 
 
 class TooDeep(Exception):  # noqa: N818 (it says what the text is)
-    """Blocks in blocks in blocks: nobody can read that."""
+    """Blocks in blocks in blocks: unreadable."""
 
 
 class Paragraph(Struct, frozen=True):

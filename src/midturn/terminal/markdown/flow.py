@@ -104,7 +104,7 @@ class MarkdownFlow:
         self._lines = self._lines[blocks[-1].lines[0] :]
 
     def _as_it_is(self) -> str:
-        """Give out what nobody can lay out."""
+        """Give out what cannot be laid out."""
         lines, self._lines, self._given, self._follows = self._lines, [], 0, True
         return _written([Text(row) for line in lines for row in wrap(prose(line), max(_NARROWEST, self._columns() - 1))])
 

@@ -28,7 +28,7 @@ from midturn.tools.returned import Rejected
 _OPENAT2 = 437  # the same number on every architecture
 _NO_MAGICLINKS, _BENEATH = 0x02, 0x08
 _NOREPLACE, _EXCHANGE = 1, 2
-_TRIES = 16  # a path that somebody renames while it is walked is refused with EAGAIN
+_TRIES = 16  # a path that is renamed while it is walked is refused with EAGAIN
 _MISSING = frozenset({errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP})
 
 _Function: TypeAlias = Callable[..., int]
@@ -120,7 +120,7 @@ def uncommitted(root: Path, path: PurePosixPath, content: bytes) -> Committed | 
     """Return the committed version of a file whose content differs from it; None where nothing would be lost, or git is not in use.
 
     The contents are compared here: `git status` would run the filters that a repository's configuration names. A file that git
-    ignores or does not know counts as uncommitted, for nobody else has it.
+    ignores or does not know counts as uncommitted, for there is no other copy.
     """
     folder, name = (root / path).parent, path.name
     if not folder.is_dir() or not _is_repository(folder):
@@ -142,7 +142,7 @@ def ignored(folder: Path) -> frozenset[str]:
 
 
 def git_folders(path: Path) -> tuple[Path, ...]:
-    """Return where git keeps itself and finds its hooks, for whoever writes at `path`: not always in a folder called `.git`."""
+    """Return where git keeps itself and finds its hooks, for a writer at `path`: not always in a folder called `.git`."""
     folder = next((above for above in path.parents if above.is_dir()), path)
     asked = ("--git-dir", "--git-common-dir", "--git-path", "hooks")
     said = _git(folder, "rev-parse", *asked, safely=("-c", "core.fsmonitor=false"))

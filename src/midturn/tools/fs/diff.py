@@ -33,7 +33,7 @@ class Change(Struct, frozen=True):
         return "".join([f"--- {before}\n", f"+++ {after}\n", *hunks])
 
     def hidden(self) -> int:
-        """Count the characters in what is added that nobody sees, or that look like others; line ends of a kind that was there are none."""
+        """Count the characters in what is added that are invisible or look like others; line ends of a kind that was there are none."""
         added = "".join(line for line in self.diff().split("\n")[2:] if line.startswith("+"))
         known = "\t⟨\r" if "\r\n" in (self.old or "") else "\t⟨"
         return sum(exact(f"a{character}") != f"a{character}" for character in added if character not in known)

@@ -274,7 +274,7 @@ class _Search:
         self.too_large: list[str] = []
 
     def is_over(self) -> bool:
-        """Say whether it took too long, or nobody waits any more."""
+        """Say whether it took too long, or was given up."""
         return self._ctx.cancelled or time.monotonic() > self._end
 
     def lines(self, file: PurePosixPath) -> Iterator[FoundLine]:

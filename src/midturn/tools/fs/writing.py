@@ -20,7 +20,7 @@ _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Changed(Exception):  # noqa: N818 (a finding: whoever wrote asks again)
+class Changed(Exception):  # noqa: N818 (a finding: the writer asks again)
     """The file is no longer what was shown."""
 
 
@@ -86,7 +86,7 @@ def replace(beneath: Beneath, path: PurePosixPath, content: bytes, expected: byt
 
 
 def _put_back(taken: FileIdentity, place: FileIdentity, ours: bytes) -> None:
-    """Put back what was taken out by mistake. What somebody saved meanwhile comes out then: it is newer, and goes back, too."""
+    """Put back what was taken out by mistake. What was saved meanwhile comes out then: it is newer, and goes back, too."""
     inside: bytes | None = ours
     outside = _content(taken)
     while True:
@@ -139,7 +139,7 @@ def _check(place: FileIdentity, path: PurePosixPath, expected: bytes) -> os.stat
 
 
 def _changeable(place: FileIdentity, path: PurePosixPath) -> os.stat_result:
-    """Return what is known of a regular file that somebody may write: a rename would get around missing permissions."""
+    """Return what is known of a regular file that may be written: a rename would get around missing permissions."""
     found = os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
         raise Rejected(f"{shown(str(path))} is {kind_of(found.st_mode)}; file tools change regular files only.")
