@@ -19,7 +19,7 @@ from midturn.cli.output import ExitStatus
 from midturn.cli.place import Place, StoreAddress, place_in
 from midturn.clock import SYSTEM, now
 from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
-from midturn.compose.mcp import MISSING, Servers, asks_somebody
+from midturn.compose.mcp import MISSING, Servers, can_ask
 from midturn.compose.session import RunParts
 from midturn.config.settings import Settings
 from midturn.ports import Clock, Display, Notice
@@ -54,7 +54,7 @@ class ConfiguredTurns:
         for sentence in loaded.ignored if words is not None else ():
             display.show(Notice(sentence))
         settings, root = self._with_servers(loaded.settings, display), self._place.root
-        asks = asks_somebody(settings, attached=True)
+        asks = can_ask(settings, attached=True)
         connected = await asyncio.to_thread(self._servers.connected, settings, root, asks=asks)
         for warning in connected.warnings:
             display.show(Notice(warning))
