@@ -24,20 +24,20 @@ pytestmark = pytest.mark.real("PostgreSQL")
 MANY = 40
 SLOW = """
 from midturn.cli.main import run
-from midturn.store.postgres import schema
-schema.MIGRATIONS[1] = schema.MIGRATIONS[1].replace("create table {s}.handed", "select pg_sleep(5); create table {s}.handed")
+from midturn.store.postgres import statements
+statements.MIGRATIONS[1] = statements.MIGRATIONS[1].replace("create table {s}.handed", "select pg_sleep(5); create table {s}.handed")
 run(["store", "upgrade", "--store", URL])
 """
 STEP_BY_STEP = """
 import sys
-from midturn.cli.conversation import importing
+from midturn.cli.conversation import transfer
 from midturn.cli.main import run
-say = importing._say
+say = transfer._say
 def say_and_wait(number, title, copied):
     say(number, title, copied)
     if copied.fate == "copied":
         sys.stdin.readline()
-importing._say = say_and_wait
+transfer._say = say_and_wait
 run(sys.argv[1:])
 """
 
