@@ -1,4 +1,4 @@
-"""The time of the world."""
+"""System time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The garbage collector while much is loaded at once."""
+"""Pauses of the garbage collector during bulk loads."""
 
 from __future__ import annotations
 

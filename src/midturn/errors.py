@@ -1,4 +1,4 @@
-"""Everything midturn raises on purpose.
+"""Exceptions that midturn raises on purpose.
 
 ```
 MidturnError

@@ -1,4 +1,4 @@
-"""Where a server listens, and what is not safe about that."""
+"""HTTP serving: bounded connections, timely request heads, no log of requests, an end that loses nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the runtime reaches the world: one small protocol a port."""
+"""Ports of the runtime: one small protocol for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of a turn comes to."""
+"""Results of a run, with their cost, and earlier messages that a conversation begins with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from midturn.store.metadata import event_id
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a run has cost
+# Usage of a run
 
 
 class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What `Agent.stream` yields: what a program that watches a turn wants to know
+# Items of `Agent.stream`
 
 
 class ToolStarted(Struct, frozen=True):

@@ -103,7 +103,7 @@ def _size(event: Event) -> int:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a model reads when it is asked on the side
+# Prompt of a side request
 
 
 STILL_RUNNING: Final = "Tool call still running."
@@ -185,7 +185,7 @@ def _json(value: Json) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which model answers, and how it is asked
+# The answering model and its request settings
 
 
 INHERIT: Final = "inherit"

@@ -22,7 +22,7 @@ from midturn.store.store import ConversationStore
 from midturn.values.json_value import Json, NotJson, read_json
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a VALUE on the command line means: what a person would type, read as everywhere. A typo means nothing
+# VALUE on the command line: read like typed text everywhere. A typo means nothing
 
 
 def answer_of(question: OpenQuestion, words: str) -> Json:

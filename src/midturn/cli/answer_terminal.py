@@ -27,7 +27,7 @@ from midturn.store.visiting import StoredVisit
 from midturn.values.json_value import JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the tool of a call takes, as the configuration of its conversation has it
+# Parameters of a call's tool, by the configuration of its conversation
 
 
 def parameters_of(place: Place, question: OpenQuestion) -> JsonObject:

@@ -1,4 +1,4 @@
-"""What commands themselves ask the person at the terminal: nothing of it is recorded."""
+"""Questions of commands themselves to the person at the terminal: none of them is recorded."""
 
 from __future__ import annotations
 

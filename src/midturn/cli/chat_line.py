@@ -1,4 +1,4 @@
-"""What the person says next: typed with history and completion where the terminal draws, and line by line elsewhere."""
+"""The user's next line: typed with history and completion where the terminal draws, line by line elsewhere."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def is_there() -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What Tab offers behind a `/` command: models, tools, keys of the configuration and their values
+# Completions of `/` commands: models, tools, keys of the configuration and their values
 
 
 def offers(words: Sequence[str]) -> Sequence[CompletionItem]:

@@ -1,4 +1,4 @@
-"""What a shell offers at the Tab key: tools, configuration keys and their values, models. Nothing is asked of a network.
+"""Shell completions: tools, configuration keys and their values, models. No network is used.
 
 Every command names what completes its arguments, so what finds it out is loaded when Tab is pressed.
 """

@@ -19,7 +19,7 @@ from midturn.sandbox import marks
 from midturn.values.text import prose
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a signal does while a turn runs
+# Signals during a turn
 
 
 _T = TypeVar("_T")

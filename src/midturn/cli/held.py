@@ -89,7 +89,7 @@ def without_echo() -> Generator[None]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Whether a person is at a terminal who can be asked
+# Presence of a person at a terminal
 
 
 SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")

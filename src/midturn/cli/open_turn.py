@@ -1,4 +1,4 @@
-"""What `query -c` does about a turn that was left open: resume, discard, or leave it."""
+"""The choice of `query -c` about an open turn: resume, discard, or leave it."""
 
 from __future__ import annotations
 

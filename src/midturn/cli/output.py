@@ -1,4 +1,4 @@
-"""Where a command's words go: its result to stdout, everything else to stderr."""
+"""Output of commands: results to stdout, everything else to stderr, and the exit status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from midturn.values.json_value import Json
 from midturn.values.text import exact, exact_block, prose, worded
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a command's exit status says
+# Exit statuses
 
 
 class ExitStatus(IntEnum):

@@ -1,4 +1,4 @@
-"""Where a command acts: the workspace, and the store of its conversations."""
+"""The place of a command: the workspace, and the store of its conversations."""
 
 from __future__ import annotations
 

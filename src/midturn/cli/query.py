@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What is asked: the words of the command line, and what is piped into stdin
+# The request: words of the command line, and piped stdin
 
 
 _PATIENCE = 2.0  # seconds of silence, after which we say what we are waiting for

@@ -140,7 +140,7 @@ def _shortened(text: str) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What an open question is about, line by line behind a gutter: the change, the call with its arguments, the result
+# Subject of an open question, line by line behind a gutter: the change, the call with its arguments, the result
 
 
 _LISTED = 8  # lines of one question in a list of many
@@ -192,7 +192,7 @@ def _subject(question: OpenQuestion) -> Subject | None:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How a question was closed, as a row of a listing says it: the answer, who gave it, and why
+# Closing of a question as a row of a listing: the answer, its giver, and the reason
 
 
 _HERE = "(answered at its terminal)"

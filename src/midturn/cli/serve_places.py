@@ -1,4 +1,4 @@
-"""What a server leaves where only its user can read it: how it is reached, its host name, and a door at which its user gets a code."""
+"""Private files of a server: its address, its host name, and a socket where its user gets a code."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ command = lazy_group(
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which database `midturn store` looks after
+# The database of `midturn store`
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])

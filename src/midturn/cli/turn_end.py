@@ -1,4 +1,4 @@
-"""How the end of a run is told, in the format of stdout: its result, what it waits for, or what keeps it open."""
+"""Final report of a run, in the format of stdout: its result, its open questions, or its error, and the exit status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from midturn.runtime.driver import RunEnding
 from midturn.terminal.gate import Gate
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What is said when a run of a turn is over: the result, what it waits for, and the exit status
+# Final report of a run: the result, the open questions, and the exit status
 
 
 _OTHERS = {
@@ -141,7 +141,7 @@ def _by(who: AnsweredBy | None) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a turn shows on the command line: the assistant's words on stdout, everything else on stderr
+# Display of a turn on the command line: the assistant's words on stdout, everything else on stderr
 
 
 OutputFormat: TypeAlias = Literal["text", "json", "jsonl"]

@@ -48,7 +48,7 @@ def own_things() -> Own:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# MCP servers as they are configured, and as they are started: found, confined, and with an environment of their own
+# MCP servers: configured, found, confined, with an environment of their own
 
 
 def server_specs(settings: Settings, root: Path, *, asks: bool) -> tuple[Sequence[ServerSpec], dict[str, str]]:

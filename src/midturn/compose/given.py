@@ -1,4 +1,4 @@
-"""What a program passes, checked at once and read into our types; what is wrong is said before anything runs."""
+"""Arguments of a program, checked at once and read into our types, before anything runs."""
 
 from __future__ import annotations
 

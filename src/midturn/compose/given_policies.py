@@ -1,4 +1,4 @@
-"""What a program says about who answers: `routes`, by question, and `detached`, by tool and kind of prompt."""
+"""Routes and detached policies as a program gives them: by question, by tool and kind of prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model a name means, and what stands around it: retries that are shown, and the log."""
+"""The model behind a name, with what stands around it: visible retries, and the log."""
 
 from __future__ import annotations
 

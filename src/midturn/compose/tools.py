@@ -1,4 +1,4 @@
-"""Which tools a configuration offers, and what each is made of."""
+"""The tools that a configuration offers, and their construction."""
 
 from __future__ import annotations
 

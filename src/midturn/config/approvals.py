@@ -1,4 +1,4 @@
-"""Which files their user has approved: one small file each in the user's state directory, outside every workspace."""
+"""Approved files: one small file each in the user's state directory, outside every workspace."""
 
 from __future__ import annotations
 

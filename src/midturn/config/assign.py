@@ -133,7 +133,7 @@ def _unquoted(segment: str) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What flags set for a conversation, as its `config_delta` records it, and back
+# Flags of a conversation, as its `config_delta` records them
 
 
 _SHAPE: Final = {"cfg", "flags", "toggles", "seal"}

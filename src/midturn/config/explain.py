@@ -1,4 +1,4 @@
-"""Which value holds, and who set it: what `midturn config show`, `get` and `explain` print."""
+"""Explanation of settings: the value that holds and its origin, as `midturn config show`, `get` and `explain` print them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from midturn.values.limits import Limits
 from midturn.values.text import NAME, QUESTION_ID, OutputProtocol
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the table of known keys is made of
+# Entries of the table of keys
 
 
 ValueKind: TypeAlias = Literal[

@@ -29,7 +29,7 @@ from midturn.values.limits import DEFAULT_LIMITS
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The lowest layer: what holds where nothing is configured, built-in tools included
+# The lowest layer: defaults, built-in tools included
 
 
 _UNATTENDED = {"source": "builtin", "run": "unattended", "result": "unattended"}

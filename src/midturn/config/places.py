@@ -1,4 +1,4 @@
-"""Where a user's own files are (XDG)."""
+"""Places of the user's own files (XDG), and the reading of configuration files."""
 
 from __future__ import annotations
 

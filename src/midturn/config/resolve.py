@@ -34,7 +34,7 @@ from midturn.values.limits import Limits
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Who answers a tool's questions
+# Targets of a tool's questions
 
 
 def tool_policy(name: str, tool: Tree) -> ToolPolicy:
@@ -126,7 +126,7 @@ def variables(values: Json) -> dict[str, str | None]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What holds for a tool and its questions, from general to specific
+# Settings of a tool and its questions, from general to specific
 
 
 TOOLS = ("conversation", "tools")

@@ -1,4 +1,4 @@
-"""What configuration comes to: frozen values, with the defaults of what only configuration sets."""
+"""Settings: a configuration as frozen values, with defaults for keys that only a configuration sets."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 

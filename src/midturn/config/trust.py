@@ -1,4 +1,4 @@
-"""What a workspace's files do before their user has approved them, and what waits until then."""
+"""Trust in a workspace's files: their effect before the user has approved them, and after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entrie
 from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a file from a repository may set before its user has approved it: describe and tighten, nothing else.
+# Keys allowed to unapproved files: those that describe or tighten, nothing else
 # This is the one list. A key that is not on it has no effect from there; a new key is untrusted until it is added here.
 
 

@@ -1,4 +1,4 @@
-"""What could be used here and now: providers whose key is set, and servers that answer."""
+"""Models usable here and now: providers with a key, and servers that answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a provider wants back: it came with a part of an answer, was recorded with it, and is given to the same model again."""
+"""Provider data that has to go back: recorded with a part of an answer, and returned to the same model."""
 
 from __future__ import annotations
 

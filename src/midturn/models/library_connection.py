@@ -96,7 +96,7 @@ def retirement(spec: ModelSpec) -> str | None:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What went wrong at a provider, in words that say what to do
+# Errors of a provider, in words that say what to do
 
 
 _TEXTS: Final[dict[Failure, str]] = {
@@ -155,7 +155,7 @@ def one_line(text: str) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the library raises, in our words
+# Exceptions of the library, in our words
 
 
 _KINDS: Sequence[tuple[type[Exception], Failure]] = (

@@ -1,4 +1,4 @@
-"""What the library is given: a request of ours in its types."""
+"""Conversion of requests and responses between our types and the library's."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _copied(value: JsonObject) -> JsonObject:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a model sends, made fit to be recorded: text that is Unicode, arguments that are JSON
+# Repair of a model's output for the record: text that is Unicode, arguments that are JSON
 
 
 class Arguments(Struct, frozen=True):
@@ -210,7 +210,7 @@ def read_arguments(sent: str | JsonObject | None) -> Arguments:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the library gives: its answer in our types
+# The library's response in our types
 
 
 def delta(event: lib.ModelResponseStreamEvent) -> ModelEvent | None:

@@ -1,4 +1,4 @@
-"""Which model, where, with which key; what it can do, and how an answer of a certain shape is demanded of it."""
+"""Profiles of models: provider, address, key, abilities, parameters, and known names."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def thinking_ends_with_text(family: Family, model: str) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a request may set: the parameters of a model, and how long a provider should keep what it has read
+# Parameters of a request, cache retention included
 
 
 KNOWN: Final = (

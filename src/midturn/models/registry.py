@@ -18,7 +18,7 @@ from midturn.values.secret import SecretValue
 from midturn.values.text import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which providers' libraries are installed, and how to install one
+# Installed libraries of providers, and how to install one
 
 
 _NEEDS: Final[dict[Family, tuple[str, str]]] = {  # the extra, and the module that it brings

@@ -141,7 +141,7 @@ def _contradictions(script: Script) -> Iterator[Problem]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where in its script a conversation is
+# Position of a conversation in its script
 
 
 def position(next: int, inquiry: int | None = None) -> dict[str, Json]:

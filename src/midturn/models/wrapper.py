@@ -1,4 +1,4 @@
-"""What every model around another model shares; what its requests come to, for whoever runs it; and the one that observers see."""
+"""Wrappers around models: accounting, observation, logging and retries."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class ObservedModel(Wrapper):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What is sent to a model and what comes back, for reading: in the log, and by `--dry-run`. No key is part of a request
+# Requests and responses for reading: in the log, and by `--dry-run`. No key is part of a request
 
 
 LOG = logging.getLogger("midturn.models")
@@ -150,7 +150,7 @@ def _one_line(value: Json) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# When to ask a model again, and when not
+# Retries: when to ask a model again, and when not
 
 
 _TAIL = 60  # characters of a cut answer that the error repeats

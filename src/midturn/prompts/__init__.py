@@ -1,1 +1,1 @@
-"""What a person is shown and what their keys mean: pure presenters, key in, rows out."""
+"""Prompts as pure presenters: keys in, rows out."""

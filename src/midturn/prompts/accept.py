@@ -1,4 +1,4 @@
-"""What was typed, turned into an answer, or into lines that say what is wrong with it."""
+"""Typed text as an answer, or as lines that say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _lines(problems: tuple[Problem, ...], say: Callable[[Problem], str] = _plain
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which options a typed line means at a prompt in lines, and what is said where it means none
+# Options meant by a typed line, and the message where there is none
 
 
 def choose(typed: str, options: SelectOptions) -> int:
@@ -181,7 +181,7 @@ def _said(options: SelectOptions) -> Generator[None]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which options typed words find, and where in their labels: as they are, or else letter by letter
+# Search of options by typed words: as they are, or else letter by letter
 
 
 class Hit(Struct, frozen=True):

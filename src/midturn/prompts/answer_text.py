@@ -1,4 +1,4 @@
-"""What was answered, in one line: the transcript row."""
+"""An answer in one line: the transcript row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands above a question: its context and what an approval is about, behind a gutter."""
+"""The body above a question: its context and the subject of an approval, behind a gutter."""
 
 from __future__ import annotations
 

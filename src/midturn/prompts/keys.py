@@ -1,4 +1,4 @@
-"""What one key does at a prompt, and which keys a prompt offers."""
+"""Commands of keys at a prompt, and the keys that a prompt offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all plain prompts share: the opening rows, the keys, the help, and the row that says what was answered."""
+"""Shared parts of plain prompts: opening rows, keys, help, and the transcript row."""
 
 from __future__ import annotations
 

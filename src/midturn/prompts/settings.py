@@ -1,4 +1,4 @@
-"""What configuration says about prompts."""
+"""Settings of prompts."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 

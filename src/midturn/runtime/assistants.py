@@ -1,4 +1,4 @@
-"""Which model is asked on the side, and with what."""
+"""Consultations: the model that a question goes to, its request, and the requests under way."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Assistants:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The models that are asked on the side now: one task a question
+# Consultations under way: one task for each question
 
 
 class Consulting:

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What has happened in a turn and the machine has yet to hear
+# The queue of inputs that the machine has yet to take
 
 
 _BREATHS = 10  # rounds of the event loop: a task group, a gather, or both inside each other begin their tasks in fewer
@@ -364,7 +364,7 @@ def _begun_inside(turn: Turn, call: str) -> list[Child]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Answers that come from outside while this process holds the conversation
+# Answers from outside, while this process holds the conversation
 
 
 INTERVAL = 0.1  # seconds between two looks, while an answer waits for its question to be asked again

@@ -25,7 +25,7 @@ from midturn.values.json_value import canonical
 from midturn.values.text import check_text, check_text_or_none
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A call that a loop makes which is not ours: the tool runs out there, its questions are asked in here
+# Calls of another program's loop: the tool runs there, its questions are asked here
 
 
 class ForeignCall:

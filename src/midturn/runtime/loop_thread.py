@@ -79,7 +79,7 @@ def loop_thread() -> Generator[LoopThread]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Whose cancellation it is: ours, which is passed on, or the code cancelled itself, which is a failure like any other
+# Origin of a cancellation: ours, which is passed on, or the code's own, which is a failure like any other
 
 
 def is_cancelled() -> bool:

@@ -94,7 +94,7 @@ class ModelResponse:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a call would ask first, told together with its permission: one question for one thing.
+# Foretold questions: shown together with the permission, one prompt for one thing
 # A tool may foretell the question that it would ask if it ran now, such as whether to overwrite a file that exists. The person then
 # sees that question in place of the permission's own words. A yes to it answers it, as long as the tool asks the very same question.
 

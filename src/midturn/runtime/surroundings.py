@@ -1,4 +1,4 @@
-"""What every tool run and every model request of a conversation is surrounded by, and the secrets that its calls were given."""
+"""Services and surroundings of a turn: its ports, request settings, secrets, rules for answers, and the recorder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Everything a turn needs from the world
+# Services: everything a turn needs from the world
 
 
 class Services(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Services(Struct, frozen=True, kw_only=True):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# From an event of the machine to a durable line, where it gets its moment; and on to displays, and to the observers of this process
+# The recorder: events get their time, become durable, and go on to displays and observers
 
 
 class Recorder:
@@ -112,7 +112,7 @@ class Observed:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The rules that tools have for answers, beyond the type of the answer: held while a question is open
+# Rules of tools for answers, beyond the answer type: held while a question is open
 
 
 class _Rule(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What is written at once: events in, lines out."""
+"""Batches: events in, lines out, checked before they are written."""
 
 from __future__ import annotations
 

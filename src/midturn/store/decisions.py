@@ -1,4 +1,4 @@
-"""What an answer leads to in a conversation. The machine of the turn says so; here it is asked."""
+"""Consequences of an answer in a stored conversation: the machine of the turn decides, this module asks it."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _gives_a_secret(question: OpenQuestion, reply: Answered) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which requests of a turn wait for something, found as its events come: an event costs the same after a thousand others
+# Waiting requests of a turn, found as its events come: an event costs the same after a thousand others
 
 
 class OpenRequests:
@@ -187,7 +187,7 @@ def outdated(handed: Iterable[HandedOver], events: Sequence[Event]) -> list[Hand
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Whether a stored turn can go on: what `turn.readiness` says of it and of those inside of its tools, and what was handed over
+# Readiness of a stored turn, nested turns and handed-over answers included
 
 
 FindTurn: TypeAlias = Callable[[str], LastTurn | None]

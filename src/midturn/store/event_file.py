@@ -140,7 +140,7 @@ class EventFile:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which folders `jp` has recorded. It is asked of every conversation; what reads one is loaded for those that are
+# Recognition of folders of `jp`: cheap, because it is asked of every conversation
 
 
 EVENTS: Final = "events.json"

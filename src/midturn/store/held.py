@@ -150,7 +150,7 @@ def _taken(conversations: Path, lock: str) -> int | None:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# When a worker tries a turn again that got nowhere: after a pause that doubles, and progress resets it.
+# Pauses before a failed turn is tried again: doubled each time, reset by progress
 # Kept beside the conversation, so that a turn that kills its worker is tried ever more rarely, whichever worker comes next.
 
 

@@ -20,7 +20,7 @@ from midturn.store.event_file import EVENTS
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How `jp` hides text from `grep`: every string value of a field in base64.
+# Base64 fields of `jp`, which hide text from `grep`
 # Its readers take a string that is not base64 of UTF-8 text as it stands, so files hold both. Here the strings of a field are counted, and
 # those that were not encoded are remembered: writing the field back gives what was there. Numbers, keys and order are never touched.
 

@@ -238,7 +238,7 @@ def _locked(folder: Folder, holder: Holder) -> StoreLocked:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Processes that are told apart from later ones of the same number
+# Marks of processes, told apart from later ones of the same number
 
 
 _ENDED = ("Z", "X", "x")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A conversation in memory, and whoever holds it
+# A conversation in memory, and its holder
 
 
 class MemoryAnswers:

@@ -106,7 +106,7 @@ def _encoded(metadata: Metadata) -> bytes:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Ids that are made here: of events, and of conversations with their slugs
+# Ids of events and conversations, and slugs
 
 
 _DIRECTORY = re.compile(r"(?P<id>[0-9]{1,20})-[a-z0-9-]{1,64}")

@@ -1,4 +1,4 @@
-"""Which store is at an address."""
+"""The choice of a store by its address."""
 
 from __future__ import annotations
 

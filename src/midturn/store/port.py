@@ -1,4 +1,4 @@
-"""What a place where conversations are kept must be able to do: files, memory and databases are equals.
+"""`StorePort`: the abilities that a place for conversations must have. Files, memory and databases are equals.
 
 A `StorePort` is small on purpose. What is the same everywhere (answering, listing what is open, forking, taking over answers, who may
 answer) is written once on top of it, in `ConversationStore`.

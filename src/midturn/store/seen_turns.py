@@ -1,4 +1,4 @@
-"""What is known of conversations on disk: their last turns, read again only where a file has changed, and the turns that are over."""
+"""A cache of conversations on disk: last turns, read again only where a file has changed, and finished turns."""
 
 from __future__ import annotations
 

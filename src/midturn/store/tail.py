@@ -158,7 +158,7 @@ def _last_newline(file: FileEnd) -> int:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How an `events.jsonl` ends: what of it is committed, and its last turn, read and decoded once
+# The end of an `events.jsonl`: its committed part and its last turn, read and decoded once
 
 
 _TURN = b'\n{"type":"turn_start",'

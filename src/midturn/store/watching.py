@@ -1,4 +1,4 @@
-"""What happens to the questions of a store, as it happens.
+"""Changes of a store's questions and turns, as they happen.
 
 Changes are read from what was recorded since the last look, batch by batch: what begins and ends between two looks is told of, too.
 """
@@ -79,7 +79,7 @@ class WatchedStore:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# One thing that happened to a question of a store, or to a turn
+# One change of a question or a turn
 
 
 class StoreChange(Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ class StoreChange(Struct, frozen=True, kw_only=True):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What happened to the questions of a conversation, read from its events one batch at a time
+# Changes of a conversation's questions, read from its events one batch at a time
 
 
 def happened(conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]) -> Iterator[StoreChange]:
@@ -309,7 +309,7 @@ async def changes(watched: WatchedStirring, conversation: str | None) -> AsyncGe
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Telling whatever runs jobs in a program that a turn can go on
+# Wake-ups for a program's own job runner
 
 
 OnWake: TypeAlias = Callable[[str], Awaitable[None] | None]

@@ -1,4 +1,4 @@
-r"""What is drawn on a terminal that shows nothing but ASCII: different texts stay different there, too.
+r"""Text for a terminal that shows nothing but ASCII: different texts stay different there, too.
 
 A character that it lacks becomes `\xe9`, `\u202e` or `\U0001f600`; a text that holds such a code itself is told apart by its backslash,
 which becomes `\x5c`. The signs with which we draw become one that looks alike, and, but at the beginning of a row, a tilde after it.

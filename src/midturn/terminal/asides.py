@@ -1,4 +1,4 @@
-"""What is said beside the assistant's words: tools that run and end, and what the user should know."""
+"""Messages beside the assistant's words: tools that run and end, and notices for the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has the screen: one prompt at a time, and what else goes there waits, bounded, until it is answered."""
+"""The gate of the screen: one prompt at a time, while other output waits, bounded."""
 
 from __future__ import annotations
 

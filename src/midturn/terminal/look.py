@@ -1,4 +1,4 @@
-"""How much a terminal is trusted with: colours, rows that move, or nothing but text."""
+"""Capabilities of a terminal (colours, rows that move, plain text), and the look of prompts that follows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from midturn.prompts.settings import Mode, PromptSettings
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Which of the two looks a prompt has
+# The two looks of a prompt
 
 
 PLAIN_TERMINALS = frozenset({"", "dumb", "unknown", "emacs"})
@@ -37,7 +37,7 @@ def choose_look(setting: Mode, environment: Mapping[str, str]) -> Look:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the prompts of a terminal go by
+# Settings of a terminal's prompts
 
 
 class PrompterSettings(PromptSettings, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a turn shows: the assistant's words on stdout, everything else on stderr, nothing over an open prompt."""
+"""Display of a turn: the assistant's words on stdout, everything else on stderr, nothing over an open prompt."""
 
 from __future__ import annotations
 

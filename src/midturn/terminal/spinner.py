@@ -92,7 +92,7 @@ def _span(seconds: float) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What makes a display move while nothing comes: a beat ten times a second
+# The beat of a display: ten times a second
 
 
 STEP = 0.1

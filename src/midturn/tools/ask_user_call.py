@@ -22,7 +22,7 @@ from midturn.values.secret import SecretValue
 from midturn.values.text import ASK_USER
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How `ask_user` reads its arguments: every mistake at once, each named by where it stands in the arguments
+# Arguments of `ask_user`: every mistake at once, each with its place
 
 
 SINGLE_ID = "answer"

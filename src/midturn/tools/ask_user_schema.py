@@ -1,4 +1,4 @@
-"""What a model is told about `ask_user`: the description and the JSON Schema of the arguments, literally."""
+"""Description and JSON Schema of `ask_user`, literally as models read them."""
 
 from __future__ import annotations
 

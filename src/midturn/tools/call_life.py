@@ -1,4 +1,4 @@
-"""How long a call lives: a cancelled one runs its `finally` blocks, and asks nothing any more."""
+"""Lifetime of a call: a cancelled one runs its `finally` blocks, and asks nothing any more."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def in_thread(call: Callable[[], T]) -> T:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What `ctx.ask(…)` returns: a coroutine that cannot be taken for an answer
+# The coroutine of `ctx.ask(…)`, which cannot be taken for an answer
 
 
 T_co = TypeVar("T_co", covariant=True)

@@ -77,7 +77,7 @@ def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a child process sees of our environment: an allow-list, and what its tool declares
+# Environment of a child process: an allow-list, and the variables that its tool declares
 
 
 _PASSED_ON = frozenset(
@@ -95,7 +95,7 @@ def child_environment(ours: Mapping[str, str], declared: Mapping[str, str | None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where a local command's program is
+# Location of a command's program
 
 
 class CommandError(Exception):

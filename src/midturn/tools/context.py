@@ -1,4 +1,4 @@
-"""What a running function knows, and how it asks."""
+"""The context of a running function: its call, and the way to ask."""
 
 from __future__ import annotations
 

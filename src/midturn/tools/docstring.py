@@ -1,4 +1,4 @@
-"""What a function's docstring says about its tool."""
+"""A tool's description, read from its function's docstring."""
 
 from __future__ import annotations
 

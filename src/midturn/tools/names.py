@@ -1,4 +1,4 @@
-"""Which names a tool may have, and the tools of a conversation by theirs."""
+"""Names of tools: the rules for them, and the tools of a conversation by name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[st
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Who allows a tool to run, as a program says it: a typo must not let it run unasked
+# Permission modes given by a program: a typo must not let a tool run unasked
 
 
 RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)

@@ -1,4 +1,4 @@
-"""What becomes of what a tool returned or raised: an outcome without secrets, short enough for a model; the whole is kept in a file."""
+"""The outcome of a returned or raised value: without secrets, short enough for a model; the whole is kept in a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks when a tool asks: what a tool says of itself is checked."""
+"""The source of a tool's questions, checked against its own claim."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from midturn.values.json_value import Json
 from midturn.values.text import ASK_USER, exact
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a person said in place of an answer, and where it is on record: with the question, or in the result that it made
+# Words in place of an answer, recorded with the question or in the result of the call
 
 
 Responses: TypeAlias = Iterable[InquiryResponse | None]

@@ -1,4 +1,4 @@
-"""What the commands have in common that set hooks up."""
+"""Shared options of the commands that set hooks up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from midturn.foreign.installing import HookFound, Installation, installed
 from midturn.foreign.opencode import NAME as OPENCODE
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How another program starts this one
+# Command line by which another program starts this one
 
 
 def own_program() -> Sequence[str]:
@@ -31,7 +31,7 @@ def own_program() -> Sequence[str]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where an agent's settings are, and which command its hooks run
+# Settings files of agents, and the command of their hooks
 
 
 _LOG = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from midturn.sandbox.doors import remember
 from midturn.values.json_value import JsonObject, members, text
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What an agent says to its hook: a JSON object on stdin, from programs that may leave stdin open, or write what is not UTF-8
+# Input of a hook: a JSON object on stdin, from programs that may leave stdin open, or write what is not UTF-8
 
 
 _SILENCE = 30.0  # seconds without a word after which nothing more is expected

@@ -1,4 +1,4 @@
-"""Which face asks a prompt first, and which ones its keys open."""
+"""Faces of a prompt: the first one, and those that its keys open."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a person does with a keyboard
+# Key presses
 
 
 class Press(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""How options are drawn: keys, labels, and what they mean beside or below them."""
+"""Drawing of options: keys, labels, and descriptions beside or below them."""
 
 from __future__ import annotations
 

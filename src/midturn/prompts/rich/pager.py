@@ -1,4 +1,4 @@
-"""Everything that stands above a question, on a screen of its own."""
+"""The pager: the whole body of a question on a screen of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn: rows of styled spans, and where the cursor stands."""
+"""A drawn screen: rows of styled spans, the cursor, and the parts that take keys."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def joined(*parts: Sequence[Row]) -> tuple[Row, ...]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The parts of a prompt that take keys, and what they say to the whole
+# Faces: the parts of a prompt that take keys
 
 
 class Sign(Enum):

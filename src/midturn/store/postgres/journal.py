@@ -25,7 +25,7 @@ from midturn.turn.readiness import is_ready, recorded_turn
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the row of a conversation says about its last turn
+# The row of a conversation: its last turn
 
 
 _STIRRING = (TurnStart, TurnEnd, InquiryRequest, InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval)

@@ -164,7 +164,7 @@ class Bells:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where a store in PostgreSQL is: the address of the database, and the schema in it
+# Address of a store in PostgreSQL: the database and its schema
 
 
 _PARAMETER = "midturn_schema"

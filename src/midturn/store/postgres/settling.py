@@ -23,7 +23,7 @@ from midturn.store.submission import HandedOver
 from midturn.values.limits import Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the rows of one schema say about a conversation, and what is said where they say nothing
+# Rows of a conversation, and errors where there are none
 
 
 TRIES = 100

@@ -102,7 +102,7 @@ def _error(missing: frozenset[int] | set[int], path: str) -> Exception:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What git knows of a file, asked in a way that runs nothing which a repository configured
+# Git's knowledge of a file, asked so that nothing configured by a repository runs
 
 
 _SAFELY = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")  # both may name programs

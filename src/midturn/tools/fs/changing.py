@@ -111,7 +111,7 @@ def repeated(path: PurePosixPath, attempt: Callable[[], T]) -> T:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What `fs_create_file` does
+# `fs_create_file`
 
 
 def create_file(ctx: ToolContext, path: str, content: str) -> str | Question[bool]:
@@ -159,7 +159,7 @@ def foretold_overwriting(ctx: ToolContext, path: str, content: str) -> Question[
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What `fs_delete_file` does
+# `fs_delete_file`
 
 
 def delete_file(ctx: ToolContext, path: str) -> str | Question[bool]:
@@ -182,7 +182,7 @@ def _delete(beneath: Beneath, target: PurePosixPath, ctx: ToolContext) -> str | 
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What `fs_move_file` does
+# `fs_move_file`
 
 
 def move_file(ctx: ToolContext, source: str, destination: str) -> str | Question[bool]:
@@ -258,7 +258,7 @@ def _hint(text: str, old: str) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What `fs_modify_file` does
+# `fs_modify_file`
 
 
 REJECTED = "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry with different changes."

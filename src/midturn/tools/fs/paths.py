@@ -97,7 +97,7 @@ def _folded(part: str) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What the system refuses, in words that a model can act on
+# System errors, in words that a model can act on
 
 
 class Missing(Rejected):

@@ -1,4 +1,4 @@
-"""What `fs_read_file` does."""
+"""`fs_read_file`, and files as text."""
 
 from __future__ import annotations
 

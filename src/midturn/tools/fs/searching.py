@@ -1,4 +1,4 @@
-"""What `fs_grep_files` does."""
+"""`fs_list_files` and `fs_grep_files`, with their patterns and regular expressions."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def _around(matches: Sequence[int], context: int, count: int) -> list[int]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What `fs_list_files` does
+# `fs_list_files`
 
 
 _MOST = 1_000
