@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -146,6 +147,7 @@ def _home(variable: str) -> str:
 
 
 _LARGEST = 65_536
+_MEGABYTE = 1024 * 1024
 
 
 def ensure_private(path: Path) -> None:
@@ -186,6 +188,23 @@ def read_private(path: Path) -> bytes | None:
         return os.read(descriptor, _LARGEST) if ours else None
     finally:
         os.close(descriptor)
+
+
+def read_regular(path: str | os.PathLike[str], at_most: int) -> bytes:
+    """Read a file of anybody's, whole. A pipe, a device or a file without end in its place holds nobody up, and fills no memory.
+
+    Raises:
+        OSError: It cannot be opened, is no regular file, or has more bytes than `at_most`.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:  # noqa: PTH123  it is open
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
+        content = file.read(at_most + 1) if status.st_size <= at_most else b""
+        if len(content) > at_most or status.st_size > at_most:
+            raise OSError(errno.EFBIG, f"Larger than {at_most // _MEGABYTE} MiB", os.fspath(path))
+        return content
 
 
 def write_private(path: Path, data: bytes) -> None:

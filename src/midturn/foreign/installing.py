@@ -16,11 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError
-from midturn.files import write_private
+from midturn.files import read_regular, write_private
 from midturn.foreign.settings_text import SettingsText
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
 
 _BY_HAND = "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
+_LARGEST = 16 * 1024 * 1024
 _OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z-]+)")
 
 
@@ -263,7 +264,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _bytes(file: Path) -> bytes | None:
     try:
-        return file.read_bytes()
+        return read_regular(file, _LARGEST)  # a project's file is whatever its repository made it
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -1,0 +1,157 @@
+"""An agent's settings that came along with a repository, and are no file: links into what is its user's, pipes, devices, folders, loops."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.cli import CommandLine
+
+CANARY = "canary-of-a-secret"
+OURS = {"hooks": {"PermissionRequest": [{"hooks": [{"type": "command", "command": "midturn hook claude", "timeout": 60}]}]}}
+
+
+@pytest.fixture
+def midturn(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+def victim(midturn: CommandLine) -> Path:
+    """Return a file of the user's own, with hooks of ours that others would like to be rid of."""
+    file = midturn.home / "victim.json"
+    if not file.exists():
+        file.write_text(json.dumps({**OURS, "token": CANARY}))
+    return file
+
+
+def settings(midturn: CommandLine) -> Path:
+    folder = midturn.root / ".claude"
+    folder.mkdir(exist_ok=True)
+    return folder / "settings.json"
+
+
+def _folder_elsewhere(midturn: CommandLine) -> None:
+    elsewhere = midturn.home / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "settings.json").hardlink_to(victim(midturn))
+    (midturn.root / ".claude").symlink_to(elsewhere)
+
+
+def _link_twice(midturn: CommandLine) -> None:
+    (midturn.root / "inner").symlink_to(victim(midturn))
+    settings(midturn).symlink_to("../inner")
+
+
+def _loop(midturn: CommandLine) -> None:
+    settings(midturn).symlink_to("settings.json")
+
+
+def _deep(midturn: CommandLine) -> None:
+    settings(midturn).write_text('{"hooks":' * 100_000)
+
+
+def _sparse(midturn: CommandLine) -> None:
+    with settings(midturn).open("wb") as file:
+        file.truncate(1 << 40)
+
+
+ATTACKS: dict[str, Callable[[CommandLine], object]] = {
+    "a link to the user's own": lambda midturn: settings(midturn).symlink_to(victim(midturn)),
+    "a link by way of another": _link_twice,
+    "a folder that is a link": _folder_elsewhere,
+    "a second name of the user's own": lambda midturn: settings(midturn).hardlink_to(victim(midturn)),
+    "a link to what is not there yet": lambda midturn: settings(midturn).symlink_to(midturn.home / "new.json"),
+    "a link to itself": _loop,
+    "a link to a device that never ends": lambda midturn: settings(midturn).symlink_to("/dev/zero"),
+    "a link to the terminal": lambda midturn: settings(midturn).symlink_to("/dev/tty"),
+    "a link to the memory of a process": lambda midturn: settings(midturn).symlink_to("/proc/self/environ"),
+    "a pipe": lambda midturn: os.mkfifo(settings(midturn)),
+    "a folder": lambda midturn: settings(midturn).mkdir(),
+    "a file of a terabyte": _sparse,
+    "nesting without end": _deep,
+}
+COMMANDS = [
+    ("hook", "status"),
+    ("hook", "status", "--project"),
+    ("hook", "install", "claude", "--project", "--print"),
+    ("hook", "install", "claude", "--project"),
+    ("hook", "uninstall", "claude", "--project"),
+    ("doctor",),
+    ("mcp", "--print-config", "claude"),
+]
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_a_repository_has_in_the_place_of_settings_reads_writes_and_holds_up_nothing(midturn: CommandLine, name: str) -> None:
+    before = victim(midturn).read_bytes()
+    ATTACKS[name](midturn)
+
+    for command in COMMANDS:
+        finished = midturn.run(*command, KEY=CANARY)
+        said = finished.stdout + finished.stderr
+        assert "Traceback" not in said, (command, finished)
+        assert "should not have" not in said, (command, finished)
+        assert CANARY not in said, (command, finished)
+
+    assert victim(midturn).read_bytes() == before
+    assert not (midturn.home / "new.json").exists()
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "qwen", "copilot"])
+def test_no_agents_folder_leads_out_of_the_project(midturn: CommandLine, agent: str) -> None:
+    outside = midturn.home / "outside"
+    outside.mkdir()
+    for folder in (".claude", ".codex", ".gemini", ".qwen", ".github", ".copilot"):
+        (midturn.root / folder).symlink_to(outside)
+
+    finished = midturn.run("hook", "install", agent, "--project")
+
+    assert finished.status == 2, finished
+    assert "symbolic link" in finished.stderr
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "./midturn hook claude",
+        "sh evil.sh; midturn hook claude",
+        "/tmp/x/midturn hook claude",
+        "midturn hook claude; touch ran",
+        "PATH=. midturn hook claude",
+    ],
+)
+def test_a_hook_that_only_looks_like_ours_is_not_said_to_be_ours(midturn: CommandLine, command: str) -> None:
+    """A link beside it, a script before it: what the repository runs in the place of our hook is not what people are told asks them."""
+    (midturn.root / "midturn").symlink_to("/bin/true")
+    midturn.ok("hook", "install", "claude", "--project")
+    file = settings(midturn)
+    file.write_text(file.read_text().replace("midturn hook claude", command))
+
+    finished = midturn.run("hook", "status", "claude", "--project")
+
+    assert finished.status == 1, finished
+    assert "outdated" in finished.stdout
+    midturn.ok("hook", "install", "claude", "--project")
+    assert command not in file.read_text()
+
+
+def test_the_users_own_link_into_their_dotfiles_stays_one(midturn: CommandLine) -> None:
+    dotfiles = midturn.home / "dotfiles.json"
+    dotfiles.write_text('{"model": "mine"}')
+    dotfiles.chmod(0o640)
+    own = midturn.home / ".claude" / "settings.json"
+    own.parent.mkdir()
+    own.symlink_to(dotfiles)
+
+    midturn.ok("hook", "install", "claude")
+    assert own.is_symlink()
+    assert dotfiles.stat().st_mode & 0o777 == 0o640
+    midturn.ok("hook", "uninstall", "claude")
+
+    assert own.is_symlink()
+    assert dotfiles.read_text() == '{"model": "mine"}'
