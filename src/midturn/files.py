@@ -148,6 +148,8 @@ def _home(variable: str) -> str:
 
 _LARGEST = 65_536
 _MEGABYTE = 1024 * 1024
+LONGEST_IMPORT = 1024 * _MEGABYTE
+"""Bytes of a conversation that is taken in from a single file."""
 
 
 def ensure_private(path: Path) -> None:
@@ -194,9 +196,9 @@ def read_regular(path: str | os.PathLike[str], at_most: int) -> bytes:
     """Read a file of anybody's, whole. A pipe, a device or a file without end in its place holds nobody up, and fills no memory.
 
     Raises:
-        OSError: It cannot be opened, is no regular file, or has more bytes than `at_most`.
+        OSError: It cannot be opened, is a link or no regular file, or has more bytes than `at_most`.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with open(descriptor, "rb") as file:  # noqa: PTH123  it is open
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

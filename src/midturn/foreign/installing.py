@@ -264,7 +264,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _bytes(file: Path) -> bytes | None:
     try:
-        return read_regular(file, _LARGEST)  # a project's file is whatever its repository made it
+        return read_regular(os.path.realpath(file), _LARGEST)  # a project's file is whatever its repository made it
     except FileNotFoundError:
         return None
     except OSError as error:

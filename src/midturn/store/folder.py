@@ -16,6 +16,7 @@ from typing import Self
 from midturn.errors import StoreError
 
 _BLOCK = 65_536
+_LARGEST = 64 * 1024 * 1024  # bytes of a file that is no log; an answer that is handed over is a few MiB at most
 PRIVATE = 0o600
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a fifo that was put in our way must not hang us before we have seen that it is not ours.
@@ -162,9 +163,15 @@ class Folder:
         return os.open(name, flags | _FILE, PRIVATE, dir_fd=self.fd)
 
     def read(self, name: str) -> bytes:
-        """Return what a file in here holds."""
-        fd = self.open(name, os.O_RDONLY)
+        """Return what a small file in here holds.
+
+        Raises:
+            OSError: As `open`; `EFBIG` where it is larger than anything of ours is.
+        """
+        fd, found = self.opened(name, os.O_RDONLY)
         try:
+            if found.st_size > _LARGEST:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), name)
             parts = [os.read(fd, _BLOCK)]
             while parts[-1]:
                 parts.append(os.read(fd, _BLOCK))

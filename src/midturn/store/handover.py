@@ -108,7 +108,7 @@ def _read(folder: Folder, name: str) -> HandedOver | None:
     except FileNotFoundError:  # taken meanwhile
         return None
     except OSError as error:
-        if error.errno not in {errno.ELOOP, errno.EINVAL}:  # it may be an answer; the system is in trouble
+        if error.errno not in {errno.ELOOP, errno.EINVAL, errno.EFBIG}:  # it may be an answer; the system is in trouble
             raise
         return _put_aside(folder, name, error)
     except (ValueError, RecursionError, AnswerError) as error:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from midturn.errors import StoreError
+from midturn.files import LONGEST_IMPORT, read_regular
 from midturn.record.codec import decode_event
 from midturn.record.events import OpaqueEvent, ToolCallRequest, TurnStart
 from midturn.store.event_file import EVENTS
@@ -186,7 +187,7 @@ def _id(name: str) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, LONGEST_IMPORT)
     except OSError as error:
         raise StoreError(f"Cannot read {path}: {error.strerror or error}.") from error
 

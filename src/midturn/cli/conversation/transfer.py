@@ -16,7 +16,7 @@ from midturn.cli.output import ExitStatus, block, is_terminal, line, note, say
 from midturn.cli.place import Place, StoreAddress, find_place, place_of
 from midturn.config.places import shown, state_directory
 from midturn.errors import ConfigError, StoreError, StoreLocked
-from midturn.files import ensure_private, read_private, user_data, write_private
+from midturn.files import LONGEST_IMPORT, ensure_private, read_private, read_regular, user_data, write_private
 from midturn.store.event_file import is_jp
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.jp import read_jp
@@ -166,7 +166,11 @@ def _kept_beside(workspace: Workspace) -> Path | None:
 
 def _lines(place: Place, path: Path) -> ExitStatus:
     """Take in what `export --format jsonl` wrote."""
-    lines = [row for row in path.read_bytes().split(b"\n") if row.strip()]
+    try:
+        content = read_regular(os.path.realpath(path), LONGEST_IMPORT)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}.") from error
+    lines = [row for row in content.split(b"\n") if row.strip()]
     if not lines or not lines[0].lstrip().startswith(b"{"):
         raise StoreError(f"{path} has no lines of JSON, as `midturn conversation export --format jsonl` writes them.")
     return _added(place, lines, Metadata())
