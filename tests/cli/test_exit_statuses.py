@@ -132,7 +132,7 @@ def test_4_says_that_a_call_was_refused_because_nobody_was_there(midturn: Comman
 
     assert finished.status == 4
     assert finished.stdout == "Done.\n"
-    assert "midturn: refused, because nobody was there to ask: deploy." in finished.stderr
+    assert "midturn: refused, because no one was there to ask: deploy." in finished.stderr
 
 
 def test_4_counts_a_call_that_nobody_allowed_to_run(midturn: CommandLine) -> None:

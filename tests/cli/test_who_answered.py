@@ -166,9 +166,9 @@ def test_a_call_that_nobody_was_there_to_allow_is_not_said_to_be_answered_by_def
     finished = midturn.run("query", "-m", midturn.script(calls("deploy", say="x")), "Go")
 
     assert finished.status == 4
-    assert finished.stderr.startswith("Run deploy? no  (nobody was there to ask)\n· deploy x: not run: nobody was there to allow it\n")
+    assert finished.stderr.startswith("Run deploy? no  (no one was there to ask)\n· deploy x: not run: no one was there to allow it\n")
     assert "(by default)" not in finished.stderr
-    assert "Run deploy?  no  (nobody was there to ask)" in midturn.ok("conversation", "show").stdout
+    assert "Run deploy?  no  (no one was there to ask)" in midturn.ok("conversation", "show").stdout
 
 
 def test_what_the_configuration_decides_about_a_call_is_no_failure(midturn: CommandLine) -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.cli import CommandLine, calls
 
 PATCH = calls("fs_modify_file", path="plan.md", edits=[{"old": "two", "new": "zwei"}])
-COUNTED = "midturn: answered without a person: {} by a model, {} by default, {} by configuration.\n"
+COUNTED = "midturn: answered without a person: {}.\n"
 YES = {"tool": "*", "question": "*", "answers": [{"reason": "Fine.", "answer": True}]}
 NO = {"tool": "*", "question": "*", "answers": [{"reason": "It drops a test.", "answer": False}]}
 FORMS = {
@@ -43,12 +43,12 @@ def recorded(midturn: CommandLine) -> list[tuple[object, object]]:
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 @pytest.mark.parametrize(
-    ("policy", "status", "applied", "answer", "counts"),
+    ("policy", "status", "applied", "answer", "counted"),
     [
-        ("auto", 0, True, [(True, "assistant")], (1, 0, 0)),
-        ("defaults", 0, True, [(True, "default")], (0, 1, 0)),
-        ("deny", 4, False, [("none", "detached_denied")], (0, 0, 0)),
-        ("defer", 3, False, [], (0, 0, 0)),
+        ("auto", 0, True, [(True, "assistant")], "1 by a model"),
+        ("defaults", 0, True, [(True, "default")], "1 by default"),
+        ("deny", 4, False, [("none", "detached_denied")], ""),
+        ("defer", 3, False, [], ""),
     ],
 )
 def test_each_policy_in_each_form(  # noqa: PLR0913, PLR0917 (a row of the table)
@@ -58,7 +58,7 @@ def test_each_policy_in_each_form(  # noqa: PLR0913, PLR0917 (a row of the table
     status: int,
     applied: bool,  # noqa: FBT001 (a parameter)
     answer: list[tuple[object, object]],
-    counts: tuple[int, int, int],
+    counted: str,
 ) -> None:
     midturn.configure(form.format(policy))
 
@@ -67,8 +67,8 @@ def test_each_policy_in_each_form(  # noqa: PLR0913, PLR0917 (a row of the table
     assert finished.status == status, finished
     assert (patched(midturn), recorded(midturn)) == (applied, answer)
     if policy != "defer":
-        assert finished.stderr.count("answered without a person") == 1
-        assert COUNTED.format(*counts) in finished.stderr
+        assert finished.stderr.count("answered without a person") == bool(counted)
+        assert not counted or COUNTED.format(counted) in finished.stderr
     else:  # nothing was answered: it says what it waits for
         (waiting,) = midturn.ok("inbox", "--json").json
         assert f"midturn answer {waiting['id']} [VALUE]" in finished.stderr
@@ -88,7 +88,7 @@ def test_a_configured_answer_is_counted_as_configuration(midturn: CommandLine) -
 
     assert finished.status == 0, finished
     assert (patched(midturn), recorded(midturn)) == (False, [(False, "static")])
-    assert COUNTED.format(0, 0, 1) in finished.stderr
+    assert COUNTED.format("1 by configuration") in finished.stderr
 
 
 @pytest.mark.parametrize(

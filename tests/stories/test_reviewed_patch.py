@@ -31,7 +31,7 @@ Question: Apply the changes to plan.md?
 
 {REJECTED}"""
 _READS = 0.6  # seconds in which a person reads: what is typed sooner is not taken for an answer
-COUNTED = "midturn: answered without a person: {} by a model, {} by default, {} by configuration."
+COUNTED = "midturn: answered without a person: {}."
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_the_main_model_reads_who_rejected_its_patch_and_why(midturn: CommandLin
     assert reviewed.plan.read_text() == "one\ntwo\nthree\n"
     (said,) = server.received[2].json["messages"][-1]["content"][0]["content"]
     assert said["text"] == REJECTED_BY_MAIN
-    assert COUNTED.format(1, 0, 0) in finished.stderr
+    assert COUNTED.format("1 by a model") in finished.stderr
 
 
 def test_another_model_is_asked_with_its_own_name_and_a_rejection_names_it(midturn: CommandLine) -> None:

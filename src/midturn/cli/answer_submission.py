@@ -52,7 +52,7 @@ def own_words(question: OpenQuestion, words: str) -> Json:
         case MultiSelectType(allow_other=True):
             return [{"other": words}]
         case SelectType() | MultiSelectType() as kind:
-            raise AnswerError([Problem("", f"This question takes no other words. {options_listed(kind)}")])
+            raise AnswerError([Problem("", f"Only these options are accepted. {options_listed(kind)}")])
         case _:
             raise AnswerError([Problem("", "This question has no options, and so no other words: give a VALUE.")])
 

@@ -94,7 +94,7 @@ def _inbox() -> Finding:
     """Look at every conversation: what another program has put there is in the inbox from now on."""
     found = find_place().files.reindex()
     waiting = f"{len(found)} open turns were not in the inbox; they are now: {', '.join(found)}"
-    return Finding("inbox", works=True, said=waiting if found else "every open turn is in the inbox")
+    return Finding("inbox", works=True, said=waiting if found else "inbox index is up to date")
 
 
 def _terminal() -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _terminal() -> Iterator[Finding]:
         mode = choose_mode(settings.prompt.mode if settings else "auto", environment())
         yield Finding("terminal", works=True, said=f"questions are asked here, mode {mode}")
     else:
-        yield Finding("terminal", works=False, said=f"nobody can be asked{f': {switch} is set' if switch else ''}")
+        yield Finding("terminal", works=False, said=f"no one can be asked{f': {switch} is set' if switch else ''}")
 
 
 def _editor() -> Iterator[Finding]:
@@ -160,8 +160,8 @@ def _asked_as_data(store: ConversationStore, ids: Sequence[str]) -> Iterator[str
 
 def _process() -> Iterator[Finding]:
     state = State()
-    shows = "its memory can be read by other processes of yours" if state.dumpable in {None, True} else "nobody reads its memory"
-    leaves = "it may leave a core" if state.leaves_core else "it leaves no core"
+    shows = "other processes of yours can read its memory" if state.dumpable in {None, True} else "memory is protected"
+    leaves = "core dumps are on" if state.leaves_core else "core dumps are off"
     yield Finding("process", works=state.dumpable is False and not state.leaves_core, said=f"{shows}; {leaves}")
 
 

@@ -18,7 +18,7 @@ from midturn.cli.turn_flags import unused_answers
 from midturn.config.settings import Settings
 from midturn.models.wrapper import Spent
 from midturn.ports import Display, Happening, Notice, Recorded, TextShown
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted
 from midturn.record.open_question import OpenQuestion
 from midturn.runtime.driver import RunEnding
 from midturn.terminal.gate import Gate
@@ -63,7 +63,7 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
     if result.status == "ended_by_user":
         note("midturn: the turn was ended.")
     if result.refused:
-        note("midturn: refused, because nobody was there to ask: {}.", joined(", ", result.refused))
+        note("midturn: refused, because no one was there to ask: {}.", joined(", ", result.refused))
     if result.status == "suspended":
         report_waiting(result.pending, option=option)
     if unused := unused_answers(turn):
@@ -72,7 +72,7 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
     if attached:
         _count_others(turn)
     else:
-        _count_answers(turn, waits=result.status == "suspended")
+        _count_answers(turn)
 
 
 def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, option: str = "") -> None:
@@ -111,16 +111,15 @@ def print_result(result: RunResult[Any], status: str = "") -> None:
     )
 
 
-def _count_answers(turn: Sequence[Event], *, waits: bool) -> None:
-    """Say in one line who answered without a person, if anything was asked."""
+def _count_answers(turn: Sequence[Event]) -> None:
+    """Say in one line who answered without a person, if anything was answered so."""
     answers = Counter(_answerers(turn))
     approved = sum(isinstance(event, Approval) and event.state == "approved" and _by(event.answered_by) == "default" for event in turn)
-    asked = any(isinstance(event, InquiryRequest | Approval) for event in turn)
-    if not asked or (waits and not approved and not any(answers[by] for by in _WHO)):
-        return
-    parts = ", ".join(f"{answers[by]} {what}" for by, what in _WHO.items())
-    went_ahead = f"; {approved} call{'s' if approved > 1 else ''} approved by default" if approved else ""
-    note("midturn: answered without a person: {}{}.", parts, went_ahead)
+    counted = [f"{answers[by]} {what}" for by, what in _WHO.items() if answers[by]]
+    if approved:
+        counted.append(f"{approved} call{'s' if approved > 1 else ''} approved by default")
+    if counted:
+        note("midturn: answered without a person: {}.", ", ".join(counted))
 
 
 def _count_others(turn: Sequence[Event]) -> None:

@@ -159,7 +159,7 @@ QUESTION = Branch(
 DETACHED_LEAF = Leaf(
     allowed=get_args(DetachedPolicy),
     why="sets what happens without a human",
-    help="what happens when nobody is there",
+    help="what happens when no one is there",
 )
 DETACHED = Branch(
     keys=dict.fromkeys(("run", "deliver", "tool"), DETACHED_LEAF),
@@ -289,15 +289,15 @@ PROMPT = Branch(
             least=0,
             most=10_000,
             why="sets how soon keys count",
-            help="milliseconds without a key, after which a new prompt takes keys: what was typed for something else answers nothing",
+            help="pause in milliseconds before a new prompt accepts keys, so that keys typed for something else answer nothing",
         ),
-        "bell": Leaf(kind="boolean", help="ring the terminal's bell when somebody has to answer"),
+        "bell": Leaf(kind="boolean", help="ring the terminal's bell when an answer is needed"),
         "notify": Leaf(kind="boolean", help="desktop notifications"),
     }
 )
 NOTIFY = Branch(
     keys={
-        "command": Leaf(kind="argv", why=_RUNS, help="runs when somebody has to answer"),
+        "command": Leaf(kind="argv", why=_RUNS, help="runs when an answer is needed"),
         "urls": Leaf(
             kind="argv", private=True, why="sends questions there", help="where `midturn serve` sends them (addresses of Apprise)"
         ),

@@ -122,7 +122,7 @@ class Ledger:
         call = self._calls.get(event.call)
         name = call.name if call else ""
         if event.state == "skipped" and event.kind != "review":
-            refused = _said_no(event.answered_by) if event.answered_by else "nobody was there to allow it"
+            refused = _said_no(event.answered_by) if event.answered_by else "no one was there to allow it"
             self._fates[event.call] = f"not run: {refused}" if event.kind == "run" else "ran; result withheld"
         who = event.answered_by
         if event.state in ("waiting", "superseded") or who is None or _is_here(who):
@@ -188,7 +188,7 @@ def who_decided(approval: Approval) -> str:
     """Say who decided about a call or its result, and why; where no one was there, no default stands for an answer."""
     who = approval.answered_by
     if approval.state == "skipped" and who is not None and who.by == "default":
-        return "(nobody was there to ask)"
+        return "(no one was there to ask)"
     return who_answered(who, None if approval.is_reply else approval.reason)
 
 
@@ -234,4 +234,4 @@ def _said_no(who: AnsweredBy) -> str:
         case "static" | "policy" as rule:
             return "configuration says no" if rule == "static" else f"the policy {exact(who.name or 'policy')} said no"
         case _:
-            return "nobody was there to allow it"
+            return "no one was there to allow it"

@@ -22,7 +22,7 @@ from support.rich_talk import Keys, pressed
 
 ASKED = PROMPTS["text"]
 EMPTY = PROMPTS["text_empty"]
-MENU = "And now? a answer (Enter) · b back · r reply · s end turn · ? all keys"
+MENU = "What next? a answer (Enter) · b back · r reply · s end turn · ? all keys"
 
 
 def test_the_field_opens_at_once_with_the_default_in_it() -> None:

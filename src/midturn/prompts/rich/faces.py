@@ -78,7 +78,7 @@ def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
 def text_menu(offered: Commands, *, secret: bool = False) -> Choice:
     """Return the row of keys of a text field: `a` goes (back) to the text."""
     answer = Command("a", "answer: to the text", KeyStep.ANSWER, word="answer")
-    return Choice("And now?", Keys((answer, *offered), answer, Sign.LEAVE, more=(_HIDDEN_HELP if secret else _TEXT_HELP,)))
+    return Choice("What next?", Keys((answer, *offered), answer, Sign.LEAVE, more=(_HIDDEN_HELP if secret else _TEXT_HELP,)))
 
 
 def cancel_menu(offered: Commands, *, filters: bool = False) -> Choice:

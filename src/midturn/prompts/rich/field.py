@@ -188,7 +188,7 @@ def _is_plain(char: str) -> bool:
     return exact(f"a{char}") == f"a{char}"
 
 
-_SHAPE_HINT = "Tab takes the shape over, to be filled in · Ctrl+X editor"
+_SHAPE_HINT = "Tab inserts the template · Ctrl+X editor"
 _HINT = "Enter submits · Alt+Enter newline · Ctrl+X editor"
 _SHORT_HINT = "Enter · Alt+Enter nl · ^X editor · Esc"
 
