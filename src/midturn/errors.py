@@ -6,7 +6,7 @@ MidturnError
 ├── QuestionError      a question or a form breaks a rule; `problems` lists all of them
 ├── AnswerError        a value does not fit its question; `problems` lists why
 ├── NotOpen            the question is not (or no longer) open
-├── AlreadyAnswered    somebody else answered first
+├── AlreadyAnswered    another answer came first
 ├── NotAllowed         this user may not answer the question; it stays open
 ├── StoreError         a conversation cannot be read or written
 │   ├── TurnOpen       the last turn of the conversation waits to be continued
@@ -15,9 +15,9 @@ MidturnError
 ├── ModelError         a model cannot be reached or does not do what was asked
 │   ├── ContextTooLong the conversation does not fit into the model
 │   └── ScriptError    a scripted model has nothing (more) to say, or was asked something else: the turn ends
-├── Suspended          nobody is there to answer now; `pending` says what is open
+├── Suspended          no one is there to answer now; `pending` says what is open
 ├── PersonNeeded       only a person may do this, and this process was started by a tool
-├── TerminalGone       whoever was being asked went away without a word: nothing is recorded, the turn stays open
+├── TerminalGone       the person who was asked went away without a word: nothing is recorded, the turn stays open
 └── CallEnded          a call of an `Inquirer` is over without the answer; `content` is its result
 ```
 """
@@ -97,7 +97,7 @@ class Answerer(NamedTuple):
 
 
 class AlreadyAnswered(MidturnError):  # noqa: N818
-    """Somebody answered first; `by` says who in a few words, `answered_by` who, how and when."""
+    """Another answer came first; `by` says who in a few words, `answered_by` who, how and when."""
 
     def __init__(self, message: str, by: str = "", *, answered_by: Answerer | None = None) -> None:
         self.by = by
@@ -106,7 +106,7 @@ class AlreadyAnswered(MidturnError):  # noqa: N818
 
 
 class NotAllowed(MidturnError):  # noqa: N818
-    """This `user` (None: nobody was named) may not answer the question `id`, whatever the answer is: it stays open."""
+    """This `user` (None: no name was given) may not answer the question `id`, whatever the answer is: it stays open."""
 
     def __init__(self, message: str, *, id: str = "", user: str | None = None) -> None:
         self.id = id
@@ -128,7 +128,7 @@ class TurnOpen(StoreError):  # noqa: N818
 
 
 class StoreLocked(StoreError):  # noqa: N818
-    """Somebody else writes this conversation; `holder` (such as `pid 4711 on host-3`) and `since` say who, where they are known."""
+    """This conversation is being written elsewhere; `holder` (such as `pid 4711 on host-3`) and `since` say who, where they are known."""
 
     def __init__(self, message: str, holder: str = "", since: str | None = None) -> None:
         self.holder = holder
@@ -171,7 +171,7 @@ class ScriptError(ModelError):
 
 
 class Suspended(MidturnError):  # noqa: N818
-    """Nobody is there to answer now; `pending` lists the open questions and the turn waits on disk."""
+    """No one is there to answer now; `pending` lists the open questions and the turn waits on disk."""
 
     def __init__(self, message: str, pending: Sequence[Any] = ()) -> None:
         self.pending = tuple(pending)
@@ -179,7 +179,7 @@ class Suspended(MidturnError):  # noqa: N818
 
 
 class TerminalGone(MidturnError):  # noqa: N818
-    """The terminal at which somebody was asked is gone: its window was closed, its connection lost.
+    """The terminal at which a person was asked is gone: its window was closed, its connection lost.
 
     Nothing was said, so nothing is recorded: the question stays open, and the turn can be resumed. A prompter of your own may raise
     it when the person it asks has gone away.
@@ -191,7 +191,7 @@ class PersonNeeded(MidturnError):  # noqa: N818
 
 
 class CallEnded(MidturnError):  # noqa: N818
-    """A call of an `Inquirer` is over without the answer: nobody may give one, or the person replied, or ended the turn.
+    """A call of an `Inquirer` is over without the answer: no one may give one, or the person replied, or ended the turn.
 
     `content` is what the model is to read as the call's result, `is_error` whether that is an error. With `turn_ended` the turn is over:
     make no further model request in it.

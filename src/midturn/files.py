@@ -193,7 +193,7 @@ def read_private(path: Path) -> bytes | None:
 
 
 def read_regular(path: str | os.PathLike[str], at_most: int) -> bytes:
-    """Read a file of anybody's, whole. A pipe, a device or a file without end in its place holds nobody up, and fills no memory.
+    """Read a file of any owner, whole. A pipe, a device or a file without end in its place neither hangs us nor fills the memory.
 
     Raises:
         OSError: It cannot be opened, is a link or no regular file, or has more bytes than `at_most`.

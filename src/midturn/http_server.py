@@ -1,8 +1,8 @@
 """Runs an application: connections that are bounded, heads of requests that arrive in time, no log of requests, an end that loses nothing.
 
-A server of ours takes connections itself, before anything is read from them. Until somebody has signed in over it, a connection is a
+A server of ours takes connections itself, before anything is read from them. Until a user has signed in over it, a connection is a
 stranger's. Strangers are few: when one too many comes, the oldest of those who have the most makes room, so that a user's next connection
-always gets through, and those over which somebody is signed in are never counted.
+always gets through, and those over which a user is signed in are never counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Connection:
         return await asyncio.shield(self._doubt)
 
     def release(self) -> None:
-        """Count it no more among strangers: somebody is signed in over it, or it is closed."""
+        """Count it no more among strangers: a user is signed in over it, or it is closed."""
         self._doorway.forget(self)
 
     def drop(self) -> None:
@@ -74,7 +74,7 @@ def connection_of(scope: Scope) -> Connection | None:
 
 
 class Doorway:
-    """Counts the connections over which nobody is signed in."""
+    """Counts the connections over which no user is signed in."""
 
     def __init__(self, most: int = MOST_STRANGERS) -> None:
         self._most = most
@@ -92,7 +92,7 @@ class Doorway:
         oldest.drop()
 
     def forget(self, connection: Connection) -> None:
-        """Count one no more: it is closed, or somebody is signed in."""
+        """Count one no more: it is closed, or a user is signed in."""
         self._strangers.pop(connection, None)
 
     async def doubt(self, peer: Peer) -> Doubt | None:
@@ -109,7 +109,7 @@ async def serve(
     received: list[int] = []
 
     def end(number: int) -> None:
-        server.force_exit = bool(received)  # whoever asks twice means at once
+        server.force_exit = bool(received)  # the second request means at once
         received.append(number)
         ending()
         server.should_exit = True
@@ -119,7 +119,7 @@ async def serve(
         loop.add_signal_handler(number, end, number)
     try:
         serving = asyncio.create_task(server.serve(sockets=listeners))
-        while not server.started and not serving.done():  # noqa: ASYNC110  the library tells nobody when it has begun
+        while not server.started and not serving.done():  # noqa: ASYNC110  the library does not tell when it has begun
             await asyncio.sleep(_MOMENT)
         if server.started:
             ready()

@@ -18,7 +18,7 @@ async def check_approved(call: InquirerCall, tool: str, arguments: JsonObject) -
 
     Raises:
         Rejected: It may not.
-        Suspended: Nobody is there to answer now.
+        Suspended: No one is there to answer now.
     """
     context = json.dumps(arguments, ensure_ascii=False, indent=2)
     if not await call.ask(Question.boolean(APPROVE, f"Run `{tool}`?", context=context, exclusive=True)):

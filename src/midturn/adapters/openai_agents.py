@@ -35,8 +35,8 @@ NeedsApproval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, An
 class Asking:
     """The tools of an agent, as calls of an inquirer.
 
-    A call is made when the SDK wants to know whether it needs approval. Where somebody answers, it is done then, and the SDK gets its
-    result; where nobody is there, it counts as one that needs approval, which is how the SDK keeps a run that waits.
+    A call is made when the SDK wants to know whether it needs approval. Where there is an answer, it is done then, and the SDK gets its
+    result; where no one is there, it counts as one that needs approval, which is how the SDK keeps a run that waits.
 
     Args:
         inquirer: Who asks, on the conversation that keeps the questions.
@@ -84,7 +84,7 @@ class Asking:
         Raises:
             CallEnded: A person has ended the turn (`turn_ended`).
             TurnOpen: The open turn of the conversation began with another text.
-            StoreLocked: Somebody else writes the conversation.
+            StoreLocked: The conversation is being written elsewhere.
         """
         result: RunResult | None = None
         try:
@@ -121,7 +121,7 @@ class Asking:
         """Make a call of the inquirer, or find its result.
 
         Raises:
-            Suspended: Nobody is there to answer now.
+            Suspended: No one is there to answer now.
             CallEnded: A person has ended the turn.
         """
         tool, approval = self._tools[name]

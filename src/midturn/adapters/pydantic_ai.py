@@ -58,7 +58,7 @@ async def run(
     Raises:
         CallEnded: A person has ended the turn (`turn_ended`): begin the next one from the messages before it.
         TurnOpen: The open turn of the conversation began with another text.
-        StoreLocked: Somebody else writes the conversation.
+        StoreLocked: The conversation is being written elsewhere.
     """
     waiting = _unanswered(message_history or ())
     results = DeferredToolResults(approvals={call.tool_call_id: ToolApproved() for call in waiting})
@@ -84,8 +84,8 @@ async def run(
 class Asking(AbstractCapability[Any]):
     """What makes the tools of a run calls of an inquirer, for programs that run the agent themselves: `agent.iter(…, capabilities=[…])`.
 
-    Hold `inquirer.turn(…)` around it. Where nobody is there to answer, the call is deferred as one that needs approval; approve it in the
-    next run, with `ToolApproved()`: that asks nobody, it makes the call again.
+    Hold `inquirer.turn(…)` around it. Where no one is there to answer, the call is deferred as one that needs approval; approve it in the
+    next run, with `ToolApproved()`: that asks no one, it makes the call again.
 
     Args:
         inquirer: Who asks.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 LONGEST: Final = 256 * 1024
-"""Characters that an answer may have; whoever asked stops listening after them."""
+"""Characters that an answer may have; the asker stops listening after them."""
 
 _LONGEST_REASON: Final = 2_048  # characters that are kept: it is recorded, shown, and told to the main model
 
@@ -127,7 +127,7 @@ class Windowed(Protocol):
     """A model that knows how much it can read."""
 
     async def context_window(self) -> int | None:
-        """Return how many tokens it reads at most; None where nobody knows."""
+        """Return how many tokens it reads at most; None where that is unknown."""
         ...
 
 

@@ -197,7 +197,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
             )
         raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE{place.option}`.")
     if holds_secret(question):
-        return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else
+        return _in_place(question, given, "a secret is given to its tool directly")  # and to nothing else
     from midturn.cli.answer_terminal import answer_here
     from midturn.cli.loading import load_here
 

@@ -22,7 +22,7 @@ LOCAL_SERVERS: Final = {
     "lm-studio": "http://127.0.0.1:1234/v1",
     "vllm": "http://127.0.0.1:8000/v1",
 }
-"""Where the usual servers listen on this machine, unless somebody told them otherwise."""
+"""Where the usual servers listen on this machine, unless they were told otherwise."""
 
 _SECONDS: Final = 2.0
 
@@ -81,7 +81,7 @@ def _server(spec: ModelSpec) -> AtHand:
 def _local(name: str, base_url: str) -> AtHand | None:
     try:
         names = models_of(base_url, None)
-    except (OSError, ValueError):  # nobody listens there, or something else does
+    except (OSError, ValueError):  # nothing listens there, or something else does
         return None
     return AtHand(provider=name, models=tuple(f"{name}/{model}" for model in names), base_url=base_url, configured=False)
 

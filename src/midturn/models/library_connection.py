@@ -304,7 +304,7 @@ def _keep_quiet_about_what_we_say() -> None:
 
 
 async def _note_response(response: httpx2.Response) -> None:
-    """Remember what is open, for whoever wants to close it."""
+    """Remember what is open, to close it later."""
     _OPENED.get().append(response)
 
 

@@ -148,7 +148,7 @@ def _content(result: CallResult, profile: Profile) -> str | list[str | lib.Binar
 
 
 def _model_part(part: ModelWords | ModelCall, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
-    """Yield the part with what its provider wants back. Another model's reasoning is left out: nobody else can read it."""
+    """Yield the part with what its provider wants back. Another model's reasoning is left out: no other model can read it."""
     recorded = kept.recorded(part, spec)
     fields = kept.given_back(recorded, kept.OF_PART)
     match part:

@@ -24,7 +24,7 @@ _LOADED: dict[str, ModuleType] = {}  # what is still loading stands in `sys.modu
 
 
 async def imported_in_thread(name: str) -> ModuleType:
-    """Import a module in a thread that nobody waits for: whoever stops waiting, with Ctrl-C, leaves at once.
+    """Import a module in a thread of its own: a wait that is stopped, with Ctrl-C, ends at once.
 
     (`asyncio.to_thread` will not do: the loop waits for its threads before it ends.)
     """
@@ -81,7 +81,7 @@ class ReachedModel:
         await self._connected()
 
     async def context_window(self) -> int | None:
-        """Return how many tokens the model reads at most; None where nobody knows."""
+        """Return how many tokens the model reads at most; None where that is unknown."""
         return (await self._connected()).profile.context_window
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:

@@ -190,7 +190,7 @@ class Progress:
     def delivered(self, request: ModelRequest, index: int) -> None:
         """Note that a reply is complete. If it is not on record when the next one is asked for, the turn was cancelled with it in hand.
 
-        Where nothing is recorded at all, somebody asks for one reply after the other.
+        Where nothing is recorded at all, the program asks for one reply after the other.
         """
         if request.recorded:
             self._delivered[request.conversation] = index

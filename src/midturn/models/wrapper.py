@@ -66,7 +66,7 @@ SPENT: ContextVar[list[Spent]] = ContextVar("midturn_spent")
 
 
 def count(model: str, request: ModelRequest, finished: Finished) -> None:
-    """Note what a request came to, for whoever counts them."""
+    """Note the usage of a request, for its counters."""
     spent = SPENT.get(None)
     if spent is not None:
         spent.append(Spent(model, finished.usage, request.inquiry is not None))
@@ -212,7 +212,7 @@ class Retrying(Struct, frozen=True):
 
 
 def _chance() -> float:
-    """Return any number from 0 up to 1. For the length of a pause nobody needs a generator, and loading one takes a moment."""
+    """Return any number from 0 up to 1. The length of a pause needs no generator, and loading one takes a moment."""
     return int.from_bytes(os.urandom(4)) / 2**32
 
 
@@ -283,7 +283,7 @@ def _too_long(error: ModelError) -> ModelError:
 
 
 def _cut(error: ModelError, shown: str) -> ModelError:
-    """Return the error for an answer that was cut: it says after which words, and that nobody asked again."""
+    """Return the error for an answer that was cut: it says after which words, and that it was not tried again."""
     tail = " ".join(shown.split())
     tail = f"…{tail[-_TAIL:]}" if len(tail) > _TAIL else tail
     return ModelError(f"{str(error).rstrip('.')}. The answer was cut after “{tail}”.", status=error.status, retry_after=error.retry_after)

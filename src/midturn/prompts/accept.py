@@ -282,7 +282,7 @@ class Unmarked(Unchosen):
 
 
 def unchosen(name: str) -> str:
-    """Say that nobody has chosen the option with this name."""
+    """Say that no option was chosen yet; Enter picks the one with this name."""
     return f"nothing was chosen yet: press Enter again to pick {name}"
 
 

@@ -348,7 +348,7 @@ CancelReason: TypeAlias = Literal[
     "limit_exceeded",
     "superseded",
 ]
-NOBODY_THERE: Final[tuple[CancelReason, ...]] = ("no_prompt_backend", "no_default", "detached_denied")
+NO_ONE_THERE: Final[tuple[CancelReason, ...]] = ("no_prompt_backend", "no_default", "detached_denied")
 """Why a question was closed that a human who is there could have answered."""
 
 

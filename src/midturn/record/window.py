@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, cast
 from msgspec import Struct
 
 from midturn.record.events import (
-    NOBODY_THERE,
+    NO_ONE_THERE,
     Approval,
     ChatResponse,
     Child,
@@ -325,7 +325,7 @@ def refused(turn: Iterable[Event]) -> list[str]:
                 names[event.event_id] = event.name
             case InquiryRequest():
                 asked[event.id] = event.call
-            case InquiryCancelled(reason=reason) if reason in NOBODY_THERE:
+            case InquiryCancelled(reason=reason) if reason in NO_ONE_THERE:
                 call = asked.get(event.id, "")
                 found[call] = names.get(call, "")
             case Approval(state="skipped", answered_by=who) if who and who.by == "default":

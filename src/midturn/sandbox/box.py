@@ -74,7 +74,7 @@ class Box:
             shutil.rmtree(room.temporary, ignore_errors=True)
 
     def launched(self, argv: tuple[str, ...], root: Path, path: str) -> tuple[tuple[str, ...], Mapping[str, str]]:
-        """Return the command line and the variables with which somebody else starts a process that stays (an MCP server)."""
+        """Return the command line and the variables with which another program starts a process that stays (an MCP server)."""
         if not argv or not self._declared.enable or offer().means == "none":
             return argv, {}
         root = root.resolve()

@@ -72,7 +72,7 @@ def confined(argv: Sequence[str], profile: SandboxProfile, *, cwd: str, masked: 
 
 
 def confine(argv: Sequence[str], profile: SandboxProfile, *, cwd: str | None = None, masked: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return a command line that confines itself, for whoever starts processes without us (an MCP client)."""
+    """Return a command line that confines itself, for programs that start processes without us (an MCP client)."""
     match offer().means:
         case "landlock":
             grants = msgspec.json.encode(profile).decode()

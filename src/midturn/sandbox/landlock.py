@@ -85,7 +85,7 @@ def restrict(rules: int) -> None:
         OSError: The kernel refuses.
     """
     for power in _POWERS:
-        _libc().prctl(_DROP, power, 0, 0, 0)  # refused to whoever has none of them to lose
+        _libc().prctl(_DROP, power, 0, 0, 0)  # refused to a process that has none of them to lose
     _checked(_libc().prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     _checked(_libc().syscall(_RESTRICT, rules, 0))
 

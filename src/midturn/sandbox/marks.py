@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Our own process: nobody reads its memory or its environment, and it leaves no core behind
+# Our own process: no other one reads its memory or its environment, and it leaves no core behind
 
 
 NAME: Final = "midturn-agent"

@@ -15,7 +15,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.steps import Ask
 from midturn.record.asker import address
-from midturn.record.events import NOBODY_THERE, AnsweredBy, CancelReason, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
+from midturn.record.events import NO_ONE_THERE, AnsweredBy, CancelReason, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.record.prompt import Prompt
 from midturn.routing import messages
 from midturn.routing.messages import LimitName
@@ -280,7 +280,7 @@ class Inquiry(Struct, frozen=True):
         return Closing(then, (InquiryCancelled(id=self.request.id, reason=reason, metadata=metadata),))
 
     def _fail_closed(self, reason: CancelReason) -> Closing:
-        if reason in NOBODY_THERE and self._breaker_is_open:
+        if reason in NO_ONE_THERE and self._breaker_is_open:
             return self._exceed("rejected_cycles")
         refusal = self._cancel(reason, Refuse(reason, messages.refusal(self.view.tool, reason, self.request.question_id)))
         return replace(refusal, warning=self._why_it_does_not_fit()) if reason == "invalid_static_answer" else refusal

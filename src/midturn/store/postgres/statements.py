@@ -6,7 +6,7 @@ holds the advisory lock of its number; safety depends on the fence alone, which 
 
 from __future__ import annotations
 
-# When the server restarts, everybody's session ends at once: nobody counts as dead before there was time to come back.
+# When the server restarts, all sessions end at once: no process counts as dead before there was time to come back.
 _YOUNG = "(now() - pg_postmaster_start_time() < interval '5 seconds')"
 _ALIVE = f"(c.holder is not null and ({_YOUNG} or not pg_try_advisory_xact_lock_shared({{c}}, c.holder)))"
 
@@ -41,7 +41,7 @@ returning c.id, c.fence, c.head, c.handed_seq
 
 WHO_HOLDS = "select c.holder, c.held_since from {s}.conversation c where id = %(id)s"
 
-# Whoever died is found once for each holder, not once for each conversation that it held. Pauses are spread: what died together with a
+# A dead process is found once for each holder, not once for each conversation that it held. Pauses are spread: what died together with a
 # tool that kills its process is not tried together with it again.
 CLAIM = f"""
 with dead as materialized (
@@ -60,7 +60,7 @@ from due where c.id = due.id
 returning c.id, c.fence, c.head, c.handed_seq
 """
 
-# Where something was handed over since the holder last looked, somebody must look at once. The row tells that, not the table: the row is
+# Where something was handed over since the holder last looked, a worker must look at once. The row tells that, not the table: the row is
 # locked here, and a look at the table would miss what commits meanwhile.
 RELEASE = """
 with own as (
