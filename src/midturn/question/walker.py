@@ -1,4 +1,7 @@
-"""The walk through a form: `FormWalker.step` says what to ask, `accept` takes a reply, until the form is complete or left."""
+"""The walk through a form: `step` says what to ask, `feed` takes a reply, until the form is complete or left.
+
+A form is walked, not looped over, so that it can stop at any question, go on in another process, and be walked back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Replay of a call's record: the attempts this run has had, and their consequences; and the result as the model reads it."""
+"""Replay of a call's record: the attempts this run has had, and their consequences; and the result as the model reads it.
+
+Answers are replayed by content: a call that runs again is matched by question id and whole question. Positions would break with the first
+tool that asks in another order; ids alone would let an old yes approve a new diff.
+"""
 
 from __future__ import annotations
 
