@@ -118,6 +118,10 @@ class StoreError(MidturnError):
     """A conversation cannot be read or written; the message names the file."""
 
 
+class NoConversation(StoreError):  # noqa: N818
+    """The store has no conversation of that id."""
+
+
 class TurnOpen(StoreError):  # noqa: N818
     """The last turn of `conversation` waits to be continued; `text` is what it began with. Continue it, or end it, first."""
 

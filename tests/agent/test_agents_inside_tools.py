@@ -8,6 +8,7 @@ from contextlib import aclosing
 import pytest
 
 import midturn as mt
+from midturn.errors import StoreError
 from midturn.record.events import Child, InquiryRequest, TurnEnd, TurnStart
 from midturn.record.exchange import ToolCallPart
 from midturn.store.store import ConversationStore
@@ -57,6 +58,41 @@ def test_its_question_suspends_the_turn_around_and_is_asked_once(store: Conversa
         assert (len(company.ran), company.worker.times, company.boss.times) == (1, 2, 2)
         assert await ends(store) == ["completed", "completed"]
         assert await store.pending() == []
+
+    asyncio.run(once())
+
+
+@pytest.mark.parametrize("name", ["add", "open", "look"])
+def test_a_store_that_is_away_for_the_turn_inside_leaves_the_turn_around_open(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """It is no result of the tool: the store comes back, and both turns go on."""
+
+    async def once() -> None:
+        company = Company(store, "anna")
+        works = getattr(store.port, name)
+        times = 0
+
+        async def away(*given: object, **named: object) -> object:
+            nonlocal times
+            times += 1
+            if company.ran or company.boss.times:
+                raise StoreError("The store is away.")
+            return await works(*given, **named)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store.port, name, away)
+            with pytest.raises(StoreError, match=r"The store is away\."):
+                await company.agent.run("Go.")
+        assert times
+
+        (around,) = await store.open_turns()
+        waiting = await company.agent.resume(around)
+        assert waiting.status == "suspended"
+        await store.answer(waiting.pending[0].id, True)
+        done = await company.agent.resume(around)
+        assert (done.status, done.text) == ("completed", "anna worked")
+        assert await requests(store) == ["sure"]
 
     asyncio.run(once())
 

@@ -244,7 +244,9 @@ class Torture:
                 begun[named.call, named.agent, named.text_sha256, named.occurrence] += 1
             if not any(isinstance(event, TurnEnd) for event in events):
                 self.counts.stuck += 1
-                self.counts.examples.append(f"stuck: {id}")
+                inside = f" inside {parent.conversation}" if parent else ""
+                last = ", ".join(event.type for event in events[-4:])
+                self.counts.examples.append(f"stuck: {id}{inside}, last {last or 'nothing'}")
             requests = {event.id: event for event in events if isinstance(event, InquiryRequest)}
             asked = Counter((event.call, event.question_id) for event in requests.values())
             self.counts.asked_twice += sum(times - 1 for times in asked.values())

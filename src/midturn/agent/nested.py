@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.clock import now
-from midturn.errors import StoreError
+from midturn.errors import NoConversation
 from midturn.journal import Journal
 from midturn.record.events import Child, Event, TurnEnd
 from midturn.record.window import Window, turn_of_child
@@ -95,7 +95,7 @@ async def _made(store: ConversationStore, child: Child, words: str) -> str:
     """Make the conversation of a child, where there is none; return the id that it has."""
     try:
         turn = (await store.port.look(child.conversation)).turn.events
-    except StoreError:
+    except NoConversation:
         return await store.port.add((), Metadata(title=title(words), created_at=now()), child.conversation)
     is_ours = not turn or turn_of_child(turn, child.event_id) is not None
     return child.conversation if is_ours else str(conversation_number())

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from midturn.errors import MidturnError
+from midturn.errors import MidturnError, StoreError, TurnOpen
 from midturn.prompter import Prompter
 from midturn.record.events import Child, Parent
 from midturn.turn.ending import Ending, left_by_its_call
@@ -89,6 +89,8 @@ class OuterCall:
         self.conversation = conversation
         self.call = call
         self.is_over = False
+        self.failed: StoreError | None = None
+        """The store's failure in a turn inside: where the tool passes it on, it is the failure of the turn around, and no result."""
         self._loop = asyncio.get_running_loop()
         self._report = report
         self._over: asyncio.Future[None] = self._loop.create_future()
@@ -149,6 +151,11 @@ class OuterCall:
             task.cancel()
             await asyncio.wait({task})
             raise
+        except TurnOpen:  # what the program asked for cannot be, whenever it asks
+            raise
+        except StoreError as error:
+            self.failed = error
+            raise
 
     def run_in_thread(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a turn inside from a tool that is not async, and block its thread.
@@ -177,9 +184,15 @@ class OuterCall:
         if not self._over.done():
             self._over.cancel()
 
-    async def leave(self, children: Sequence[Child]) -> None:
-        """The tool is done: whatever is still open of the turns inside is closed."""
+    async def leave(self, children: Sequence[Child], raised: BaseException | None) -> None:
+        """The tool is done: whatever is still open of the turns inside is closed.
+
+        Raises:
+            StoreError: It is what the tool `raised`. The turn around stays open, as where it cannot be recorded itself, and goes on later.
+        """
         await self.stop()
+        if self.failed and raised is self.failed:
+            raise self.failed
         if children:
             await self.nest.end(children, left_by_its_call())
 

@@ -83,7 +83,7 @@ class ToolRuns:
         try:
             executed = await execute(tool, run)
             if outer and not outer.is_over and not isinstance(executed.outcome, NeedsInput):
-                await outer.leave(self._children(call.event))
+                await outer.leave(self._children(call.event), executed.exception)
         finally:
             is_over = True
             if outer:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from midturn.errors import StoreError
+from midturn.errors import NoConversation, StoreError
 from midturn.files import ensure_private, make_private
 from midturn.store.folder import DIRECTORY, Folder, telling
 from midturn.store.metadata import NEW, conversation_id, conversation_number, slug
@@ -62,7 +62,7 @@ class Directories:
         found = [path for number, path in self._listed() if id in {number, path.name}]
         if not found:
             where = " and ".join(map(str, self.folders))
-            raise StoreError(f"There is no conversation {id!r} in {where}.")
+            raise NoConversation(f"There is no conversation {id!r} in {where}.")
         if len(found) > 1:
             listed = ", ".join(str(path) for path in found)
             raise StoreError(f"Several directories hold a conversation {id!r}: {listed}. Give the directory's whole name.")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from midturn.errors import StoreError
+from midturn.errors import NoConversation, StoreError
 from midturn.record.events import Child, Event
 from midturn.record.window import awaited_children, children_of, open_children, open_turn, parent_of, turns
 from midturn.store.batch import stamped
@@ -83,7 +83,7 @@ async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Chi
             if below:
                 await end_children(port, clock, below, ending)
                 await port.settle(child.conversation, decide)
-        except StoreError:  # it was never begun, or is gone
+        except NoConversation:  # it was never begun, or is gone
             continue
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from midturn.clock import now, pause
-from midturn.errors import StoreError, StoreLocked
+from midturn.errors import NoConversation, StoreError, StoreLocked
 from midturn.record.codec import decode_lines, encode_event
 from midturn.record.events import Event
 from midturn.record.log import EventLog
@@ -367,7 +367,7 @@ class MemoryConversations:
         try:
             return self._kept[id]
         except KeyError:
-            raise StoreError(f"There is no conversation {id!r} in memory.") from None
+            raise NoConversation(f"There is no conversation {id!r} in memory.") from None
 
     def _add(self, events: Iterable[Event], metadata: Metadata, wanted: str | None = None) -> str:
         number = conversation_number()

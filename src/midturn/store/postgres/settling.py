@@ -9,7 +9,7 @@ from typing import cast
 
 import msgspec
 
-from midturn.errors import Busy, StoreError, StoreLocked
+from midturn.errors import Busy, NoConversation, StoreError, StoreLocked
 from midturn.record.codec import decode_lines
 from midturn.record.events import Event
 from midturn.store.batch import encode_batch, numbered
@@ -101,7 +101,7 @@ class ConversationRows:
 
     def unknown(self, id: str) -> StoreError:
         """Return what is said of a conversation that is not here."""
-        return StoreError(f"There is no conversation {id!r} in the schema `{self._address.schema}` at {self._address.shown}.")
+        return NoConversation(f"There is no conversation {id!r} in the schema `{self._address.schema}` at {self._address.shown}.")
 
     def busy(self, id: str) -> Busy:
         """Return what is said where others were faster again and again."""
