@@ -266,3 +266,19 @@ def test_every_workspace_is_in_the_listings_of_all(midturn: CommandLine) -> None
     ]
     assert "Deploy one?" in midturn.ok("inbox", "--all").stdout
     assert [row["workspace"] for row in midturn.ok("conversation", "ls", "--all", "--json").json] == [one["workspace"] for one in waiting]
+
+
+def test_the_doctor_says_where_conversations_lie_and_what_lies_in_the_workspace(midturn: CommandLine) -> None:
+    def said() -> dict[str, object]:
+        return next(one for one in midturn.run("doctor", "--json").json if one["what"] == "conversations")
+
+    assert "made with the first one" in str(said()["said"])
+    midturn.ok("query", "-m", midturn.script(), "Hello")
+    old = midturn.root / ".midturn" / "conversations" / "1700000000000000-old"
+    old.mkdir(parents=True)
+
+    found = said()
+
+    assert found["works"] is True
+    assert f"{midturn.store.name} (mode 0700)" in str(found["said"])
+    assert "conversation import" in str(found["said"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -72,6 +73,7 @@ def _workspace() -> Iterator[Finding]:
     workspace = Workspace.find(Path.cwd())
     found = str(workspace.root) if workspace else "none here; `midturn init` makes one"
     yield Finding("workspace", works=workspace is not None, said=found)
+    yield _conversations(workspace)
     yield _inbox()
     try:
         loaded = load_here()
@@ -82,6 +84,20 @@ def _workspace() -> Iterator[Finding]:
     yield Finding("configuration", works=True, said=f"readable; your own file would be {user}")
     for sentence in said_of_ignored(loaded):
         yield Finding("trust", works=False, said=_in_a_sentence(sentence))
+
+
+def _conversations(workspace: Workspace | None) -> Finding:
+    """Look at where what is said here is kept, whether it can be, and what an older version or a colleague has left in the workspace."""
+    folder = find_place().folder
+    if folder is None:
+        return Finding("conversations", works=True, said="in a database")
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    writable = os.access(there, os.W_OK | os.X_OK)
+    mode = f"mode {stat.S_IMODE(folder.stat().st_mode):04o}" if there == folder else "made with the first one"
+    said = f"{shown(folder)} ({mode}{'' if writable else ', not writable: `conversation.store` names another place'})"
+    if workspace and workspace.brought:
+        said += f"; {shown(workspace.brought)} is not used: `midturn conversation import` takes in what lies there"
+    return Finding("conversations", works=writable, said=said)
 
 
 def _in_a_sentence(said: str) -> str:

@@ -283,7 +283,7 @@ class Database:
                     _AWAY.warning("%s is away (%s); waiting for it, for up to %.0f s", self.address.shown, _words(error), self.outage)
                 await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
-            except psycopg.Error as error:
+            except (psycopg.Error, UnicodeEncodeError) as error:  # the latter: half a character, of which no text in a database is made
                 raise StoreError(f"{self.address.shown} refused: {_words(error)}") from error
 
     # The session that lives as long as the process ---------------------------------------------------------------------------
