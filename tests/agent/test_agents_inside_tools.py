@@ -69,7 +69,7 @@ def test_a_store_that_is_away_for_the_turn_inside_leaves_the_turn_around_open(
     """It is no result of the tool: the store comes back, and both turns go on."""
 
     async def once() -> None:
-        company = Company(store, "anna")
+        company = Company(store, "anna", "bert")
         works = getattr(store.port, name)
         times = 0
 
@@ -89,10 +89,11 @@ def test_a_store_that_is_away_for_the_turn_inside_leaves_the_turn_around_open(
         (around,) = await store.open_turns()
         waiting = await company.agent.resume(around)
         assert waiting.status == "suspended"
-        await store.answer(waiting.pending[0].id, True)
+        for question in waiting.pending:
+            await store.answer(question.id, True)
         done = await company.agent.resume(around)
-        assert (done.status, done.text) == ("completed", "anna worked")
-        assert await requests(store) == ["sure"]
+        assert (done.status, done.text) == ("completed", "anna worked bert worked")
+        assert await requests(store) == ["sure", "sure"]
 
     asyncio.run(once())
 

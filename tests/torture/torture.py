@@ -242,7 +242,7 @@ class Torture:
                 around = (await self._agent.store.read(parent.conversation)).events
                 named = next(event for event in around if event.event_id == parent.child and isinstance(event, Child))
                 begun[named.call, named.agent, named.text_sha256, named.occurrence] += 1
-            if not any(isinstance(event, TurnEnd) for event in events):
+            if events and not any(isinstance(event, TurnEnd) for event in events):
                 self.counts.stuck += 1
                 inside = f" inside {parent.conversation}" if parent else ""
                 last = ", ".join(event.type for event in events[-4:])

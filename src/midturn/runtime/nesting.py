@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError as WaitCancelled
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -89,8 +89,7 @@ class OuterCall:
         self.conversation = conversation
         self.call = call
         self.is_over = False
-        self.failed: StoreError | None = None
-        """The store's failure in a turn inside: where the tool passes it on, it is the failure of the turn around, and no result."""
+        self._failures: list[StoreError] = []
         self._loop = asyncio.get_running_loop()
         self._report = report
         self._over: asyncio.Future[None] = self._loop.create_future()
@@ -154,7 +153,7 @@ class OuterCall:
         except TurnOpen:  # what the program asked for cannot be, whenever it asks
             raise
         except StoreError as error:
-            self.failed = error
+            self._failures.append(error)
             raise
 
     def run_in_thread(self, work: Coroutine[Any, Any, T]) -> T:
@@ -191,10 +190,20 @@ class OuterCall:
             StoreError: It is what the tool `raised`. The turn around stays open, as where it cannot be recorded itself, and goes on later.
         """
         await self.stop()
-        if self.failed and raised is self.failed:
-            raise self.failed
+        for error in _each(raised):
+            if any(error is failure for failure in self._failures):  # each of several turns inside may have met a store that was away
+                raise error
         if children:
             await self.nest.end(children, left_by_its_call())
+
+
+def _each(raised: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, or each of a group's, at any depth."""
+    if isinstance(raised, BaseExceptionGroup):
+        for error in cast("BaseExceptionGroup[BaseException]", raised).exceptions:
+            yield from _each(error)
+    elif raised is not None:
+        yield raised
 
 
 OUTER: ContextVar[OuterCall | None] = ContextVar("midturn_outer_call", default=None)
