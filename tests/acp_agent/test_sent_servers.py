@@ -232,12 +232,25 @@ def project(tmp_path: Path) -> Path:
         ["python", "{root}/../project/server.py"],
         ["python", "{root}/../link.py"],
         ["node", "--require=./server.py", "index"],
+        ["sh", "-c", "true; sh ./server.py"],
+        ["env", "NODE_OPTIONS=--require ./server.py", "node"],
     ],
 )
 def test_a_command_that_names_a_file_of_the_workspace_is_not_run(project: Path, command: Sequence[str]) -> None:
     sent = stdio("theirs", *(word.replace("{root}", str(project)) for word in command))
 
     found = sent_servers([sent], project)
+
+    assert found.servers == {}
+    assert len(found.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LD_PRELOAD", "libc.so.6:./server.py"), ("PYTHONSTARTUP", "{root}/server.py"), ("NODE_OPTIONS", "--require ./server.py")],
+)
+def test_a_variable_that_loads_a_file_of_the_workspace_is_not_passed(project: Path, name: str, value: str) -> None:
+    found = sent_servers([stdio("theirs", "python", "-m", "http.server", **{name: value.replace("{root}", str(project))})], project)
 
     assert found.servers == {}
     assert len(found.problems) == 1

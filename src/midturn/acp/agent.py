@@ -77,6 +77,7 @@ def _attached(resource: schema.TextResourceContents | schema.BlobResourceContent
 
 SentServer: TypeAlias = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+_BETWEEN = re.compile(r"[\s:;,=&|]+")
 _LONGEST = 40
 
 
@@ -110,7 +111,7 @@ class _Unusable(Exception):  # noqa: N818  it says what is the case
 def _server(sent: SentServer, workspace: Path) -> McpServer:
     match sent:
         case schema.McpServerStdio():
-            _check_command((sent.command, *sent.args), workspace)
+            _check_command((sent.command, *sent.args), [given.value for given in sent.env], workspace)
             return McpServer(command=(sent.command, *sent.args), environment={given.name: given.value for given in sent.env})
         case schema.HttpMcpServer():
             if not sent.url.startswith(("http://", "https://")):
@@ -120,18 +121,18 @@ def _server(sent: SentServer, workspace: Path) -> McpServer:
             raise _Unusable(f"midturn speaks with servers over stdio and streamable HTTP, and not over {sent.type}")
 
 
-def _check_command(command: Sequence[str], workspace: Path) -> None:
+def _check_command(command: Sequence[str], environment: Sequence[str], workspace: Path) -> None:
     if os.sep in command[0] and not Path(command[0]).is_absolute():
         raise _Unusable(f"`{command[0]}` is no absolute path")
-    for inside in _files_inside(command, workspace.resolve()):
+    for inside in _files_inside((*command, *environment), workspace.resolve()):
         advice = "configure it in `.midturn/config.toml`, and approve that with `midturn trust`"
         raise _Unusable(f"it would run `{inside}`, which is in the workspace; {advice}")
 
 
-def _files_inside(command: Sequence[str], root: Path) -> Iterator[str]:
-    """Yield the words of a command that name a file of the workspace, by a link or behind an option's `=`, too."""
-    for word in command:
-        for named in filter(None, {word, word.rpartition("=")[2]}):
+def _files_inside(words: Sequence[str], root: Path) -> Iterator[str]:
+    """Yield what names a file of the workspace, by a link, behind an option's `=`, or as a word of a script or of a list (`LD_PRELOAD`)."""
+    for word in words:
+        for named in filter(None, {word, word.rpartition("=")[2], *_BETWEEN.split(word)}):
             place = Path(os.path.normpath(root / named))
             try:
                 is_inside = place.is_file() and (place.is_relative_to(root) or place.resolve().is_relative_to(root))
