@@ -277,11 +277,15 @@ class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="typ
     state: str = always("running")
 
 
-class AskedForm(Struct, frozen=True):
-    """The whole form as authored: on the first request of a form of several questions. `questions` are wire objects."""
+class AskedForm(Struct, frozen=True, omit_defaults=True):
+    """The whole form as authored: on the first request of a form of several questions. `questions` are wire objects.
+
+    `review` says whether its answers are seen once more before they are sent: wherever they are given, also later.
+    """
 
     total: int
     questions: tuple[dict[str, Json], ...]
+    review: bool = True
 
 
 class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"):

@@ -62,6 +62,14 @@ async def _was_born_inside(port: StorePort, id: str) -> bool:
     return bool(first) and parent_of(first[0].events) is not None
 
 
+async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
+    """End the turns around one that was ended, and those inside of it."""
+    from midturn.turn.ending import ended_by_user  # hardly ever is one ended
+
+    await end_children(port, clock, open_children(turn), ended_by_user(set()))
+    await end_around(port, clock, turn)
+
+
 async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: Ending) -> None:
     """End the turns of children that are open on record and not held, those below first."""
     from midturn.turn.ending import ending_batch  # hardly ever is one left open

@@ -13,15 +13,14 @@ from midturn.ports import OBSERVERS
 from midturn.question.reply import Answered, EndedTurn
 from midturn.record.asker import Address, Asker, asker_of, parse_address
 from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
-from midturn.record.window import last_turn, open_children, parent_of
+from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
 from midturn.store.decisions import answer_batch, check_no_secret
-from midturn.store.families import end_around, end_children
+from midturn.store.families import end_family
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.closed import answered_before, decision_about, no_question, was_asked, why_closed
-from midturn.turn.ending import ended_by_user
 from midturn.turn.pending import pending
 from midturn.values.limits import Limits
 from midturn.values.text import TimeOfDay, stamp
@@ -98,16 +97,11 @@ class OutsideAnswers:
             elif decision.is_recorded:
                 decision.show()
                 if isinstance(submission.as_reply(), EndedTurn):
-                    await self._end_family(outcome.turn.events)
+                    await end_family(self._port, self._clock, outcome.turn.events)
                 return Receipt(at.conversation, str(at), held=await self._is_held_around(outcome.turn.events))
             else:  # what was handed over to a holder that is gone comes first
                 await self._take_over(at.conversation)
         raise Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
-
-    async def _end_family(self, turn: Sequence[Event]) -> None:
-        """End the turns around one that was ended, and those inside of it."""
-        await end_children(self._port, self._clock, open_children(turn), ended_by_user(set()))
-        await end_around(self._port, self._clock, turn)
 
     async def _is_held_around(self, turn: Sequence[Event]) -> bool:
         """Say whether a process runs the turn around one inside a tool. Who is just leaving it gets a moment for that."""

@@ -15,6 +15,7 @@ from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.store.batch import stamped
+from midturn.store.families import end_family
 from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import check_that_it_lasts
 from midturn.store.port import HeldBy, LastTurn
@@ -51,6 +52,7 @@ class StoredVisit:
         self._who = who
         self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation)
         self._is_over = False
+        self._turn = turn
         self._seen = turn[-1].event_id
 
     def prompt(self) -> Prompt | None:
@@ -77,12 +79,15 @@ class StoredVisit:
             if turn.events[-1].event_id != self._seen:
                 self._visit.catch_up(turn.events)
             taken.extend(stamped(self._visit.take(reply, self._who), SYSTEM))
+            self._turn = turn.events
             return taken
 
         if isinstance(await self._store.port.settle(self._conversation, decide), HeldBy):
             await self._hand_over(reply)
-        else:
-            self._seen = taken[-1].event_id
+            return
+        self._seen = taken[-1].event_id
+        if isinstance(reply, EndedTurn):
+            await end_family(self._store.port, SYSTEM, self._turn)
 
     async def _hand_over(self, reply: Reply) -> None:
         """Give a reply to the process that holds the conversation, and see what it asks next."""

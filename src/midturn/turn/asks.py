@@ -293,8 +293,8 @@ class Asks:
                 self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
         form = None
         if not walk.form_is_recorded:
-            questions = walk.asking.form.questions
-            form = AskedForm(len(questions), tuple(map(_as_persisted, questions)))
+            asked = walk.asking.form
+            form = AskedForm(len(asked.questions), tuple(map(_as_persisted, asked.questions)), asked.review)
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
         note = TELLS_REPLIES if walk.tells_replies else None
         if (self._view.policy.questions or not self._view.settings.attached) and self._asks_a_model(walk, question.id, revises):

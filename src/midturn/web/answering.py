@@ -14,14 +14,15 @@ from midturn.prompts.content import pretty
 from midturn.prompts.keys import scope
 from midturn.question.answer_type import SecretType
 from midturn.question.question import Question
-from midturn.question.reply import Answered
+from midturn.question.reply import Answered, EndedTurn, Replied
 from midturn.record.asker import Address
-from midturn.record.events import Event
+from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.record.subject import AnswersSubject, ResultSubject
 from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import Receipt
+from midturn.store.visiting import StoredVisit
 from midturn.turn.closed import went_on
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json, NotJson, read_json
@@ -81,9 +82,9 @@ class Answering:
     async def _act(self, sent: Fields) -> Receipt | ShownPage:
         match sent.one("act"):
             case "reply":
-                return await self._answer(reply=sent.text("reply"))
+                return await self._leave(sent, Replied(sent.text("reply").strip() or None))
             case "end":
-                return await self._answer(cancel=True)
+                return await self._leave(sent, EndedTurn())
             case _ if self._question.kind != "tool":
                 return await self._decide(sent)
             case _ if self._question.form is not None:
@@ -110,6 +111,19 @@ class Answering:
 
     async def _form(self, steps: Sequence[Json]) -> FormWalk:
         return FormWalk(self._question, await self._turn(), self._site.vault, steps)
+
+    async def _leave(self, sent: Fields, reply: Replied | EndedTurn) -> Receipt:
+        """Reply, or end the turn. The answers of a form so far are recorded first, each by itself, as at a terminal: they go along."""
+        in_form = self._question.kind == "tool" and self._question.form is not None
+        given = (await self._form(read_steps(sent.text("walk")))).given if in_form else []
+        if not given:
+            return await self._answer(cancel=True) if isinstance(reply, EndedTurn) else await self._answer(reply=reply.text or "")
+        who = AnsweredBy("user", via="web", user=self._visitor.name)
+        visit = StoredVisit(self._site.board.port.store, self._question, await self._turn(), who)
+        for value in given:
+            await visit.take(Answered(value))
+        await visit.take(reply)
+        return await self._recorded(Receipt(self._question.conversation, self._question.id))
 
     async def _draft(self) -> Sequence[Json]:
         return await asyncio.to_thread(self._site.drafts.read, self._question.id, self._visitor.name)
@@ -230,7 +244,9 @@ class Answering:
         return await self._site.board.port.last_turn(self._question.conversation)
 
     async def _answer(self, **how: Any) -> Receipt:
-        receipt = await self._site.board.port.answer(self._question.id, **how, user=self._visitor.name, via="web")
+        return await self._recorded(await self._site.board.port.answer(self._question.id, **how, user=self._visitor.name, via="web"))
+
+    async def _recorded(self, receipt: Receipt) -> Receipt:
         await self._done()
         if self._site.resumer:
             self._site.resumer.nudge()

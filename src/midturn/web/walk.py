@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,15 @@ class FormWalk:
         optional = {question.id for question in self._questions if question.optional}
         plain = {key: value for key, value in self._visit.answers.items() if value is not None or key in optional}
         return {**plain, **{key: value for key in self._visit.secrets if isinstance(value := self._typed.get(key), SecretValue)}}
+
+    @property
+    def given(self) -> list[Json]:
+        """The answers that hold so far, in the order of their questions, up to the first secret: that one is not recorded."""
+        held: list[Json] = []
+        for step in self.steps:
+            held = held[:-1] if step == _BACK else [*held, step]
+        plain = takewhile(lambda step: isinstance(step, dict) and "value" in step, held)
+        return [step["value"] for step in plain if isinstance(step, dict)]
 
     def reviewed(self, subject: AnswersSubject) -> list[tuple[Question[Any], Json | SecretValue]]:
         """Return the answers for the review, secrets among them (they show as such)."""

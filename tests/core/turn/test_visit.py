@@ -238,7 +238,7 @@ def _is_what_a_person_is_asked_next(visiting: Visit, events: list[Event], form: 
     """Resume the turn with a person at a terminal, and have the tool ask its form again."""
     there = Played(settings(), events)
     (call,) = there.turn.record.calls
-    there.asks(call, *form.questions, review=len(form.questions) > 1)
+    there.asks(call, *form.questions, review=form.review)
     prompts = there.wanted(PromptUser)
     seen = visiting.prompt()
     if seen is None:

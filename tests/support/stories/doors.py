@@ -27,7 +27,6 @@ SECRETS = "a secret is given where its tool runs: nothing on the way there may w
 NO_RESULTS = "tools of a program have no policy for their results"
 NO_BACK = "an answer on a command line goes back to nothing: without a value, it does"
 IN_MEMORY = "Back on the page changes answers that are not sent yet, and on no record"
-AS_A_WHOLE = "a form on the page is sent as a whole: a reply before that is one to all of it"
 WITH_THE_PROGRAM = "who leaves here ends the program, and whoever comes back is another prompter"
 
 ONLY_PERMISSION = "this row asks for permissions alone: the questions of its model are tests of its own hook"
@@ -215,14 +214,14 @@ class PageDoor(Door):
     """A person answers on the page, which sends forms without a script."""
 
     name = "page"
-    lacks: ClassVar[Mapping[str, str]] = {"reply": AS_A_WHOLE, "back": IN_MEMORY, "review": IN_MEMORY}
+    lacks: ClassVar[Mapping[str, str]] = {"back": IN_MEMORY, "review": IN_MEMORY}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
         is_secret = any(question["answer_type"]["type"] == "secret" for question in scene.ask)
         asker = Program(scene, directory) if is_secret or scene.inner else Assistant(scene, directory)
         pages = inbox(asker.agent if isinstance(asker, Program) else asker.store, user=ada)  # a secret goes to the turn itself
-        return Pair(asker, PagePerson(asker.store, self.closing.enter_context(browsing(pages)), reviews=scene.by_model))
+        return Pair(asker, PagePerson(asker.store, self.closing.enter_context(browsing(pages))))
 
 
 class ApiDoor(Door):

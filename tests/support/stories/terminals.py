@@ -34,7 +34,6 @@ class TerminalPerson:
         self.enter = "\r" if plain else ""
         self.asked = {question["id"]: question for question in (*scene.ask, *scene.changed)}
         self.start = start
-        self.reviews = scene.by_model
         self.refused: Callable[[str], str] = str
         self.edited: Path | None = None
         self.session: PtySession | None = None
@@ -108,10 +107,6 @@ class TerminalPerson:
             assert time.monotonic() < end, self.session.text
             if not self.session.read():
                 self._get_up()
-        review = _APPROVALS["review"]
-        if self.person and self.person.is_asked(review) and not self.reviews:  # who answers from outside sees every form once more
-            self.person.reply(review, "\r")
-            self.settle()
 
     def end(self) -> int | None:
         """Wait for the program's end."""
