@@ -122,6 +122,16 @@ def test_an_agent_that_reads_nothing_is_an_error_and_nothing_of_a_library_reache
     assert len(finished.stderr.splitlines()) <= 3
 
 
+def test_what_an_agent_writes_to_its_standard_error_does_nothing_at_the_terminal(midturn: CommandLine) -> None:
+    script = r"printf 'one \033]52;c;eA==\007\033[2J two\n' >&2; exit 3"
+    done = midturn.run("acp", "run", "--prompt", "Go", "--", "sh", "-c", script)
+
+    assert done.status == 1
+    assert "one " in done.stderr
+    assert " two" in done.stderr
+    assert not {"\x1b", "\x07"} & set(done.stderr)
+
+
 def test_an_agent_that_is_not_there_is_an_error(midturn: CommandLine) -> None:
     finished = midturn.run("acp", "run", "--prompt", "x", "--", "no-such-agent")
 

@@ -95,3 +95,9 @@ def say_prose(text: str) -> None:
     """Print what an agent says, with nothing in it that a terminal would obey."""
     sys.stdout.write(prose(text))
     sys.stdout.flush()
+
+
+def complain(text: str) -> None:
+    """Print what an agent writes to its standard error, in the same way."""
+    sys.stderr.write(prose(text))
+    sys.stderr.flush()

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import Process
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +31,7 @@ from midturn.store.store import ConversationStore
 
 _LONGEST = 64 * 1024 * 1024  # bytes of one message: a result may carry pictures
 _PATIENCE = 5.0
+_PIECE = 64 * 1024
 
 
 class AgentFailed(MidturnError):  # noqa: N818  it says what happened
@@ -46,10 +48,17 @@ async def started(command: Sequence[str], cwd: Path) -> asyncio.subprocess.Proce
     environment = {**os.environ, VARIABLE: Path(command[0]).name}
     try:
         return await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, cwd=cwd, env=environment, limit=_LONGEST, start_new_session=True
+            *command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=environment, limit=_LONGEST, start_new_session=True
         )
     except OSError as error:
         raise AgentFailed(f"{command[0]} cannot be started: {error.strerror or error}.") from error
+
+
+async def relayed(stream: asyncio.StreamReader | None, complain: Callable[[str], None]) -> None:
+    """Hand on what an agent writes to its standard error, until that is closed: the terminal is not its own."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+    while stream and (chunk := await stream.read(_PIECE)):
+        complain(decoder.decode(chunk))
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:
@@ -86,13 +95,17 @@ class AgentTalk(Protocol):
 
 
 class Headless(Struct, frozen=True, kw_only=True):
-    """What is run: `command` is the agent, in `cwd`; what it asks goes into `store`; `say` prints what it says."""
+    """What is run: `command` is the agent, in `cwd`; what it asks goes into `store`.
+
+    `say` prints what it says, `complain` what it writes to its standard error.
+    """
 
     command: Sequence[str]
     cwd: Path
     store: ConversationStore
     clock: Clock
     say: Callable[[str], None]
+    complain: Callable[[str], None]
 
     async def run(self, speak: Callable[[Process], AgentTalk], prompt: str, completed: str) -> str:
         """Run one prompt to its end; return how the last turn ended, as the protocol says it.
@@ -104,6 +117,7 @@ class Headless(Struct, frozen=True, kw_only=True):
         """
         process = await started(self.command, self.cwd)
         agent = speak(process)
+        relaying = asyncio.ensure_future(relayed(process.stderr, self.complain))
         talking = asyncio.ensure_future(_until_told(agent, prompt, completed))
         leaving = asyncio.ensure_future(process.wait())
         try:
@@ -119,6 +133,8 @@ class Headless(Struct, frozen=True, kw_only=True):
             await asyncio.gather(talking, leaving, return_exceptions=True)
             await agent.close()
             await ended(process)
+            await asyncio.wait({relaying}, timeout=_PATIENCE)
+            relaying.cancel()
 
 
 class Inbox:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from midturn.cli.headless import headless_place, prompt_of, say_prose, to_its_end, with_signals
+from midturn.cli.headless import complain, headless_place, prompt_of, say_prose, to_its_end, with_signals
 from midturn.cli.hook.options import (
     WAIT,
     command_line,
@@ -169,7 +169,7 @@ def codex_server_command(*, server: tuple[str, ...], prompt: str | None, session
 
 async def _run(server: tuple[str, ...], prompt: str, session: str, store: StoreAddress | None) -> ExitStatus:
     place = headless_place(store)
-    run = CodexServer(command=server, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say_prose, thread=session)
+    run = CodexServer(command=server, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say_prose, complain=complain, thread=session)
     ended = await to_its_end(run.go(prompt))
     say_prose("\n")
     if ended == COMPLETED:
