@@ -7,15 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx2
+import pytest
 
 import midturn as mt
 from midturn.record.events import InquiryRequest
 from midturn.web import inbox
 from support.cli import CommandLine
+from support.hooks import until
 from support.nested_agents import Company
 from support.pages import OWN, ada
 from support.serving import serving
@@ -36,17 +37,18 @@ asyncio.run(company.agent.resume(sys.argv[1]))
 """
 
 
-def test_an_answer_on_the_page_goes_on_with_the_turn_around(tmp_path: Path) -> None:
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_answers_on_the_page_go_on_with_the_turn_around(tmp_path: Path, *, one_by_one: bool) -> None:
+    """Also where it has gone on with the first one, and waits again, when the second one comes: its own record has not grown since."""
     store = mt.open_store(tmp_path / "kept")
     company = Company(store, "anna", "bert", deep=True)
     waiting = company.agent.run_sync("Go.")
     with serving(inbox(company.agent, user=ada)) as address, httpx2.Client(base_url=address, headers={**OWN}) as browser:
-        for question in waiting.pending:
+        for number, question in enumerate(waiting.pending, 1):
             assert browser.post(f"/q/{question.id}", data={"answer": "yes"}, headers={"Accept": "text/html"}).status_code == 303
-        deadline = time.monotonic() + 30
-        while store.open_turns_sync():
-            assert time.monotonic() < deadline, "it never went on"
-            time.sleep(0.02)
+            if one_by_one:
+                until(lambda number=number: len(company.ran) == number and not store.ready_sync(), bool)
+        until(lambda: not store.open_turns_sync(), bool)
     assert store.read_sync(waiting.conversation).turns[-1].open is False
     assert len(company.ran) == 2
 

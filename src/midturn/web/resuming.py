@@ -7,9 +7,10 @@ import logging
 import secrets
 import time
 from collections.abc import Mapping
+from itertools import chain
 from typing import Protocol
 
-from midturn.errors import AnswerError, MidturnError, NotOpen, Problem, QuestionError, StoreLocked
+from midturn.errors import AnswerError, MidturnError, NoConversation, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.prompter import Prompter
 from midturn.question.form import Form
 from midturn.question.question import Question
@@ -17,6 +18,7 @@ from midturn.question.reply import Answered, Reply, Submitted, Unavailable
 from midturn.record.events import InquiryRequest
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
+from midturn.record.window import awaited_children
 from midturn.values.secret import SecretValue
 from midturn.web.port import Port
 
@@ -150,7 +152,7 @@ class ResumeTurn(Protocol):
 
 
 class Resuming:
-    """Runs what is ready, and no turn twice in the state in which it was left: a model that is down is not asked without end."""
+    """Runs what is ready, and no turn twice from the same state: a model that is down is not asked without end."""
 
     def __init__(self, port: Port, resume: ResumeTurn) -> None:
         """Go on with turns by `resume`."""
@@ -158,7 +160,7 @@ class Resuming:
         self._resume = resume
         self._running: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, SecretReplies] = {}
-        self._left: dict[str, int] = {}
+        self._begun: dict[str, tuple[int, ...]] = {}
         self._nudged = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._stopped = False
@@ -237,8 +239,9 @@ class Resuming:
         for conversation in await self._port.ready():
             if len(self._running) >= _AT_ONCE:
                 return
-            if conversation in self._running or self._left.get(conversation) == await self._length(conversation):
+            if conversation in self._running or self._begun.get(conversation) == (state := await self._state(conversation)):
                 continue
+            self._begun[conversation] = state  # as it begins: what others record while it ends must count
             task = asyncio.create_task(self._go_on(conversation))
             self._running[conversation] = task
             task.add_done_callback(lambda _, done=conversation: self._running.pop(done, None))
@@ -246,16 +249,21 @@ class Resuming:
     async def _go_on(self, conversation: str) -> None:
         try:
             await self._resume(conversation)
-        except (StoreLocked, NotOpen):  # somebody else goes on with it, or has gone on
-            return
+        except (StoreLocked, NotOpen):  # another process goes on with it, or has: if that dies, nothing need have changed
+            del self._begun[conversation]
         except MidturnError as error:
             _LOG.warning("the turn of conversation %s could not go on: %r", conversation, str(error))
         except Exception:  # noqa: BLE001  a tool or a model is anybody's code: the others go on
             _LOG.exception("the turn of conversation %s could not go on", conversation)
-        self._left[conversation] = await self._length(conversation)
 
-    async def _length(self, conversation: str) -> int:
-        return len(await self._port.last_turn(conversation))
+    async def _state(self, conversation: str) -> tuple[int, ...]:
+        """Return how long its turn is, and those inside of its tools: an answer to one of them lets it go on as well."""
+        try:
+            turn = await self._port.last_turn(conversation)
+        except NoConversation:  # one inside that was never begun
+            return (0,)
+        inside = [await self._state(child.conversation) for child in awaited_children(turn)]
+        return (len(turn), *chain.from_iterable(inside))
 
 
 async def _quietly(going: asyncio.Task[object]) -> None:
