@@ -56,7 +56,7 @@ def test_fish_offers_commands_options_tools_and_keys_with_what_they_mean(midturn
     assert {value for _, value in offers} <= set(offered)
     assert offered[offers[-1][1]] == "deploy: Deploy to staging?"
     assert offered["show"].startswith("Show what was said")
-    assert offered["prompt.settle_ms"] == "milliseconds without a key"
+    assert offered["prompt.settle_ms"] == "pause in milliseconds before a new prompt accepts keys"
     assert finished.stderr == ""
 
 

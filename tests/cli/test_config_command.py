@@ -59,9 +59,9 @@ def test_explain_breaks_its_rows_between_words(midturn: CommandLine) -> None:
         rows = terminal.rows
 
     assert rows[1:4] == [
-        "  milliseconds without a key, after",
-        "    which a new prompt takes keys: what",
-        "    was typed for something else answers",
+        "  pause in milliseconds before a new",
+        "    prompt accepts keys, so that keys",
+        "    typed for something else answer",
     ]
 
 

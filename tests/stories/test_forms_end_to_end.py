@@ -279,7 +279,6 @@ def test_answer_asks_the_question_that_back_has_opened_again(midturn: CommandLin
         person.reply(APPLY, "n\r")
         person.reply(WHY, "too late\r")
         person.reply(NOTE, "none\r")
-        person.reply(SEND, "\r")
         assert session.wait_for_end() == 0
 
     assert midturn.ok("resume").stdout == "Done.\n"
