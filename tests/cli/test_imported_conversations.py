@@ -282,3 +282,16 @@ def test_the_doctor_says_where_conversations_lie_and_what_lies_in_the_workspace(
     assert found["works"] is True
     assert f"{midturn.store.name} (mode 0700)" in str(found["said"])
     assert "conversation import" in str(found["said"])
+
+
+def test_the_doctor_names_a_folder_that_is_a_link_and_goes_on(midturn: CommandLine) -> None:
+    midturn.run("query", "-m", midturn.script(), "Go")
+    (folder,) = (Path(path) for path in [midturn.ok("conversation", "path").stdout.strip()])
+    elsewhere = folder.parent.rename(folder.parent.with_name("elsewhere"))
+    folder.parent.symlink_to(elsewhere)
+
+    findings = {one["what"]: one for one in midturn.run("doctor", "--json").json}
+
+    assert not findings["conversations"]["works"]
+    assert "is a symbolic link" in findings["conversations"]["said"]
+    assert {"terminal", "editor", "sandbox"} <= findings.keys()

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from midturn.compose.command_line import side_models
 from midturn.compose.models import providers_json, refuse_unusable
 from midturn.config.places import shown, user_config_file
 from midturn.config.settings import Settings
-from midturn.errors import ConfigError, StoreError
+from midturn.errors import ConfigError, MidturnError, StoreError
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
 from midturn.record.window import calls
@@ -47,7 +47,7 @@ class Finding(Struct, frozen=True):
 def command(*, as_json: bool) -> ExitStatus:
     """Find out what works here. The status is 1 if something that every turn needs does not."""
     looks = (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _commands, _process, _models, _servers, _log)
-    findings = [finding for look in looks for finding in look()]
+    findings = [finding for look in looks for finding in _found(look)]
     if as_json:
         say_json([{"what": one.what, "works": one.works, "said": one.said} for one in findings])
     else:
@@ -55,6 +55,14 @@ def command(*, as_json: bool) -> ExitStatus:
             say(row)
     broken = any(not one.works and one.what in _NEEDED for one in findings)
     return ExitStatus.ERROR if broken else ExitStatus.DONE
+
+
+def _found(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """Yield what a look finds; what stops it is a finding, too, and stops no other."""
+    try:
+        yield from look()
+    except MidturnError as error:
+        yield Finding(look.__name__.strip("_"), works=False, said=str(error))
 
 
 _NEEDED = ("configuration", "model")
@@ -73,8 +81,11 @@ def _workspace() -> Iterator[Finding]:
     workspace = Workspace.find(Path.cwd())
     found = str(workspace.root) if workspace else "none here; `midturn init` makes one"
     yield Finding("workspace", works=workspace is not None, said=found)
-    yield _conversations(workspace)
-    yield _inbox()
+    try:
+        yield _conversations(workspace)
+        yield _inbox()
+    except MidturnError as error:  # such as a folder that is a link, or that everybody may write: no other line depends on it
+        yield Finding("conversations", works=False, said=str(error))
     try:
         loaded = load_here()
     except ConfigError as error:
