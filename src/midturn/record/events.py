@@ -278,9 +278,9 @@ class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="typ
 
 
 class AskedForm(Struct, frozen=True, omit_defaults=True):
-    """The whole form as authored: on the first request of a form of several questions. `questions` are wire objects.
+    """The whole form as authored: on the first request of a form of several questions, or of one that is reviewed.
 
-    `review` says whether its answers are seen once more before they are sent: wherever they are given, also later.
+    `questions` are wire objects. `review` says whether the answers are seen once more before they are sent, whoever gives them.
     """
 
     total: int

@@ -165,12 +165,14 @@ class _Turn:
         return self._calls[call].arguments if call in self._calls else None
 
     def _form(self, request: InquiryRequest, place: int) -> AskedForm | None:
-        """The form that the question belongs to: it stands on the first request of the form.
+        """The form of several questions that the question belongs to: it stands on the first request of the form.
 
         It is the last one that has the question, or else its id: forms that were asked at once may have equal ids.
         """
         asked = [event for event in self._events[: place + 1] if isinstance(event, InquiryRequest) and event.call == request.call]
-        forms = [event.form for event in reversed(asked) if event.form and request.question_id in _texts(event.form)]
+        forms = [
+            event.form for event in reversed(asked) if event.form and event.form.total > 1 and request.question_id in _texts(event.form)
+        ]
         whole = [form for form in forms if _texts(form)[request.question_id] == request.question.text]
         return next(iter(whole or forms), None)
 

@@ -248,10 +248,7 @@ def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
     for first in range(chain.place, -1, -1):
         asked = call.chains[first].asked.form
         if asked and any(question.get("id") == question_id for question in asked.questions):
-            yield (
-                first,
-                Form.from_json(list(asked.questions), review=asked.review),
-            )  # of several at once, an earlier one
+            yield first, Form.from_json(list(asked.questions), review=asked.review)  # of several at once, an earlier one
     yield chain.place, Form((chain.asked.question.asked(question_id),))
 
 

@@ -40,7 +40,7 @@ class Walk:
         self.goes_back = False
         self.is_a_persons = False
         self.places: list[int] = []
-        self.form_is_recorded = len(asking.form.questions) == 1
+        self.form_is_recorded = len(asking.form.questions) == 1 and not asking.form.review
         self._left: Cancelled | None = None
         self._given: dict[str, GivenAnswer] = {}
 
