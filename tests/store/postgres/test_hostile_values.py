@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
 import pytest
 
 import midturn as mt
+from midturn.store.postgres.database import DUE, STIRRED
 from midturn.store.postgres.store import PostgresStore
 from support.postgres import Cluster
 
@@ -27,6 +31,7 @@ VALUES = {
     "a path": "../../event",
     "ten thousand letters": "9" * 10_000,
 }
+CALL = {"calls": [{"name": "ship"}]}
 USES: dict[str, Callable[[PostgresStore, str], object]] = {
     "read": lambda store, value: store.read_sync(value),
     "answer": lambda store, value: store.answer_sync(value, True),
@@ -74,3 +79,58 @@ def test_what_others_notify_stirs_nothing_but_a_look(url: str, cluster: Cluster,
     assert store.pending_sync() == []
     assert store.ids_sync() == [mine]
     assert store.check_sync() == []
+
+
+@pytest.fixture
+def stranger(cluster: Cluster) -> Iterator[psycopg.Connection[Any]]:
+    """A role that may do nothing but connect: the database lets it notify whichever channel it names."""
+    with psycopg.connect(cluster.url, autocommit=True) as owner:
+        owner.execute("create role stranger login")
+        try:
+            with psycopg.connect(cluster.url.replace("midturn@", "stranger@"), autocommit=True) as connection:
+                yield connection
+        finally:
+            owner.execute("drop role stranger")
+
+
+@mt.tool
+async def ship(ctx: mt.ToolContext) -> str:
+    """Ship something, once it is sure."""
+    return f"shipped: {await ctx.ask(mt.Question.boolean('sure', 'Sure?'))}"
+
+
+FLOOD = "select pg_notify(%(channel)s, left(%(start)s || number || repeat('x', 7999), 7999)) from generate_series(1, 2000) number"
+
+
+def test_a_flood_of_notifications_neither_ends_a_worker_nor_is_believed_or_kept(
+    url: str, stranger: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nonsense, as long as it may be, and about other conversations: a worker looks, finds nothing, and goes on with what is answered."""
+    store = PostgresStore(url)
+    agent = mt.Agent(mt.ScriptedModel([CALL, {"text": "Shipped."}]), tools=[ship], store=store)
+    other, mine = (agent.run_sync("Ship it.").pending[0] for _ in range(2))
+    before = store.read_sync(other.conversation).events
+    database = store.database.database
+    holder = store.run_sync("hold", store.database.loop.run(database.holder()))
+
+    def flood() -> None:
+        for channel in (database.due_channel, database.channel(holder)):
+            for start in ("", "\x1b]52;c;", "{", mine.conversation, f"{other.conversation}-"):
+                stranger.execute(FLOOD, {"channel": channel, "start": start})
+            stranger.execute("select pg_notify(%s, %s)", (channel, other.conversation))
+
+    async def flooded() -> None:
+        working = asyncio.create_task(agent.work())
+        await asyncio.to_thread(flood)
+        await store.answer(mine.id, True)
+        async with asyncio.timeout(60):
+            while (await store.read(mine.conversation)).turns[-1].open and not working.done():  # noqa: ASYNC110  the worker is another task
+                await asyncio.sleep(0.02)
+        assert not working.done()
+        working.cancel()
+
+    asyncio.run(flooded())
+    assert set(database.bells.rung) == {DUE, STIRRED}
+    assert store.read_sync(other.conversation).events == before
+    assert store.check_sync() == []
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -56,7 +56,7 @@ class Database:
 
     def __init__(self, address: DatabaseAddress, outage: float = OUTAGE) -> None:
         self.address = address
-        self.bells = Bells()
+        self.bells = Bells(DUE, STIRRED)
         self.held: dict[str, int] = {}
         """What this process holds, with the fence that it was given."""
         self.outage = outage

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 import weakref
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -132,10 +132,11 @@ _LOOK = 1.0
 class Bells:
     """What waits here is woken by `ring` of the same name, and by `ring_all`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *counted: str) -> None:
+        """`counted` are those whose strokes are counted. Of others nothing is kept: any user of the database makes them up."""
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
-        self.rung: Counter[str] = Counter()
-        """How often each of them has rung."""
+        self.rung = dict.fromkeys(counted, 0)
+        """How often each of those has rung."""
 
     async def wait(self, name: str, most: float = _LOOK) -> None:
         """Return when the bell rings, at the latest after a second, or after `most`."""
@@ -153,7 +154,8 @@ class Bells:
 
     def ring(self, name: str) -> None:
         """Wake those who wait for this."""
-        self.rung[name] += 1
+        if name in self.rung:
+            self.rung[name] += 1
         for bell in self._waiting.get(name, ()):
             bell.set()
 
