@@ -8,6 +8,8 @@ import os
 import sys
 from contextlib import suppress
 
+from midturn import __version__
+
 
 def main() -> None:
     """Run the command line.
@@ -24,8 +26,6 @@ def main() -> None:
 
 def _says_version() -> bool:
     """Say it at once; where that goes wrong, the command itself finds out why."""
-    from midturn import __version__
-
     with suppress(OSError):
         return os.write(1, f"midturn {__version__}\n".encode()) > 0
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import pwd
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -134,7 +135,6 @@ def _home(variable: str) -> str:
     home = os.environ.get("HOME", "")
     if home.startswith("/"):
         return home
-    import pwd  # hardly ever
 
     try:
         return pwd.getpwuid(os.getuid()).pw_dir

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, cast
 
 import msgspec
@@ -14,12 +13,16 @@ from msgspec.structs import replace
 from midturn.errors import ConfigError, MidturnError, ModelError
 from midturn.journal import Journal
 from midturn.models.wrapper import Spent
+from midturn.question.python_answer import schema_as_json
+from midturn.question.python_types import Mismatch
+from midturn.question.value_type import value_type
 from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart
 from midturn.record.exchange import Usage
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import Window, refused
 from midturn.runtime.driver import RunEnding
 from midturn.store.metadata import event_id
+from midturn.turn.pending import pending_in
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -144,17 +147,7 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
     Raises:
         QuestionError: No schema can be made from the type.
     """
-    from midturn.question.python_answer import schema_as_json  # most results are text
-
     return schema_as_json(wanted)[0]
-
-
-@cache
-def _load_pending_in() -> Callable[[Window, str], Sequence[OpenQuestion]]:
-    """Load what finds open questions: most turns end with nothing open."""
-    from midturn.turn.pending import pending_in
-
-    return pending_in
 
 
 def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent: Iterable[Spent] = ()) -> RunResult[Any]:
@@ -162,7 +155,7 @@ def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent
     said = [event for event in turn if isinstance(event, ChatResponse)]
     structured = [event.structured for event in said if event.structured is not UNSET]
     is_suspended = ending.status == "suspended"
-    waiting = _load_pending_in()(Window(tuple(turn), open=True), conversation) if is_suspended else ()
+    waiting = pending_in(Window(tuple(turn), open=True), conversation) if is_suspended else ()
     return RunResult(
         conversation=conversation,
         status=cast("Status", ending.status),
@@ -198,9 +191,6 @@ def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: 
     if isinstance(wanted, Mapping):
         typed = checked(result, wanted)
     elif wanted is not None:
-        from midturn.question.python_types import Mismatch  # most answers are text
-        from midturn.question.value_type import value_type  # most answers are text
-
         try:
             typed = replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
         except Mismatch as mismatch:

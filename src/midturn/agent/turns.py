@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, SyncTurnStream, TurnStream, Watching
+from midturn.agent.worker import worker_of
 from midturn.compose.agent import AgentParts, compose_agent
 from midturn.compose.given import (
     GivenTool,
@@ -41,6 +42,7 @@ from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
 from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer
+from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import in_a_loop
 from midturn.turn.inputs import TurnRequested
@@ -174,7 +176,6 @@ class Turns:
 
     async def work(self, at_once: int, deps: object, engine: Literal["none", "dbos"]) -> None:
         """Go on with turns that are due, until cancelled (see `Agent.work`)."""
-        from midturn.agent.worker import worker_of  # most programs leave that to a process of its own
 
         async def segment(journal: Journal) -> None:
             begun = _Begun(journal)
@@ -326,8 +327,6 @@ class _Begun(Struct, frozen=True):
 
 
 def _in_memory(limits: Limits) -> ConversationStore:
-    from midturn.store.memory_conversations import MemoryStore  # who brings a store needs no other
-
     return MemoryStore(limits)
 
 

@@ -17,13 +17,13 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.record.prompt import Prompt
 from midturn.terminal.gate import Gate
+from midturn.terminal.look import PrompterSettings
 
 ASKED_BY = "midturn"
 
 
 def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prompter:
     """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks."""
-    from midturn.terminal.look import PrompterSettings
     from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
 
     if settings is None:

@@ -13,6 +13,7 @@ from msgspec import structs
 from midturn.cli.chat_line import ChatLine, is_there, line_here, offers
 from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted
+from midturn.cli.main import run
 from midturn.cli.open_turn import BEFORE_A_CHAT, resolve_open_turn
 from midturn.cli.options import LOCAL, with_id, with_model, with_store, without
 from midturn.cli.output import ExitStatus, block, line, note, table
@@ -264,6 +265,4 @@ def _help(keys: str) -> None:
 
 def _run(*arguments: str) -> None:
     """Run a command of ours as the command line does."""
-    from midturn.cli.main import run
-
     run(arguments)

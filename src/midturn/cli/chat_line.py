@@ -20,6 +20,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout.processors import TabsProcessor
 
+from midturn.cli import completing
 from midturn.config.places import state_directory
 from midturn.errors import MidturnError
 from midturn.files import ensure_private
@@ -218,8 +219,6 @@ def offers(words: Sequence[str]) -> Sequence[CompletionItem]:
 
 
 def _known(words: Sequence[str]) -> Iterable[CompletionItem]:
-    from midturn.cli import completing  # only Tab asks for it
-
     offered: Iterable[CompletionItem] = ()
     match list(words):
         case ["/model"]:

@@ -28,9 +28,12 @@ from midturn.errors import ConfigError, MidturnError, StoreError
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
 from midturn.record.window import calls
+from midturn.sandbox.confine import offer
 from midturn.sandbox.marks import State
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
+from midturn.terminal.editor import NoEdit, editor_command
+from midturn.terminal.look import choose_mode
 from midturn.tools.wire import is_question, taken_as_data
 
 
@@ -125,8 +128,6 @@ def _inbox() -> Finding:
 
 
 def _terminal() -> Iterator[Finding]:
-    from midturn.terminal.look import choose_mode
-
     settings = settings_if_right()
     switch = next((name for name in SWITCHES if os.environ.get(name)), None)
     if is_attached(environment(), non_interactive=False):
@@ -137,8 +138,6 @@ def _terminal() -> Iterator[Finding]:
 
 
 def _editor() -> Iterator[Finding]:
-    from midturn.terminal.editor import NoEdit, editor_command
-
     try:
         command_line = editor_command(environment())
     except NoEdit as error:
@@ -156,8 +155,6 @@ def _git() -> Iterator[Finding]:
 
 
 def _sandbox() -> Iterator[Finding]:
-    from midturn.sandbox.confine import offer
-
     found = offer()
     names = {"landlock": "Landlock", "bubblewrap": "bubblewrap", "sandbox-exec": "macOS's sandbox-exec", "none": ""}
     means = f"tools run under {names[found.means]}. " if names[found.means] else ""

@@ -10,6 +10,7 @@ from typing import Self
 from midturn.cli.output import is_terminal
 from midturn.cli.place import Place
 from midturn.record.events import Event
+from midturn.sandbox.doors import not_a_persons
 from midturn.store.held import HeldConversation
 from midturn.terminal.attributes import can_open_terminal
 
@@ -101,7 +102,6 @@ def is_attached(environment: Mapping[str, str], *, non_interactive: bool) -> boo
         return False
     if not can_open_terminal():
         return False
-    from midturn.sandbox.doors import not_a_persons  # without a terminal it does not matter who has started us
 
     return not not_a_persons(environment)
 

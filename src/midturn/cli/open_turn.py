@@ -8,6 +8,7 @@ from midturn.cli.asking import ask_here
 from midturn.cli.held import Held
 from midturn.cli.output import ExitStatus
 from midturn.cli.place import Place
+from midturn.cli.resume import check_is_ours, discard, resume_held
 from midturn.errors import StoreError
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
@@ -37,7 +38,6 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool, options: Sequ
     """
     if open_turn(held.events) is None:
         return None
-    from midturn.cli.resume import check_is_ours, discard, resume_held
 
     check_is_ours(held)
     if not attached:

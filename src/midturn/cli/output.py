@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import LiteralString, TextIO
 
+from midturn.prompts.cells import cells, continued_rows, cut_ranges, hang
 from midturn.values.json_value import Json
 from midturn.values.text import exact, exact_block, prose, worded
 
@@ -141,7 +142,6 @@ def indented(text: Shown, gutter: Shown) -> list[Shown]:
 def _hang(text: str, width: int | None, indent: str) -> list[str]:
     if width is None or (text.isascii() and len(text) <= width):
         return [text]
-    from midturn.prompts.cells import continued_rows, hang  # measuring needs a table of Unicode
 
     if text.startswith(QUOTED):
         return [QUOTED + row for row in continued_rows(text.removeprefix(QUOTED), max(1, width - len(QUOTED)))]
@@ -155,8 +155,6 @@ _PART = r"(?<=[./])(?=[^./ ])"
 
 def _hang_parts(text: str, width: int, indent: str) -> list[str]:
     """Break text between words, and one that is longer than a row behind its dots and slashes: keys and paths are read by their parts."""
-    from midturn.prompts.cells import cut_ranges
-
     rows = [""]
     for part in re.findall(r" *[^ ]+", text):
         for piece in [part] if _cells(part.lstrip(" ")) <= width - len(indent) else re.split(_PART, part):
@@ -171,7 +169,6 @@ def _hang_parts(text: str, width: int, indent: str) -> list[str]:
 def _cells(text: str) -> int:
     if text.isascii():
         return len(text)
-    from midturn.prompts.cells import cells
 
     return cells(text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,6 +18,7 @@ from midturn.errors import StoreError
 from midturn.files import first_time
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
+from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive, in_a_loop
 from midturn.store.workspace import (
@@ -77,7 +79,6 @@ class Place(Struct, frozen=True, kw_only=True):
         """What a command that is advised needs to act here, too: nothing, or ` --store …`. A password is left out."""
         if self.address is None or not self.address.options:
             return ""
-        import shlex  # only where a store was named with `--store`
 
         return f" {shlex.join(map(_without_password, self.address.options))}"
 
@@ -221,8 +222,6 @@ def _configured() -> StoreAddress | None:
 
 def _store(workspace: Workspace | None, address: StoreAddress | None, limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
     if address is not None:
-        from midturn.store.opening import store_at  # few commands name a store
-
         return store_at(address.where, limits)
     if workspace is not None:
         return FileStore(workspace.conversations, limits=limits, found=workspace.found)

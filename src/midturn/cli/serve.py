@@ -24,6 +24,7 @@ from midturn.cli.place import find_place
 from midturn.cli.serve_options import SCHEMES, Serve
 from midturn.cli.serve_places import OPENED, announce, directory_of, door_for_codes, find_running, own_name, withdraw
 from midturn.errors import ConfigError
+from midturn.http import bound
 from midturn.sandbox.doors import for_people_only
 
 if TYPE_CHECKING:
@@ -88,7 +89,6 @@ def run_serve(given: Serve) -> ExitStatus:
     if given.takes_own_name:
         given = replace(given, name=own_name(given.port, new=given.new_name))
     from midturn.cli.serve_turns import names_of, peers_of, site_of  # loads what the page needs
-    from midturn.http import bound
     from midturn.http_server import serve
     from midturn.web.app import application
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -38,7 +39,6 @@ class Connected:
         self._left_out: Mapping[str, Sequence[str]] = {}
         if not settings.mcp:
             return
-        import importlib.util  # where no server is configured, nothing is looked for, started or confined
 
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(MISSING)

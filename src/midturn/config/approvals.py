@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,8 +23,6 @@ _SHA256 = r"[0-9a-f]{64}"
 
 def sha256(data: bytes) -> str:
     """Hash the content of a file, as `sha256sum` prints it."""
-    import hashlib  # costs more than the rest of this module; only a file that needs approval needs it
-
     return hashlib.sha256(data).hexdigest()
 
 
@@ -160,7 +159,6 @@ def _split(command: TreeEntry, *, is_shell: bool) -> Sequence[str]:
     text = cast("str", command.value)
     if is_shell:
         return re.split(_BETWEEN_WORDS, text)
-    import shlex  # only a command that is written as one text needs it
 
     try:
         return shlex.split(text)

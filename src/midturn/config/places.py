@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import re
 import stat
 from collections.abc import Mapping
@@ -133,7 +134,6 @@ def own_name(environment: Mapping[str, str]) -> str:
     with suppress(ConfigError):  # what is wrong with the configuration keeps no one from answering
         if name := configured_name(environment):
             return name
-    import pwd  # only who answers has to be named
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name

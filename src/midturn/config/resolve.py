@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import split
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
@@ -102,7 +103,6 @@ class Resolving(Struct, frozen=True):
         """Return the program and its arguments; a string is split like a shell does it."""
         if not isinstance(value, str):
             return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
-        from shlex import split  # not every configuration has a command written as a string
 
         try:
             words = split(value)

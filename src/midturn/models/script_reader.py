@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
@@ -65,8 +67,6 @@ def _parse(path: Path) -> object:
         text = path.read_text(encoding="utf-8-sig")
         match path.suffix:
             case ".toml":
-                import tomllib  # a program writes its script in Python
-
                 return tomllib.loads(text)
             case ".json":
                 return _decoded(text)
@@ -82,8 +82,6 @@ def _decoded(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        import json  # slow to import: only where something is wrong, for its errors name the line
-
         return json.loads(text)
 
 

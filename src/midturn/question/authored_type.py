@@ -19,6 +19,7 @@ from midturn.question.answer_type import (
 )
 from midturn.values.json_value import Json, canonical, pointer_to, shown
 from midturn.values.limits import Limits
+from midturn.values.text import did_you_mean
 
 # Findings, collected to report all of them at once --------------------------------------------------------------------
 
@@ -47,7 +48,6 @@ class Findings(list[Problem]):
         unknown = [key for key in keys if key not in known]
         if not unknown:
             return
-        from midturn.values.text import did_you_mean  # only where a key is wrong
 
         for key in unknown[:_NAMED]:
             near = did_you_mean(key, known) if len(self) < _NAMED else ""

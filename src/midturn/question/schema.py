@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
+from urllib.parse import unquote
 
+import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
@@ -50,7 +52,6 @@ def reference(node: SchemaNode) -> str | None:
         return None
     if "%" not in found:
         return found[1:]
-    from urllib.parse import unquote  # hardly ever needed
 
     return unquote(found[1:])
 
@@ -67,8 +68,6 @@ def pattern_size(pattern: str) -> int | None:
 
     Matching takes at most about a tenth of a microsecond for each of these kilobytes and each byte of text.
     """
-    import jsonschema_rs  # a heavy import, for schemas with patterns only
-
     for size in SIZES:
         options = jsonschema_rs.RegexOptions(size_limit=size * 1024, dfa_size_limit=size * 1024)
         try:

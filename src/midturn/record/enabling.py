@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from midturn.errors import ConfigError
+from midturn.values.text import did_you_mean
 
 AllowToggle: TypeAlias = Literal["any", "never", "if_named"]
 
@@ -47,8 +48,6 @@ def offered(tools: Mapping[str, Enable], toggles: Sequence[Toggle]) -> tuple[str
 def _check(toggle: Toggle, tools: Mapping[str, Enable]) -> None:
     flag, name = "-t" if toggle.on else "-T", toggle.name or ""
     if name not in tools:
-        from midturn.values.text import did_you_mean  # only where a name is wrong
-
         raise ConfigError(f"{flag} {name}: there is no such tool.{did_you_mean(name, tools)}")
     if tools[name].allow_toggle == "never":
         raise ConfigError(f'{flag} {name}: this tool is locked by `conversation.tools.{name}.enable.allow_toggle = "never"`.')

@@ -32,6 +32,7 @@ from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
 from midturn.record.events import Child, ToolCallResponse
 from midturn.record.exchange import Usage
+from midturn.runtime.assistants import Consulting
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import ModelResponse, foretold
 from midturn.runtime.surroundings import Observed, Recorder, Services, Surroundings
@@ -60,7 +61,6 @@ from midturn.turn.turn import Turn
 
 if TYPE_CHECKING:
     from midturn.record.prompt import Prompt
-    from midturn.runtime.assistants import Consulting
     from midturn.runtime.prompts import OpenPrompts
     from midturn.runtime.tool_runs import ToolRuns
 
@@ -159,8 +159,6 @@ class Driver:
 
     @cached_property
     def _consulting(self) -> Consulting:
-        from midturn.runtime.assistants import Consulting
-
         return Consulting(self._services.consultant, self._services.journal, self._services.display, self.report)
 
     @cached_property

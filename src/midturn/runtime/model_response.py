@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from midturn.errors import ModelError, ScriptError
 from midturn.ports import Display, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
 from midturn.question.answer_type import BooleanType
+from midturn.question.question import Question
 from midturn.record.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Surroundings
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
 if TYPE_CHECKING:
     from midturn.ports import Tool, ToolRun
-    from midturn.question.question import Question
     from midturn.record.exchange import ToolCall
 
 
@@ -112,7 +112,6 @@ def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCa
     foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(tools.get(call.name), "foretell", None)
     if foretell is None:
         return Foretold(call.event, None)
-    from midturn.question.question import Question  # each start asks which tools foretell, and few calls are foretold
 
     try:
         question = foretell(surroundings.of_run(call, {}, _refuse_to_ask))

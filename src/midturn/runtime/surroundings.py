@@ -14,9 +14,11 @@ from midturn.errors import AnswerError
 from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, Recorded, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
+from midturn.question.reply import Answered
 from midturn.record.events import ChatRequest, Event
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolCall, ToolDefinition
 from midturn.record.provider_view import provider_view
+from midturn.tools.asker import refused
 from midturn.turn.effects import Effect, Given, GivenAnswer, Record
 from midturn.turn.inputs import FormToAsk
 from midturn.values.json_value import Json, JsonObject
@@ -137,8 +139,6 @@ class CallChecks:
 
     async def refusal(self, question_id: str, reply: Reply) -> str | None:
         """Return what the rule says against a reply; None where it holds, or where the reply is no answer of its type."""
-        from midturn.question.reply import Answered  # few questions have a rule, and many turns no question
-        from midturn.tools.asker import refused
         from midturn.tools.returned import scrub
 
         rule = self.rules.get(question_id)

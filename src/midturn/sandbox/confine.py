@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from midturn.sandbox import bubblewrap, seatbelt
+from midturn.sandbox import bubblewrap, landlock, seatbelt
 from midturn.sandbox.profile import SandboxProfile
 
 Means: TypeAlias = Literal["landlock", "bubblewrap", "sandbox-exec", "none"]
@@ -31,8 +31,6 @@ class Offer(Struct, frozen=True):
 @functools.cache
 def offer() -> Offer:
     """Find out what there is."""
-    from midturn.sandbox import landlock  # loads ctypes: only who starts a tool needs it
-
     version = landlock.abi()
     if version:
         if not landlock.limits_network(version):
@@ -86,8 +84,6 @@ def confine(argv: Sequence[str], profile: SandboxProfile, *, cwd: str | None = N
 
 
 def _enter(profile: SandboxProfile) -> None:
-    from midturn.sandbox import landlock
-
     rules = landlock.ruleset(profile.read, profile.write, network=profile.network)
     try:
         landlock.restrict(rules)

@@ -10,6 +10,7 @@ Three marks, any of which is enough:
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import sys
@@ -54,7 +55,6 @@ class State:
 def _prctl(option: int, value: int | bytes) -> int | None:
     if not sys.platform.startswith("linux"):
         return None
-    import ctypes  # only where there is something to set
 
     try:
         found = int(ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -31,7 +32,6 @@ def works() -> bool:
     """Say whether it is there, and lets itself be used: inside another sandbox it does not."""
     if sys.platform != "darwin":
         return False
-    import subprocess  # only where there is something to try
 
     try:
         done = subprocess.run([PROGRAM, "-p", "(version 1)(allow default)", "/usr/bin/true"], capture_output=True, check=False)  # noqa: S603

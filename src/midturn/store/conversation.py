@@ -14,6 +14,7 @@ from midturn.record.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
 from midturn.record.open_question import OpenQuestion
 from midturn.record.provider_view import provider_view
 from midturn.record.window import InquiryPair, Window, pairs, turns
+from midturn.store import jp
 from midturn.store.event_file import EVENTS, is_jp
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
@@ -66,8 +67,6 @@ class Conversation:
 
     @classmethod
     def _open_jp(cls, directory: Path) -> Conversation:
-        from midturn.store import jp  # few are of `jp`
-
         legacy = jp.read_jp(directory)
         events = decode_lines(legacy.lines, str(directory / EVENTS))
         try:

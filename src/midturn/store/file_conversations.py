@@ -26,6 +26,7 @@ from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile, is_jp
 from midturn.store.folder import Folder, telling
 from midturn.store.handover import FileAnswers
+from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
@@ -51,14 +52,6 @@ def _load_pasts() -> KnownPasts:
     from midturn.store.seen_turns import PASTS
 
     return PASTS
-
-
-@cache
-def _load_is_jp() -> Callable[[Path], bool]:
-    """Load what knows conversations that `jp` recorded: few stores have any."""
-    from midturn.store.event_file import is_jp
-
-    return is_jp
 
 
 @cache
@@ -138,7 +131,6 @@ class FileConversations:
     async def _tried(self, id: str) -> FileJournal | None:
         """Hold a conversation that is due, unless another worker was faster, or its pause is not over."""
         from midturn.store.decisions import is_due  # only workers take what is due
-        from midturn.store.held import may_try
 
         with self._folder(id) as folder:
             if lock.is_held(folder):
@@ -156,8 +148,6 @@ class FileConversations:
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:
         """Let no other block run for the same name meanwhile, in whichever process."""
-        from midturn.store.held import alone_among_files  # only what asks for other agents needs it
-
         return alone_among_files(self._directories.begun(), name)
 
     async def woken(self) -> None:
@@ -255,7 +245,7 @@ class FileConversations:
             return True
         try:
             path = self.path(number)
-            size = (path / NAME).lstat().st_size if (path / NAME).exists() else _load_is_jp()(path)
+            size = (path / NAME).lstat().st_size if (path / NAME).exists() else is_jp(path)
         except (OSError, StoreError):
             return True
         if size:

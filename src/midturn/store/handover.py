@@ -12,16 +12,13 @@ import logging
 import os
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from midturn.clock import pause
 from midturn.errors import AnswerError
 from midturn.store.folder import Folder, telling
-
-if TYPE_CHECKING:
-    from midturn.store.submission import HandedOver
+from midturn.store.submission import HandedOver, oldest_first
 
 ANSWERS = "answers"
 _INTERVAL = 0.1  # seconds between two looks
@@ -56,7 +53,6 @@ class FileAnswers:
         """Read all of them; a file that is not an answer is put aside under another name."""
         if not self._conversation.has(ANSWERS):  # as usual: nothing was handed over
             return ()
-        from midturn.store.submission import oldest_first
 
         with telling("read the answers in", self._conversation, ANSWERS):
             try:
@@ -95,8 +91,6 @@ class FileFeed:
 
 
 def _decoded(text: bytes) -> HandedOver:
-    from midturn.store.submission import HandedOver  # hardly ever is there one
-
     answer = msgspec.json.decode(text, type=HandedOver)
     answer.submission.as_reply()
     return answer

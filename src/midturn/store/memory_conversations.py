@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
@@ -69,8 +70,6 @@ class MemoryAnswers:
 
     async def changed(self) -> None:
         """Return when another one is handed over."""
-        import asyncio  # commands that only list questions need not pay for it
-
         waker = asyncio.Event()
         self._wakers[waker] = asyncio.get_running_loop()
         try:

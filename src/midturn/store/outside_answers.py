@@ -14,10 +14,12 @@ from midturn.question.reply import Answered, EndedTurn
 from midturn.record.asker import Address, Asker, asker_of, parse_address
 from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.record.window import last_turn, parent_of
+from midturn.sandbox.doors import for_people_only, not_for_its_own_agent
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
 from midturn.store.decisions import answer_batch, check_no_secret
 from midturn.store.families import end_family
+from midturn.store.lock import mark
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.closed import answered_before, decision_about, no_question, was_asked, why_closed
@@ -213,9 +215,6 @@ def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str) -> None:
 
 def _check_that_a_person_answers(asker: Asker | None) -> None:
     """Refuse answers from a process that a tool or agent started; but one that asks for an agent brings what its dialog was told."""
-    from midturn.sandbox.doors import for_people_only, not_for_its_own_agent  # loaded by answers alone
-    from midturn.store.lock import mark
-
     if asker and asker.process and asker.process.started and asker.process == mark(os.getpid()):
         return
     for_people_only("answer questions")

@@ -15,6 +15,7 @@ from midturn.record.events import Event
 from midturn.record.log import NO_PAST, Past
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn
+from midturn.store.decisions import is_due, is_ready
 from midturn.store.event_file import is_jp
 from midturn.store.folder import Folder
 from midturn.store.port import LastTurn
@@ -77,15 +78,11 @@ class Seen(Struct, frozen=True, dict=True):
     @cached_property
     def is_ready(self) -> bool:
         """Whether it can go on without a person who is absent."""
-        from midturn.store.decisions import is_ready  # only workers and lists of what is ready ask
-
         return is_ready(LastTurn(self.turn))
 
     @cached_property
     def is_due(self) -> bool:
         """Whether it does not wait for a person alone."""
-        from midturn.store.decisions import is_due  # as above
-
         return is_due(LastTurn(self.turn))
 
 

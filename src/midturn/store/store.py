@@ -41,7 +41,9 @@ from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, MayAnswer
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
 from midturn.store.held import HeldConversation
+from midturn.store.lock import looked_at
 from midturn.store.port import HeldBy, PortJournal, Settled, StorePort
+from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
 from midturn.values.json_value import Json
 from midturn.values.text import TimeOfDay, check_text, stamp
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
     from midturn.store.outside_answers import OutsideAnswers, Receipt
-    from midturn.store.submission import Submission
     from midturn.store.watching import OnWake, StoreChange
     from midturn.turn.ending import Ending
 
@@ -64,14 +65,6 @@ def _load_outside_answers() -> type[OutsideAnswers]:
     from midturn.store.outside_answers import OutsideAnswers
 
     return OutsideAnswers
-
-
-@cache
-def _load_submission() -> type[Submission]:
-    """Load what an answer is handed over as: as above."""
-    from midturn.store.submission import Submission
-
-    return Submission
 
 
 class ConversationStore:
@@ -179,8 +172,6 @@ class ConversationStore:
         Args:
             conversation: The id of the one; None for all.
         """
-        from midturn.store.lock import looked_at  # only who lists questions looks at the processes that ask them
-
         family = [""] if conversation is None else [f"{id}-" for id in await open_family(self.port, conversation)]  # noqa: A001
         questions = [question for prefix in family for question in await self.port.questions(prefix)]
         now = stamp(self._clock)
@@ -249,9 +240,7 @@ class ConversationStore:
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """
-        return await self._submit(
-            id, _load_submission()(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
-        )
+        return await self._submit(id, Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via))
 
     @property
     def _answering(self) -> OutsideAnswers:
@@ -329,7 +318,7 @@ class ConversationStore:
         via: str = "api",
     ) -> Receipt:
         """Answer an open question, see `answer`."""
-        submission = _load_submission()(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
+        submission = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
         return self.run_sync("answer", self._submit(id, submission))
 
     def watch_sync(self, conversation: str | None = None) -> Iterator[StoreChange]:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Literal, TextIO, TypeAlias
 
+from midturn.terminal.ascii import as_ascii
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import Look
 
@@ -70,8 +71,6 @@ class Outlet:
 
     def _encodable(self, text: str) -> str:
         if self.is_terminal and not self.unicode:
-            from midturn.terminal.ascii import as_ascii  # hardly any terminal needs it
-
             return as_ascii(text)
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 

@@ -26,6 +26,7 @@ from midturn.ports import (
 )
 from midturn.prompts.settings import Mode
 from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, TurnEnd, TurnStart
+from midturn.terminal.asides import Asides
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import choose_look
 from midturn.terminal.message import StreamedMessage
@@ -34,7 +35,6 @@ from midturn.terminal.spinner import Heartbeat, Spinner
 from midturn.values.text import exact
 
 if TYPE_CHECKING:
-    from midturn.terminal.asides import Asides
     from midturn.terminal.spinner import Spinner
 
 _MODEL = "the model"
@@ -132,8 +132,6 @@ class TerminalDisplay:
 
     @cached_property
     def _asides(self) -> Asides:
-        from midturn.terminal.asides import Asides  # many turns have nothing but words
-
         return Asides(self._page, self._answered_here)
 
     def _finish_message(self) -> None:

@@ -25,6 +25,8 @@ from midturn.terminal.editor import NoEdit, edit
 from midturn.terminal.lines import LineInterrupted, LineReader
 from midturn.terminal.live import LiveRows
 from midturn.terminal.look import PrompterSettings
+from midturn.terminal.markdown.context import context_rows
+from midturn.terminal.markdown.layout import ASCII, UNICODE
 from midturn.terminal.notify import called_off, calling
 from midturn.terminal.paint import Canvas
 from midturn.terminal.restore import Restored
@@ -150,8 +152,6 @@ def layout_of(prompt: Prompt, device: Device) -> ContextRows:
     """Return what lays the context out. What draws Markdown takes a moment to load, and most contexts are a diff or a few words."""
     if MARKDOWN.search(own_context(prompt)) is None:
         return plain_context
-    from midturn.terminal.markdown.context import context_rows
-    from midturn.terminal.markdown.layout import ASCII, UNICODE
 
     return partial(context_rows, UNICODE if device.unicode else ASCII)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from midturn.ports import ToolRun
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.exchange import ToolDefinition
+from midturn.tools.ask_user_call import asked_by_model
 from midturn.tools.ask_user_schema import DESCRIPTION, PARAMETERS
 from midturn.values.text import ASK_USER
 
@@ -28,8 +29,6 @@ class AskUserTool:
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Ask, and return the answers as JSON; arguments that cannot be asked come back as an error that says how to correct them."""
-        from midturn.tools.ask_user_call import asked_by_model  # who only describes the tool, as at every start, asks nothing
-
         return await asked_by_model(run)
 
 

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from midturn.errors import Problem
 from midturn.ports import ToolRun
+from midturn.question.schema import check_schema
+from midturn.question.schema_check import validate
 from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
@@ -68,8 +70,6 @@ def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:
         return [Problem("", "the arguments must be one JSON object.")]
     if problem := json_problem(arguments, DEFAULT_LIMITS.json_depth):
         return [problem]
-    from midturn.question.schema import check_schema  # heavy, and not needed before the first call
-    from midturn.question.schema_check import validate  # heavy, and not needed before the first call
 
     if wrong := check_schema(schema):
         return [Problem("", f"the tool's own declaration of its arguments is wrong at {pointer}: {said}") for pointer, said in wrong]

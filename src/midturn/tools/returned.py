@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import re
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -281,8 +282,6 @@ def shortened(text: str, run: ToolRun) -> str:
 
 
 def _kept(data: bytes, root: Path) -> str:
-    import tempfile  # only for an output that is too long
-
     try:
         return f"the whole output is in {keep(data, root) or _write(data, Path(tempfile.mkdtemp(prefix='midturn-')))}"
     except OSError as error:

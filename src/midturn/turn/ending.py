@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from midturn.record.events import AnsweredBy, CancelReason, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd, TurnStatus
 from midturn.record.provider_view import INTERRUPTED
+from midturn.routing import messages
 from midturn.turn.effects import Record
 from midturn.turn.inputs import TurnSettings
 from midturn.turn.record import CallRecord, TurnRecord
@@ -63,8 +64,6 @@ def left_by_its_call() -> Ending:
 
 def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> Ending:
     """Return the end of a turn that a person wants, who was `asked` in these calls; `by` says who, where it was at a question."""
-    from midturn.routing import messages  # most turns come to their own end
-
     return Ending(
         "ended_by_user",
         lambda call: messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED,

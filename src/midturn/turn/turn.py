@@ -49,6 +49,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
+from midturn.question.reply import EndedTurn, Unavailable
 from midturn.record.events import (
     AnsweredBy,
     ChatRequest,
@@ -61,6 +62,7 @@ from midturn.record.events import (
     TurnEnd,
 )
 from midturn.record.exchange import Part, ToolCallPart, recorded
+from midturn.routing import messages
 from midturn.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
 from midturn.turn.ending import Ending, ended_by_user, failed, out_of_time, why_the_model_is_not_asked, write_ending
 from midturn.turn.inputs import (
@@ -316,8 +318,6 @@ class Turn:
 
     def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> str | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
-        from midturn.question.reply import EndedTurn, Unavailable  # a turn of words alone has no replies
-
         match reply:
             case EndedTurn():
                 self._end(ended_by_user({ticket.call}, who))
@@ -375,7 +375,6 @@ class Turn:
         if policy is None:
             for chain in record.open_chains:  # it was asked when there still was such a tool
                 self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
-            from midturn.routing import messages  # hardly ever does a model call what is not there
 
             content = messages.unknown_tool(name, list(self._state.settings.tools))
             self._state.write(ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))

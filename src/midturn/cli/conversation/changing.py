@@ -19,6 +19,7 @@ from midturn.errors import StoreError
 from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
 from midturn.store.tail import NAME
+from midturn.terminal.editor import NoEdit, editor_command
 
 
 @click.command
@@ -46,8 +47,6 @@ def edit_command(id: str | None, *, title: str | None, labels: tuple[str, ...], 
 
 def _edit_file(place: Place, number: str) -> ExitStatus:
     """Let the person edit the events; no other process writes meanwhile, and what cannot be read afterwards is said."""
-    from midturn.terminal.editor import NoEdit, editor_command
-
     file = place.files.path(number) / NAME
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or (sys.stdin and sys.stdin.isatty())):
         raise click.UsageError("There is no terminal for an editor: set EDITOR to a command that needs none.")

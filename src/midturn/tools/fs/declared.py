@@ -1,4 +1,4 @@
-"""The file tools as functions, and what a model reads of them: `described.json` is written from here. Their work is loaded when called."""
+"""The file tools as functions, and what a model reads of them: `described.json` is written from here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from msgspec import Meta
 from midturn.question.question import Question
 from midturn.record.outcome import Success
 from midturn.tools.context import ToolContext
+from midturn.tools.fs.changing import create_file, delete_file, foretold_overwriting, modify_file, move_file
 from midturn.tools.fs.paths import Counted, FilePath, FolderPath, GlobArgument, Replacement
+from midturn.tools.fs.reading import read_file
+from midturn.tools.fs.searching import grep_files, list_files
 from midturn.tools.function import tool
 
 Depth = Annotated[Counted | None, Meta(description="How many folders deep to look; deeper ones are listed with a slash at the end.")]
@@ -25,38 +28,28 @@ Destination = Annotated[str, Meta(description="Its new path, relative to the wor
 @tool
 def fs_list_files(ctx: ToolContext, path: FolderPath = ".", glob: GlobArgument = None, max_depth: Depth = None) -> str:
     """List the files of the workspace, one path a line, without what git ignores."""
-    from midturn.tools.fs.searching import list_files
-
     return list_files(ctx, path, glob, max_depth)
 
 
 @tool
 def fs_read_file(path: FilePath, ctx: ToolContext, start_line: FirstLine = None, end_line: LastLine = None) -> str | Success:
     """Read a text file of the workspace, whole or some of its lines; or look at a picture (PNG, JPEG, GIF, WebP)."""
-    from midturn.tools.fs.reading import read_file
-
     return read_file(ctx, path, start_line, end_line)
 
 
 @tool
 def fs_grep_files(pattern: Expression, ctx: ToolContext, path: FolderPath = ".", glob: GlobArgument = None, context: Around = None) -> str:
     """Search the text files of the workspace (without what git ignores) for a regular expression. `path` may name one file."""
-    from midturn.tools.fs.searching import grep_files
-
     return grep_files(ctx, pattern, path, glob, context)
 
 
 @tool(run="ask")
 def fs_create_file(path: FilePath, content: Content, ctx: ToolContext) -> str | Question[bool]:
     """Create a text file, and the folders that it is missing. If the file exists, the user is asked whether to overwrite it."""
-    from midturn.tools.fs.changing import create_file
-
     return create_file(ctx, path, content)
 
 
 def _foretold_overwriting(path: str, content: str, ctx: ToolContext) -> Question[bool] | None:
-    from midturn.tools.fs.changing import foretold_overwriting
-
     return foretold_overwriting(ctx, path, content)
 
 
@@ -66,24 +59,18 @@ fs_create_file.foretells(_foretold_overwriting)
 @tool
 def fs_modify_file(path: FilePath, edits: Edits, ctx: ToolContext) -> str | Question[bool]:
     """Change a text file by replacing pieces of its text. The change is shown to somebody who approves it before it is made."""
-    from midturn.tools.fs.changing import modify_file
-
     return modify_file(ctx, path, edits)
 
 
 @tool(run="ask")
 def fs_delete_file(path: FilePath, ctx: ToolContext) -> str | Question[bool]:
     """Delete a file. If it has uncommitted changes, the user is asked first."""
-    from midturn.tools.fs.changing import delete_file
-
     return delete_file(ctx, path)
 
 
 @tool(run="ask")
 def fs_move_file(source: FilePath, destination: Destination, ctx: ToolContext) -> str | Question[bool]:
     """Move or rename a file. If it has uncommitted changes, the user is asked first."""
-    from midturn.tools.fs.changing import move_file
-
     return move_file(ctx, source, destination)
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import islice
 from pathlib import PurePosixPath
 
+import jsonschema_rs
 from msgspec import Struct
 
 from midturn.tools.context import ToolContext
@@ -105,8 +106,6 @@ class Pattern:
     """
 
     def __init__(self, pattern: str) -> None:
-        import jsonschema_rs
-
         if not pattern or len(pattern) > _LONGEST_PATTERN:
             raise Rejected(f"`pattern` must have 1 to {_LONGEST_PATTERN} characters.")
         options = jsonschema_rs.RegexOptions(size_limit=_COMPILED, dfa_size_limit=_COMPILED)
