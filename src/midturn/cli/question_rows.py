@@ -9,7 +9,6 @@ from midturn.cli.output import QUOTED, Shown, asked, joined, line, presented
 from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
-from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.question.steps import Cancelled
 from midturn.record.events import (
@@ -128,6 +127,8 @@ def _if(when: When) -> str:
 
 def _questions(form: AskedForm) -> Sequence[Question[Any]]:
     """Read the questions of a form; none of one that this version cannot read."""
+    from midturn.question.form import Form  # most questions are asked alone
+
     try:
         return Form.from_json(list[Mapping[str, Any]](form.questions)).questions
     except QuestionError:
