@@ -112,14 +112,9 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
         "midturn.tools.fs.declared",
         "midturn.tools.function",
     }
-    for_people = {"midturn.terminal.device", "midturn.terminal.asides", "midturn.terminal.restore", "midturn.runtime.prompts"}
-    for_questions = {
-        "midturn.record.prompt",
-        "midturn.question.reply",
-        "midturn.record.subject",
-    }
-    for_answers = {"midturn.store.submission", "midturn.store.decisions", "midturn.store.answer_bell"}
-    assert (for_calls | for_people | for_questions | for_answers) & loaded == set()
+    for_people = {"midturn.terminal.device", "midturn.terminal.restore", "midturn.runtime.prompts"}
+    for_answers = {"midturn.store.decisions", "midturn.store.answer_bell"}
+    assert (for_calls | for_people | for_answers) & loaded == set()
 
 
 def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn: CommandLine) -> None:

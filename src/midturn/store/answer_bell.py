@@ -5,8 +5,6 @@ Only for speed: who hears nothing (another kernel, no room for one more watch) l
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
 import os
 import select
 import sys
@@ -51,6 +49,8 @@ class AnswerBell:
         self._hear()
 
     async def _wait_in_loop(self, most: float) -> None:
+        import asyncio  # a loop runs, so it is loaded
+
         loop, heard = asyncio.get_running_loop(), asyncio.Event()
         own = os.dup(self._fd)  # several may wait, each in a loop of its own
         try:
@@ -67,6 +67,7 @@ class AnswerBell:
         missing = [folder for folder in self._folders if folder not in self._watched]
         if not missing or not sys.platform.startswith("linux"):
             return
+        import ctypes  # only workers wait
 
         libc = ctypes.CDLL(None, use_errno=True)
         if self._fd < 0:
