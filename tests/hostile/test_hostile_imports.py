@@ -160,6 +160,73 @@ def test_whatever_is_imported_is_history_and_reads_nothing_else(midturn: Command
     assert not (midturn.home / "evil").exists()
 
 
+def _two_of_one_id(midturn: CommandLine) -> None:
+    for name in ("one", "other"):
+        brought(midturn, name=f"{NUMBER}-{name}")
+
+
+def _claims_another_workspace(midturn: CommandLine) -> None:
+    claimed = {"title": "Theirs", "workspace": str(midturn.home / "victim"), "root": "/", "labels": [CODES]}
+    (brought(midturn) / "metadata.json").write_text(json.dumps(claimed))
+
+
+def _title_that_acts(midturn: CommandLine) -> None:
+    (brought(midturn) / "metadata.json").write_text(json.dumps({"title": CODES}))
+
+
+IN_A_WORKSPACE = {
+    **STORES,
+    "two logs with one id": _two_of_one_id,
+    "a log that claims another workspace": _claims_another_workspace,
+    "a title that acts on a terminal": _title_that_acts,
+}
+BEFORE_AND_AFTER = (f"{int(NUMBER) - 1}", f"{int(NUMBER) + 1}")
+
+
+@pytest.mark.parametrize("name", IN_A_WORKSPACE)
+def test_what_the_version_before_kept_is_taken_in_whatever_lies_between(midturn: CommandLine, name: str) -> None:
+    """A pull has put it there, beside conversations of the user's own: those are taken in, and it is named or history."""
+    midturn.ok("query", "-m", midturn.script(), "Mine")
+    IN_A_WORKSPACE[name](midturn)
+    for number in BEFORE_AND_AFTER:
+        brought(midturn, name=f"{number}-own")
+    store(midturn).chmod(0o700)
+    store(midturn).rename(midturn.root / ".midturn" / "conversations")
+
+    imported = midturn.run("conversation", "import", "--all")
+
+    assert imported.status in {0, 1}, imported
+    assert "Traceback" not in imported.stderr, imported
+    assert "should not have" not in imported.stderr, imported
+    assert "\x1b" not in imported.stdout + imported.stderr
+    assert set(BEFORE_AND_AFTER) <= set(imported.stdout.split()), imported
+    kept = [file for file in (midturn.home / "data").rglob("*") if file.is_file()]
+    assert not [file for file in kept if CANARY.encode() in file.read_bytes()]
+    assert not (midturn.home / "victim").exists()
+    assert midturn.ok("inbox", "--all", "--json").json == []
+
+
+def test_a_note_of_a_workspace_is_words_and_leads_to_nothing_of_others(midturn: CommandLine) -> None:
+    brought(midturn)
+    store(midturn).rename(midturn.root / ".midturn" / "conversations")
+    notes = midturn.state / "workspaces"
+    notes.mkdir(parents=True, mode=0o700)
+    forged = {"a": f"/{CODES}", "b": "/dev/zero", "c": "relative", "d": "/\0", "e": "/" + "x" * 100_000, CODES: "/"}
+    for name, text in forged.items():
+        (notes / name).write_text(text)
+        (notes / name).chmod(0o600)
+    os.mkfifo(notes / "f", 0o600)
+    (notes / "g").symlink_to("/dev/zero")
+    (notes / "h").symlink_to(midturn.home / "secret")
+
+    imported = midturn.run("conversation", "import", "--all")
+
+    assert "Traceback" not in imported.stderr, imported
+    assert "\x1b" not in imported.stdout + imported.stderr
+    assert CANARY not in imported.stdout + imported.stderr
+    assert imported.stdout.split() == [NUMBER], imported
+
+
 FILES: dict[str, Callable[[Path], object]] = {
     "a pipe": os.mkfifo,
     "a device that never ends": lambda file: file.symlink_to("/dev/zero"),

@@ -9,12 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM
-from midturn.errors import StoreLocked
+from midturn.errors import StoreError, StoreLocked
 from midturn.record.codec import clean, decode_event, decode_lines, encode_event
 from midturn.record.events import ConfigDelta, Event
 from midturn.record.window import open_turn
 from midturn.store.batch import numbered, stamped
-from midturn.store.metadata import event_ids
+from midturn.store.metadata import Metadata, event_ids
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 from midturn.turn.effects import Record
@@ -28,10 +28,15 @@ Fate: TypeAlias = Literal["copied", "was there", "renamed"]
 _OPEN_THERE = "it was open where it came from"
 
 
+class Unreadable(StoreError):  # noqa: N818
+    """A conversation cannot be read where it lies: others that lie there can be copied all the same."""
+
+
 class Copied(Struct, frozen=True):
     """Where a conversation is now; `was_open`: its last turn was, and is ended in the copy."""
 
     id: str
+    title: str
     fate: Fate
     was_open: bool
 
@@ -63,23 +68,27 @@ class Copying:
 
         Raises:
             StoreLocked: A process goes on with its turn.
-            StoreError: One of the stores cannot be read or written.
+            Unreadable: It is damaged, or lies in no file of its own.
+            StoreError: The other store cannot be read or written.
         """
-        found = await self._source.port.look(id)
-        if isinstance(found, HeldBy):
-            raise StoreLocked(
-                f"The turn of conversation {id} is running, in {found.holder}: it stays where it is.", found.holder, found.since
-            )
-        history = History.of(await self._source.port.lines(id))
-        made, fate = await self._add(id, history)
-        return Copied(made, fate, bool(history.ending))
+        history, metadata = await self._read(id)
+        made, fate = await self._add(id, history, metadata)
+        return Copied(made, metadata.title, fate, bool(history.ending))
 
-    async def _add(self, id: str, history: History) -> tuple[str, Fate]:
+    async def _read(self, id: str) -> tuple[History, Metadata]:
+        try:
+            found = await self._source.port.look(id)
+            if not isinstance(found, HeldBy):
+                return History.of(await self._source.port.lines(id)), (await self._source.read(id)).metadata
+        except StoreError as error:
+            raise Unreadable(str(error)) from error
+        raise StoreLocked(f"The turn of conversation {id} is running, in {found.holder}: it stays where it is.", found.holder, found.since)
+
+    async def _add(self, id: str, history: History, metadata: Metadata) -> tuple[str, Fate]:
         if self._there is None:
             self._there = set(await self._target.ids())
         if id in self._there and (await self._target.port.lines(id))[: len(history.lines)] == history.lines:
             return id, "was there"
-        metadata = (await self._source.read(id)).metadata
         made = await self._target.port.add([*history.lines, *history.ending], metadata, id)
         self._there.add(made)
         return made, "copied" if made == id else "renamed"

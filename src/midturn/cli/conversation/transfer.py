@@ -21,7 +21,7 @@ from midturn.store.event_file import is_jp
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.jp import read_jp
 from midturn.store.metadata import Metadata
-from midturn.store.moving import Copied, Copying, History
+from midturn.store.moving import Copied, Copying, History, Unreadable
 from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
 from midturn.store.tail import NAME
@@ -149,7 +149,7 @@ def _of_the_version_before() -> ExitStatus:
 def _used_before() -> Iterator[Workspace]:
     notes = sorted((state_directory() / "workspaces").glob("*"))
     written = (read_private(note) for note in notes)
-    roots = {Path(os.fsdecode(text)) for text in written if text and text.startswith(b"/")}
+    roots = {Path(os.fsdecode(text)) for text in written if text and text.startswith(b"/") and b"\0" not in text}
     here = Workspace.find(Path.cwd())
     for root in sorted(roots | ({here.root} if here else set[Path]())):
         found = Workspace.find(root)
@@ -187,25 +187,25 @@ def _added(place: Place, lines: Sequence[bytes], metadata: Metadata) -> ExitStat
 
 
 def _all(place: Place, source: ConversationStore, only: str | None) -> ExitStatus:
-    """Copy what another store has; a conversation that is being written is named, and left to another time."""
+    """Copy what another store has; a conversation that is being written or cannot be read is named, and keeps back no other."""
     copying = Copying(source, place.store)
     run = source.run_sync if source.port.needs_loop else place.store.run_sync
-    numbers = [only] if only else source.ids_sync()
+    numbers = [only] if only else list(dict.fromkeys(source.ids_sync()))
     left = 0
     for number in numbers:
         try:
-            _say(number, source.read_sync(number).title, run("copy", copying.copy(number)))
-        except StoreLocked as error:
+            _say(number, run("copy", copying.copy(number)))
+        except (StoreLocked, Unreadable) as error:
             left += 1
             note(line("midturn: {}", block(str(error))))
     if not numbers:
         raise StoreError("There is no conversation in that store.")
     if left:
-        note("midturn: left behind: {}. Import again when their turns are done or wait.", str(left))
+        note("midturn: left behind: {}. Import again when their turns are done or wait, and what is wrong with them is mended.", str(left))
     return ExitStatus.ERROR if left else ExitStatus.DONE
 
 
-def _say(number: str, title: str, copied: Copied) -> None:
+def _say(number: str, copied: Copied) -> None:
     match copied.fate:
         case "was there":
             note("midturn: conversation {} is there already.", number)
@@ -214,7 +214,7 @@ def _say(number: str, title: str, copied: Copied) -> None:
             note("midturn: another conversation has the id {}; this one is {} here.", number, copied.id)
         case "copied":
             pass
-    note("midturn: {}: {}", copied.id, title or "(untitled)")
+    note("midturn: {}: {}", copied.id, copied.title or "(untitled)")
     if copied.was_open:
         _say_that_it_was_open(copied.id)
     say("{}", copied.id)
