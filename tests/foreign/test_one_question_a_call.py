@@ -37,10 +37,10 @@ call = {"command": "make"}
 
 async def ask():
     if kind == "permission":
-        return await errands.permission(id, "Bash", call, "", errands.taken_up)
+        return await errands.permission(id, "Bash", call, "", errands.backlog.take_up)
     if kind == "questions":
         return await errands.questions(id, "ask", call, Form([Question.boolean("sure", "Sure?")]))
-    return await errands.questions(id, "ask", call, Form([Question.boolean("sure", "Sure?")]), errands.still_open)
+    return await errands.questions(id, "ask", call, Form([Question.boolean("sure", "Sure?")]), errands.backlog.take_up_open)
 
 print("ready", flush=True)
 sys.stdin.readline()

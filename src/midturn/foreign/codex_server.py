@@ -303,7 +303,7 @@ class _Talk:
         call: JsonObject = {**{name: value for name, value in params.items() if name not in _IDS and value is not None}, **changes}
         named = ":".join(filter(None, (text(params.get("itemId")), text(params.get("approvalId")))))
         errands = self._errands()
-        errand = await errands.permission(named, tool, call, _ALWAYS, errands.taken_up)
+        errand = await errands.permission(named, tool, call, _ALWAYS, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
         self.unsaid.keep(_named(method, params), outcome)
         delivered = _closing(errands, errand, outcome)
@@ -361,7 +361,7 @@ class _Talk:
 
     async def _form(self, tool: str, arguments: JsonObject, form: Form) -> tuple[Decided, Delivered]:
         errands = self._errands()
-        errand = await errands.questions("", tool, arguments, form, errands.taken_up)
+        errand = await errands.questions("", tool, arguments, form, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, TurnStopped):
             self._stopping = asyncio.ensure_future(self._stop())

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from midturn.errors import MidturnError
 from midturn.foreign import words
+from midturn.foreign.backlog import counts_later
 from midturn.foreign.errand import Approved, Decided, DecidedElsewhere, Errand, asked, is_told
-from midturn.foreign.errands import Errands, counts_later
+from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import (
     Done,
     MovedOn,
@@ -129,19 +130,19 @@ class HookRun(Struct, frozen=True, kw_only=True):
         match occasion:
             case Permit():
                 await self._permit(occasion)
-            case PutElicitation(arguments=dialog) if await self.errands.shown_in(dialog):
+            case PutElicitation(arguments=dialog) if await self.errands.backlog.shown_in(dialog):
                 self.say(Said())
             case PutForm():
                 await self._ask(occasion)
             case Done(tool=tool, arguments=arguments):
-                await self._close((await self.errands.matching(tool, arguments))[:1])
+                await self._close((await self.errands.backlog.matching(tool, arguments))[:1])
             case Ran():
-                await self.errands.go_on()
+                await self.errands.backlog.close_left()
                 self.say(Said())
             case Stopping():
                 await self._stop(occasion)
             case MovedOn():
-                await self._close([errand for errand in await self.errands.unfinished() if _is_left(errand)])
+                await self._close([errand for errand in await self.errands.backlog.errands() if _is_left(errand)])
             case Unaskable(why=why):
                 self.say(self._without_answer(occasion, f"{words.FAILED} ({why})"))
             case Nothing():
@@ -153,7 +154,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
     async def _permit(self, occasion: Permit) -> None:
         errands = await self._begun(occasion)
-        errand = await errands.permission(occasion.id, occasion.tool, occasion.arguments, occasion.always, errands.taken_up)
+        errand = await errands.permission(occasion.id, occasion.tool, occasion.arguments, occasion.always, errands.backlog.take_up)
         outcome = await self._decision(occasion, errand)
         if outcome is None:
             self.say(self.agent.left_open(self.document) if occasion.gates else Said())
@@ -168,7 +169,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
     async def _ask(self, occasion: PutForm) -> None:
         errands = await self._begun(occasion)
-        errand = await errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form, errands.taken_up)
+        errand = await errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form, errands.backlog.take_up)
         outcome = await self._decision(occasion, errand)
         if outcome is None:
             self.say(self.agent.left_open(self.document) if occasion.gates else Said())
@@ -181,7 +182,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
         The agent goes on with this, so that nothing else stays open of what it was told would.
         """
-        await self.errands.go_on(occasion.tool, occasion.arguments)
+        await self.errands.backlog.close_left(occasion.tool, occasion.arguments)
         if occasion.gates:
             return self.errands.of(defers=occasion.defers)
         return self.errands.of(ends=rfc3339(self.clock.now() + timedelta(seconds=self._seconds(occasion))))
@@ -208,7 +209,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
     async def _stop(self, stopping: Stopping) -> None:
         """Bring what was answered meanwhile; wait for the rest where nobody is kept from typing."""
         if not stopping.waits:
-            await self._close([errand for errand in await self.errands.unfinished() if errand.asker.via == "hook" and _is_left(errand)])
+            await self._close(
+                [errand for errand in await self.errands.backlog.errands() if errand.asker.via == "hook" and _is_left(errand)]
+            )
         began = self.clock.monotonic()
         while errands := await self._untold():
             news = [(errand, outcome) for errand in errands if (outcome := await self.errands.outcome(errand))]
@@ -221,7 +224,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         self.say(Said())
 
     async def _untold(self) -> list[Errand]:
-        unfinished = [errand for errand in await self.errands.unfinished() if lives(errand.asker.process) or counts_later(errand)]
+        unfinished = [errand for errand in await self.errands.backlog.errands() if lives(errand.asker.process) or counts_later(errand)]
         return [errand for errand in unfinished if not is_told(await self.errands.turn(errand))]
 
     async def _bring(self, news: list[tuple[Errand, Decided]]) -> None:

@@ -209,7 +209,7 @@ class Bridge:
         kept = [text(pattern) for pattern in items(asked.get("always"))]
         always = [f"run {', '.join(kept)} without asking, until opencode ends"] if kept else []
         tool = text(asked.get("permission")) or "tool"
-        errand = await errands.permission(id, tool, arguments, always, errands.taken_up)
+        errand = await errands.permission(id, tool, arguments, always, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, DecidedElsewhere):
             return
@@ -228,7 +228,7 @@ class Bridge:
             self._tell(f"A question of opencode cannot be shown here ({why}). It waits at opencode's own prompt.")
             return
         arguments: JsonObject = {"questions": asked.get("questions")}
-        errand = await errands.questions(id, NAME, arguments, occasion.form, errands.taken_up)
+        errand = await errands.questions(id, NAME, arguments, occasion.form, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, AnswersGiven):
             answers: Json = [words.labels_of(outcome.answers.get(question.id)) for question in occasion.form.questions]

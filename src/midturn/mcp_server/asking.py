@@ -128,12 +128,14 @@ class AskUserCalls:
             return results.wrong(f"Nothing was asked, because the arguments are wrong. Correct them and call it again.\n{error}")
         caller = self.caller(context)
         errands = self.errands(caller)
-        left = None if self._settings.shared else errands.still_open  # where clients share this process, it may have been anybody's
+        left = (
+            None if self._settings.shared else errands.backlog.take_up_open
+        )  # where clients share this process, it may have been anybody's
         errand = await self._again(errands, params, arguments) or await errands.questions(
             self._id(caller), ASK_USER, arguments, asked.form, left
         )
         await self._withdraw(errands, errand)
-        errand = await errands.asked_again(errand)
+        errand = await errands.backlog.take_up_cancelled(errand)
         if self._settings.tasks and caller.has_tasks and await errands.outcome(errand) is None:
             task = created(errand, await errands.turn(errand), self._clock)
             task["taskId"] = self.own_task(task["taskId"])
