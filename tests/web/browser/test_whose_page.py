@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -264,29 +265,105 @@ asyncio.run(main())
 """
 
 
+SSHD = """
+ListenAddress 127.0.0.1
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/own.pub
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+"""
+
+
+@contextmanager
+def behaving_as_ssh(_: Path, far: int, near: int, plain: Sequence[str]) -> Generator[None]:
+    """Forward a port by a process that nobody looks into, as SSH's is."""
+    command = [*plain, sys.executable, "-c", RELAY, str(far), str(near)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as relay:
+        assert relay.stdout
+        relay.stdout.readline()
+        yield
+        relay.kill()
+
+
+@contextmanager
+def over_ssh(folder: Path, far: int, near: int, plain: Sequence[str]) -> Generator[None]:
+    """Forward a port by `ssh -L`, through a server of SSH on this machine."""
+    server = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
+    if server is None or shutil.which("ssh") is None:
+        pytest.skip("there is no SSH here: apt-get install openssh-server openssh-client")
+    for name in ("host", "own"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    (folder / "sshd").write_text(SSHD.format(folder=folder))
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    port = free_port()
+    known = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ExitOnForwardFailure=yes"]
+    client = ["ssh", "-F", "none", "-q", "-N", "-i", str(folder / "own"), *known, "-o", "ConnectionAttempts=20", "-p", str(port)]
+    with ExitStack() as stack:
+        for command in (
+            [*plain, server, "-D", "-e", "-f", str(folder / "sshd"), "-p", str(port)],
+            [*client, "-L", f"127.0.0.1:{far}:127.0.0.1:{near}", "127.0.0.1"],
+        ):
+            process = stack.enter_context(subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            stack.callback(process.kill)
+        wait_until_taken(far)
+        yield
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say whose a connection is")
-def test_through_a_tunnel_the_page_is_reached_with_forwarded_alone(
-    page: Page, serve: Serve, disk: ConversationStore, elsewhere: Elsewhere[Any]
+@pytest.mark.parametrize("tunnel", [behaving_as_ssh, over_ssh])
+@pytest.mark.parametrize("named", ["as documented", "by --url"])
+def test_through_a_tunnel_a_telephone_reaches_the_page_with_forwarded_alone(  # noqa: PLR0913, PLR0917  fixtures
+    chromium: Browser,
+    serve: Serve,
+    disk: ConversationStore,
+    elsewhere: Elsewhere[Any],
+    tmp_path: Path,
+    tunnel: Callable[..., AbstractContextManager[None]],
+    named: str,
 ) -> None:
-    """What comes out of a tunnel belongs to a process that nobody looks into; here it is one that behaves as SSH does."""
+    """At its end the port is the same, or the one that `--url` names. A process of SSH can be looked into where it is root's alone."""
     waiting_for(disk, elsewhere)
     far = free_port()
     plain = ["setpriv", "--bounding-set=-sys_ptrace"] if os.geteuid() == 0 else []
+    url = ["--url", f"http://localhost:{far}"] if named == "by --url" else []
     for options in ((), ("--forwarded",)):
-        served = serve("--url", f"http://localhost:{far}", *options, prefix=plain)
+        served = serve(*url, *options, prefix=plain)
         entrance = served.address()
-        command = [*plain, sys.executable, "-c", RELAY, str(far), str(served.port)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as relay:
-            assert relay.stdout
-            relay.stdout.readline()
+        (keys := tmp_path / f"keys{len(options)}").mkdir()
+        with tunnel(keys, far, served.port, plain), telephone(chromium, far) as page:
             if options:
-                _answered(page, entrance, f"http://localhost:{far}")
-            else:
+                _answered(page, entrance, origin_of(entrance))
+            elif tunnel is behaving_as_ssh or os.geteuid():
                 page.goto(entrance)
                 expect(page.locator("body")).to_contain_text("start `midturn serve --forwarded`")
-            relay.kill()
         served.end()
     assert elsewhere(disk.pending()) == []
+
+
+@contextmanager
+def telephone(chromium: Browser, far: int) -> Generator[Page]:
+    """Yield a page of another machine, whose every name and port is the near end of the tunnel."""
+    path = shutil.which("chromium")
+    leads = f"--host-resolver-rules=MAP * 127.0.0.1:{far}"
+    browser = chromium.browser_type.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu", leads])
+    yield browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
+    browser.close()
+
+
+def wait_until_taken(port: int) -> None:
+    """Wait until a tunnel is up."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, "the tunnel never comes up"
+            time.sleep(0.02)
+        else:
+            return
 
 
 def _answered(page: Page, entrance: str, origin: str) -> None:
