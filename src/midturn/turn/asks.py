@@ -13,7 +13,7 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Replied
 from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review
-from midturn.record.events import AskedForm, InquiryCancelled, InquiryRequest
+from midturn.record.events import AskedForm, InquiryRequest
 from midturn.turn import replay
 from midturn.turn.approval import ReviewStep
 from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
@@ -290,7 +290,7 @@ class Asks:
         record = self._view.call
         for chain in record.open_chains:
             if chain.asked.question_id == question.id and not self._replay.has_had(chain):
-                self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
+                self._state.supersede(chain.last.request)
         form = None
         if not walk.form_is_recorded:
             asked = walk.asking.form

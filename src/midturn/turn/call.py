@@ -9,7 +9,7 @@ from msgspec import UnsetType
 
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Reply, Submitted
-from midturn.record.events import AnsweredBy, Child, Image, InquiryCancelled, ToolCallResponse
+from midturn.record.events import AnsweredBy, Child, Image, ToolCallResponse
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
@@ -34,16 +34,14 @@ from midturn.turn.decision import (
     Then,
     View,
 )
-from midturn.turn.effects import ClosePrompt, ConsultAssistant, Foretell, GiveAnswers, RunChild, RunTool, StopAssistant, StopTool
+from midturn.turn.effects import ConsultAssistant, Foretell, GiveAnswers, RunChild, RunTool, StopTool
 from midturn.turn.inputs import AssistantFailed, AssistantReplied, ChildWanted, FormToAsk
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
 from midturn.turn.record import CallRecord
 from midturn.turn.replay import Replay
 from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
-from midturn.turn.walk import Walk, answers_to_form
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.turn.walk import answers_to_form
 
 
 class Call:
@@ -56,12 +54,12 @@ class Call:
     def __init__(self, state: TurnState, record: CallRecord, policy: ToolPolicy, replay: Replay | None = None) -> None:
         self.record = record
         self.stage = Stage.PERMIT
+        self.children = Children(state, record)
         self._state = state
         self._view = View(state.settings, state.record, record, policy)
         self._replay = replay or Replay(record)
-        self._asks = Asks(state, self._view, self._replay)
+        self.asks = Asks(state, self._view, self._replay)
         self._approval: str | None = None
-        self._children: dict[str, str] = {}
 
     @property
     def event(self) -> str:
@@ -76,11 +74,7 @@ class Call:
     @property
     def waiting(self) -> list[str]:
         """The ids of the decisions that the call waits for: its approval, or one for each of its forms."""
-        return [self._approval] if self._approval else self._asks.waiting
-
-    def walk(self, id: str) -> Walk | None:
-        """Return the walk that waits for a decision, where it is one of a form."""
-        return self._asks.walk(id)
+        return [self._approval] if self._approval else self.asks.waiting
 
     def answers_to_form(self, id: str, reply: Reply) -> dict[str, Answered] | None:
         """Return the answers to the whole form that waits for a decision, by question id; None where the reply is no such map.
@@ -88,22 +82,17 @@ class Call:
         Raises:
             AnswerError: The map does not fit the form.
         """
-        walk = self._asks.walk(id)
+        walk = self.asks.walk(id)
         return answers_to_form(walk.walker, reply) if walk else None
-
-    @property
-    def answers(self) -> Mapping[str, Json | SecretValue]:
-        """The answers of the forms that are complete, by question id."""
-        return self._asks.answers
 
     @property
     def is_moving(self) -> bool:
         """Whether something happens without a person who comes by later: the tool works, a model or an attached person is asked."""
         waiting = self.waiting
-        if self._children and "moving" in self._children.values():
+        if self.children.are_moving:
             return True
         if not waiting:
-            return "resting" not in self._children.values()
+            return not self.children.are_resting
         return not all(map(self._state.desk.is_in_inbox, waiting))
 
     # Its stages -----------------------------------------------------------------------------------------------------
@@ -144,40 +133,20 @@ class Call:
         """Take what the tool returned to have it answered; its run is over."""
         if self._may(Move.RETURN):
             self._move(Move.RETURN)
-            self._asks.add(None, asking)
+            self.asks.add(None, asking)
 
     def awaits(self, ask: int, asking: FormToAsk) -> None:
         """Take what a coroutine of the running tool waits for."""
         if self._may(Move.ASK):
             self._move(Move.ASK)
-            self._asks.add(ask, asking)
-
-    def wants_child(self, wanted: ChildWanted) -> None:
-        """Let the tool have another agent run a turn: the one that was recorded before, else a new one."""
-        if self.stage is not Stage.RUN:
-            return
-        known = self.record.child_like(wanted.child)
-        child = known if known and known.event_id != wanted.lost else self._state.write(wanted.child)
-        self._children[child.event_id] = "moving"
-        self._state.want(RunChild(wanted.number, child))
-
-    def child_moved(self, child: str, now: str) -> None:
-        """Take note of what a turn inside the tool does."""
-        self._children[child] = now
-
-    def leave_children(self) -> None:
-        """Record which turns inside the tool wait for people, as this one does from now on, and which are over."""
-        for child, known in tuple(self.record.children.items()):
-            state = "waiting" if self._children.get(child) == "resting" else "done"
-            if state == "waiting" or known.state != state:
-                self._state.write(Child(call=self.event, conversation=known.began.conversation, of=child, state=state))
+            self.asks.add(ask, asking)
 
     def dropped(self, ask: int) -> None:
         """Forget an ask that its coroutine gave up."""
-        for waiting in self._asks.drop(ask):
-            self._take_down(waiting)
+        for waiting in self.asks.drop(ask):
+            self._state.take_down(waiting)
             for request in [chain.last.request for chain in self.record.open_chains if chain.last.request.event_id == waiting]:
-                self._state.write(InquiryCancelled(id=request.id, reason="superseded"))
+                self._state.supersede(request)
 
     def content_of(self, outcome: Success | ToolError) -> str:
         """Return what the model would read if the tool ended so now."""
@@ -198,7 +167,7 @@ class Call:
             case "skip":
                 self._respond(messages.withheld(self.record.request.name))
             case "ask" | "edit":
-                self._close_questions()
+                self._state.supersede_questions(self.record)
                 self._take_all_down()
                 self._deliver(self._state.approval_id(self.record.request.id, "deliver"), Respond(content, is_error, images))
             case _ as other:
@@ -216,7 +185,7 @@ class Call:
 
     def advance(self) -> None:
         """Walk on until an answer is needed, the tool runs, or the call is done: a loop over what is there already."""
-        while self.stage is not Stage.DONE and (found := self._asks.next()) is not None:
+        while self.stage is not Stage.DONE and (found := self.asks.next()) is not None:
             match found:
                 case Answers():
                     self._give(found)
@@ -247,7 +216,7 @@ class Call:
 
     def close(self, id: str, closing: Closing) -> None:
         """Take a decision off the desk, write what became of it, and do what follows."""
-        self._take_down(id)
+        self._state.take_down(id)
         for record in closing.records:
             self._state.write(record)
         self._follow(id, closing.then)
@@ -257,7 +226,7 @@ class Call:
 
         What `answers` leaves out stays open; a whole map counts as reviewed.
         """
-        walk = self._asks.waiting_for(id)
+        walk = self.asks.waiting_for(id)
         while ticket := self._state.desk.find(walk.waits_for or ""):
             decision = ticket.decision
             reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
@@ -288,16 +257,16 @@ class Call:
 
     def _follow(self, id: str, then: Then) -> None:
         match then:
-            case Leave(replied) if told := self._asks.report_reply(id, replied.text):
+            case Leave(replied) if told := self.asks.report_reply(id, replied.text):
                 self._give(told)
             case Give() | GoBack() | Leave() | Send():
-                self._asks.follow(id, then)
-            case Refuse() if told := self._asks.report(id, then):
+                self.asks.follow(id, then)
+            case Refuse() if told := self.asks.report(id, then):
                 self._give(told)
             case Refuse(message=message):
                 self._respond(replay.with_reasons(message, self._replay))
             case Escalate():
-                link = self._asks.escalate(id, then)
+                link = self.asks.escalate(id, then)
                 if isinstance(then.default, UnsetType):
                     self.route(link)
                 else:
@@ -314,9 +283,9 @@ class Call:
     def _run(self) -> None:
         """Have the tool run with everything that was answered so far."""
         self._approval = None
-        self._children = {}
+        self.children.forget()
         self._move(Move.RUN)
-        self._state.want(RunTool(self.record.call, dict(self._asks.answers)))
+        self._state.want(RunTool(self.record.call, dict(self.asks.answers)))
 
     def _give(self, answers: Answers) -> None:
         """Let the tool have what was answered: the coroutine that waits, or the next run."""
@@ -333,35 +302,22 @@ class Call:
 
     def _respond(self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()) -> None:
         """Give the call its one response; whatever of it is still open closes with it."""
-        self._close_questions()  # first: a response without them would leave requests that no event ever closes
+        self._state.supersede_questions(self.record)  # first: a response without them would leave requests that no event ever closes
         request = self.record.request
         self._state.write(ToolCallResponse(id=request.id, content=content, is_error=is_error, call=self.event, images=images))
         self.abandon()
 
-    def _close_questions(self) -> None:
-        """Close every question of the call that is still open: its answer is not needed any more."""
-        for chain in self.record.open_chains:
-            self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
-
     def _take_all_down(self) -> None:
-        for waiting in [*self._asks.clear(), *([self._approval] if self._approval else [])]:
-            self._take_down(waiting)
+        for waiting in [*self.asks.clear(), *([self._approval] if self._approval else [])]:
+            self._state.take_down(waiting)
         self._approval = None
 
     def _put(self, decision: Decision, place: DeskPlace) -> None:
-        walk = self._asks.walk(decision.id)
+        walk = self.asks.walk(decision.id)
         screen = walk.screen if walk else None
         if place == "inbox":
             self._state.desk.leave(screen)
         self._state.desk.put(Ticket(decision, self.event, screen, place, self._state.written))
-
-    def _take_down(self, id: str) -> None:
-        """Take a decision off the desk; its prompt or its request to a model is stopped."""
-        ticket = self._state.desk.remove(id)
-        if ticket and ticket.place == "screen":
-            self._state.want(ClosePrompt(id))
-        elif ticket and ticket.place == "model":
-            self._state.want(StopAssistant(id))
 
     def _may(self, move: Move) -> bool:
         """Whether what happened still matters in this stage; what comes too late is dropped."""
@@ -369,3 +325,45 @@ class Call:
 
     def _move(self, move: Move) -> None:
         self.stage = STAGES[self.stage][move]
+
+
+class Children:
+    """Turns of other agents inside the tool of a call, as far as this process has heard of them."""
+
+    def __init__(self, state: TurnState, record: CallRecord) -> None:
+        self._state = state
+        self._record = record
+        self._heard: dict[str, str] = {}
+
+    @property
+    def are_moving(self) -> bool:
+        """Whether one of them goes on without an absent person."""
+        return "moving" in self._heard.values()
+
+    @property
+    def are_resting(self) -> bool:
+        """Whether one of them waits for an absent person."""
+        return "resting" in self._heard.values()
+
+    def forget(self) -> None:
+        """Begin anew: the tool runs again, and asks for them again."""
+        self._heard = {}
+
+    def run(self, wanted: ChildWanted) -> None:
+        """Have another agent run a turn: the one that was recorded before, else a new one."""
+        known = self._record.child_like(wanted.child)
+        child = known if known and known.event_id != wanted.lost else self._state.write(wanted.child)
+        self._heard[child.event_id] = "moving"
+        self._state.want(RunChild(wanted.number, child))
+
+    def hear(self, child: str, now: str) -> None:
+        """Take note of what one of them does."""
+        self._heard[child] = now
+
+    def leave(self) -> None:
+        """Record which of them wait for people, as this turn does from now on, and which are over."""
+        for child, known in tuple(self._record.children.items()):
+            state = "waiting" if self._heard.get(child) == "resting" else "done"
+            if state == "waiting" or known.state != state:
+                event = self._record.request.event_id
+                self._state.write(Child(call=event, conversation=known.began.conversation, of=child, state=state))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from midturn.record.events import Event
-from midturn.turn.effects import Effect, Warn, records_first
+from midturn.record.events import Event, InquiryCancelled, InquiryRequest
+from midturn.turn.effects import ClosePrompt, Effect, StopAssistant, Warn, records_first
 from midturn.turn.inputs import TurnSettings
-from midturn.turn.record import TurnRecord
+from midturn.turn.record import CallRecord, TurnRecord
 from midturn.values.json_value import Json
 
 if TYPE_CHECKING:  # what is decided belongs to calls: who only talks has no decisions
@@ -143,6 +143,23 @@ class TurnState:
         self._records.append(identified)
         self.written += 1
         return identified
+
+    def supersede(self, request: InquiryRequest) -> None:
+        """Close a question whose answer is not needed any more."""
+        self.write(InquiryCancelled(id=request.id, reason="superseded"))
+
+    def supersede_questions(self, call: CallRecord) -> None:
+        """Close every question of a call that is still open."""
+        for chain in call.open_chains:
+            self.supersede(chain.last.request)
+
+    def take_down(self, id: str) -> None:
+        """Take a decision off the desk; its prompt or its request to a model is stopped."""
+        ticket = self.desk.remove(id)
+        if ticket and ticket.place == "screen":
+            self.want(ClosePrompt(id))
+        elif ticket and ticket.place == "model":
+            self.want(StopAssistant(id))
 
     def want(self, effect: Effect) -> None:
         """Have something done, after everything that this step records."""

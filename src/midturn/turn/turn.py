@@ -55,7 +55,6 @@ from midturn.record.events import (
     ChatRequest,
     ConfigDelta,
     Event,
-    InquiryCancelled,
     Suspended,
     ToolCallRequest,
     ToolCallResponse,
@@ -94,7 +93,7 @@ from midturn.turn.inputs import (
 )
 from midturn.turn.readiness import is_ready
 from midturn.turn.record import CallRecord
-from midturn.turn.state import Ticket, TurnState
+from midturn.turn.state import Stage, Ticket, TurnState
 from midturn.values.json_value import json_equal
 
 if TYPE_CHECKING:
@@ -197,7 +196,8 @@ class Turn:
             case CallBegun():
                 self._begun(happened)
             case CallLeft(call):
-                self._call_left(call)
+                if left := self._calls.pop(call, None):
+                    left.abandon()
             case LoopEnded():
                 self._loop_ended()
             case ModelFailed(error):
@@ -232,17 +232,14 @@ class Turn:
                 call.dropped(ask)
             case ChildWanted():
                 self._has_children = True
-                call.wants_child(happened)
+                if call.stage is Stage.RUN:
+                    call.children.run(happened)
             case ChildMoved(now="ended"):  # the end of a turn inside a tool ends the one around it
                 self._end(ended_by_user({call.event}))
             case ChildMoved(_, child, now):
-                call.child_moved(child, now)
+                call.children.hear(child, now)
             case _ as other:
                 assert_never(other)
-
-    def _call_left(self, call: str) -> None:
-        if left := self._calls.pop(call, None):
-            left.abandon()
 
     def _loop_ended(self) -> None:
         if self.record.open_calls():
@@ -373,9 +370,7 @@ class Turn:
         name = record.request.name
         policy = self._state.settings.tools.get(name)
         if policy is None:
-            for chain in record.open_chains:  # it was asked when there still was such a tool
-                self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
-
+            self._state.supersede_questions(record)  # they were asked when there still was such a tool
             content = messages.unknown_tool(name, list(self._state.settings.tools))
             self._state.write(ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
             return
@@ -398,7 +393,7 @@ class Turn:
         """End a turn that is complete. What is still open belongs to no call: another program has asked it."""
         for attempt in list(self.record.inquiries.values()):
             if attempt.response is None:
-                self._state.write(InquiryCancelled(id=attempt.request.id, reason="superseded"))
+                self._state.supersede(attempt.request)
         self._state.write(TurnEnd(status="completed"))
         self._leave(EndTurn("completed"))
 
@@ -417,7 +412,7 @@ class Turn:
         if is_ready(self.record):
             self._state.write(Suspended(through=self.record.last))
         for call in self._calls.values():
-            call.leave_children()
+            call.children.leave()
         self._leave(SuspendTurn())
 
     def _leave(self, effect: SuspendTurn | LeaveOpen | EndTurn) -> None:

@@ -72,14 +72,14 @@ class Visit:
     @property
     def answers(self) -> Mapping[str, Json]:
         """The answers of a form that is complete, without secrets."""
-        return {key: value for key, value in self._call.answers.items() if not isinstance(value, SecretValue)}
+        return {key: value for key, value in self._call.asks.answers.items() if not isinstance(value, SecretValue)}
 
     @property
     def secrets(self) -> frozenset[str]:
         """The ids of the questions that a secret has answered, as far as the form has come."""
         ticket = self._ticket()
-        walk = self._call.walk(ticket.decision.id) if ticket else None
-        known = walk.walker.collected if walk else self._call.answers
+        walk = self._call.asks.walk(ticket.decision.id) if ticket else None
+        known = walk.walker.collected if walk else self._call.asks.answers
         return frozenset(key for key, value in known.items() if isinstance(value, SecretValue))
 
     def prompt(self) -> Prompt | None:
