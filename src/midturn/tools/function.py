@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -14,7 +14,6 @@ from midturn.errors import ConfigError
 from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
 from midturn.tools.docstring import read_docstring
-from midturn.tools.function_call import executed, foretold
 from midturn.tools.names import check_run, name_problem
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
 from midturn.values.text import check_text_or_none
@@ -28,6 +27,14 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+
+
+@functools.cache
+def _load_executed() -> Callable[[TypedFunction, ToolRun, Source], Awaitable[Outcome]]:
+    """Load what runs a function: who only describes a tool, as at every start, calls none."""
+    from midturn.tools.function_call import executed
+
+    return executed
 
 
 class FunctionTool(Generic[P, R_co]):
@@ -119,6 +126,7 @@ class FunctionTool(Generic[P, R_co]):
         """
         if self._foretelling is None:
             return None
+        from midturn.tools.function_call import foretold  # as for `execute`
 
         return foretold(self._foretelling, self._callee.parameters, run, self.inquiry_source())
 
@@ -128,7 +136,7 @@ class FunctionTool(Generic[P, R_co]):
         Args:
             run: The call, the answers so far, and the way to ask.
         """
-        return await executed(self._callee, run, self.inquiry_source())
+        return await _load_executed()(self._callee, run, self.inquiry_source())
 
 
 @overload
