@@ -209,8 +209,8 @@ def moves(store: ConversationStore) -> bool:
 class Program(InAProcess):
     """An agent of a program; nobody is attached unless a prompter is."""
 
-    def __init__(self, scene: Scene, directory: Path, prompter: mt.Prompter | None = None) -> None:
-        self._store = mt.open_store(directory / "store")
+    def __init__(self, scene: Scene, directory: Path, prompter: mt.Prompter | None = None, store: str | None = None) -> None:
+        self._store = mt.open_store(store or directory / "store")
         self.directory = directory
         self.scene = scene
         self.conversation = ""
