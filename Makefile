@@ -10,7 +10,7 @@ UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
 REAL_PARTS := postgres web agents mcp sandbox
-FOLDER_postgres := tests/store tests/torture
+FOLDER_postgres := tests/store tests/stories tests/acp_agent tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
@@ -92,7 +92,7 @@ bars: $(READY)
 
 # The same stories through every door: the table, and how many outcomes differ.
 stories: $(READY)
-	@PYTHONPATH=tests $(BIN)/python -m support.stories.table
+	@PYTHONPATH=tests tools/with_parts $(BIN)/python -m support.stories.table
 
 # What is installed with midturn: known weaknesses (where that data can be had), dependencies that nothing uses, a bill of materials.
 audit: $(AUDIT)/.ready $(READY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import itertools
 import os
 import pwd
 import shutil
@@ -9,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 
@@ -75,3 +78,23 @@ class Cluster:
             if time.monotonic() > deadline or program == "initdb":
                 raise AssertionError(f"{program}: {done.stderr}")
             time.sleep(0.2)
+
+
+def unused_schema() -> str:
+    """Return the address of a schema that has not been used, of a server that this process keeps until its end."""
+    return f"{_shared().url}&midturn_schema=s{next(_NUMBERS)}"
+
+
+def no_postgres() -> str:
+    """Say why this machine has no server; empty where it has."""
+    return "" if shutil.which("pg_ctl") else "there is no PostgreSQL: apt-get install postgresql"
+
+
+_NUMBERS = itertools.count(1)
+
+
+@cache
+def _shared() -> Cluster:
+    server = Cluster("fsync=off", "max_connections=200")
+    atexit.register(server.remove)
+    return server

@@ -21,6 +21,7 @@ from midturn.question.form import Form
 from midturn.record.exchange import ToolCallPart, ToolDefinition
 from midturn.record.outcome import Outcome as ToolOutcome
 from midturn.store.port import HeldBy
+from midturn.store.postgres.conversations import PostgresConversations
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user import AskUserTool
 from midturn.turn.inputs import TurnRequested
@@ -28,6 +29,7 @@ from midturn.values.secret import SecretValue
 from support.cli import CommandLine
 from support.hooks import until
 from support.nested_agents import Asked
+from support.postgres import unused_schema
 from support.stories.elsewhere import InAProcess, Silent
 from support.stories.outcome import OPEN, Outcome, outcome_of
 from support.stories.scene import CHANGED, INQUIRIES, Scene
@@ -200,9 +202,11 @@ class WatchedAssistant(Assistant):
 
 
 def moves(store: ConversationStore) -> bool:
-    """Say whether a turn is due, or somebody has it in hand."""
-    if store.ready_sync():
-        return True
+    """Say whether a turn is due, or in hand: it may be given up before it is seen to be due, and taken up after that."""
+    return _in_hand(store) or bool(store.ready_sync()) or _in_hand(store)
+
+
+def _in_hand(store: ConversationStore) -> bool:
     return any(isinstance(store.run_sync("look", store.port.look(id)), HeldBy) for id in store.ids_sync())
 
 
@@ -293,6 +297,20 @@ class WorkedProgram(Program):
         with suppress(asyncio.CancelledError):
             self.loop.run_until_complete(self.working)
         self.loop.close()
+
+
+class WorkedInADatabase(WorkedProgram):
+    """The same, where conversations are in PostgreSQL."""
+
+    def __init__(self, scene: Scene, directory: Path) -> None:
+        super().__init__(scene, directory, store=unused_schema())
+
+    def stop(self) -> None:
+        """Have the worker end, and the sessions at the server after it."""
+        super().stop()
+        port = self.store.port
+        assert isinstance(port, PostgresConversations)
+        asyncio.run(port.loop.run(port.database.close()))
 
 
 class AskingModel(Program):

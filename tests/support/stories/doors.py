@@ -11,9 +11,10 @@ from midturn.store.file_store import FileStore
 from midturn.web import inbox
 from support.cli import CommandLine
 from support.pages import ada, browsing
+from support.postgres import no_postgres
 from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
-from support.stories.assistants import AskingModel, Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedProgram
+from support.stories.assistants import AskingModel, Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedInADatabase, WorkedProgram
 from support.stories.mcp_doors import FormPerson, Latecomer, LookingAgent, McpAgent, ShownAgent, http_server, over_http, over_stdio
 from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
@@ -77,10 +78,14 @@ _FOREIGN = {
 
 
 class Door:
-    """A way to answer. `lacks` has the reason for each story that there is none of here, by its name."""
+    """A way to answer. `lacks` has the reason for each story that there is none of here, by its name.
+
+    `part` is what is needed here that is not Python.
+    """
 
     name: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
+    part: ClassVar[str] = ""
 
     def __init__(self, closing: ExitStack) -> None:
         """Come to the door; what is opened there is closed at the end by `closing`."""
@@ -89,6 +94,11 @@ class Door:
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set a story up in a directory of its own."""
         raise NotImplementedError
+
+    @staticmethod
+    def missing() -> str:
+        """Say why this machine does not have that part; empty where it has."""
+        return ""
 
     @classmethod
     def heard(cls, outcome: Outcome) -> Outcome:
@@ -202,12 +212,22 @@ class WorkerDoor(Door):
 
     name = "worker, files"
     lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS}
+    worked: ClassVar[type[WorkedProgram]] = WorkedProgram
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
-        asker = WorkedProgram(scene, directory)
+        asker = self.worked(scene, directory)
         self.closing.callback(asker.stop)
         return Pair(asker, StorePerson(asker.store))
+
+
+class DatabaseWorkerDoor(WorkerDoor):
+    """The same over a database."""
+
+    name = "worker, PostgreSQL"
+    part = "PostgreSQL"
+    missing = staticmethod(no_postgres)
+    worked = WorkedInADatabase
 
 
 class PageDoor(Door):
@@ -458,6 +478,7 @@ ANSWERERS: Sequence[type[Door]] = (
     ReadyDoor,
     WatchDoor,
     WorkerDoor,
+    DatabaseWorkerDoor,
     PageDoor,
     ApiDoor,
     PrompterDoor,

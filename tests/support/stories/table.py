@@ -42,6 +42,11 @@ class Cell(Struct, frozen=True):
         """The outcome of the story, in the words of who asks."""
         return self.door.heard(self.story.outcome)
 
+    @property
+    def impossible(self) -> str:
+        """Why this machine cannot play it; empty where it can."""
+        return self.door.missing() or self.story.impossible()
+
     def play(self, directory: Path) -> Outcome:
         """Play it; return what has become of it."""
         with ExitStack() as closing:
@@ -96,7 +101,7 @@ def main() -> int:
     for cell in played():
         if chosen not in f"{cell.door.name}, {cell.story.name}":
             continue
-        if reason := cell.story.impossible():
+        if reason := cell.impossible:
             print(f"{cell.door.name}, {cell.story.name}: not played, {reason}")  # noqa: T201
             continue
         with tempfile.TemporaryDirectory() as directory:
