@@ -9,6 +9,7 @@ import pwd
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from midturn.errors import ConfigError
 
@@ -198,15 +199,31 @@ def read_regular(path: str | os.PathLike[str], at_most: int) -> bytes:
     Raises:
         OSError: It cannot be opened, is a link or no regular file, or has more bytes than `at_most`.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:  # noqa: PTH123  it is open
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
-        content = file.read(at_most + 1) if status.st_size <= at_most else b""
-        if len(content) > at_most or status.st_size > at_most:
+    with _regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(at_most + 1) if size <= at_most else b""
+        if len(content) > at_most or size > at_most:
             raise OSError(errno.EFBIG, f"Larger than {at_most // _MEGABYTE} MiB", os.fspath(path))
         return content
+
+
+def read_first_line(path: str | os.PathLike[str], at_most: int) -> bytes:
+    """Read the first line of a file of any owner, or as many bytes of it as `at_most` says, in the same safety.
+
+    Raises:
+        OSError: It cannot be opened, is a link or no regular file.
+    """
+    with _regular(path) as file:
+        return file.readline(at_most)
+
+
+def _regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file to read it, without waiting for another end that a pipe has."""
+    file = open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: PTH123, SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
+    return file
 
 
 def write_private(path: Path, data: bytes) -> None:

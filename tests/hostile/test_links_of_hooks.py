@@ -155,3 +155,84 @@ def test_the_users_own_link_into_their_dotfiles_stays_one(midturn: CommandLine) 
 
     assert own.is_symlink()
     assert dotfiles.read_text() == '{"model": "mine"}'
+
+
+def _runs(midturn: CommandLine, command: str) -> None:
+    midturn.ok("hook", "install", "claude", "--project")
+    file = settings(midturn)
+    file.write_text(file.read_text().replace("midturn hook claude", f"{command} hook claude"))
+
+
+def _at_home(make: Callable[[Path], object]) -> Callable[[CommandLine], object]:
+    """Have something else in the place of the user's own settings."""
+
+    def attack(midturn: CommandLine) -> None:
+        (midturn.home / ".claude").mkdir()
+        make(midturn.home / ".claude" / "settings.json")
+
+    return attack
+
+
+def _folder_at_home(to: str) -> Callable[[CommandLine], object]:
+    return lambda midturn: (midturn.home / ".claude").symlink_to(to)
+
+
+def _program(make: Callable[[Path], object]) -> Callable[[CommandLine], object]:
+    """Have something else in the place of the program that a project's hooks run."""
+
+    def attack(midturn: CommandLine) -> None:
+        make(midturn.root / "midturn")
+        _runs(midturn, "./midturn")
+
+    return attack
+
+
+def _linked_pipe(place: Path) -> None:
+    os.mkfifo(place.with_name("pipe"), 0o755)
+    place.symlink_to("pipe")
+
+
+def _run_by_itself(place: Path) -> None:
+    place.write_text(f"#!{place}\n")
+    place.chmod(0o755)
+
+
+def _linked_to_nothing(midturn: CommandLine) -> None:
+    """The folder is a link that leads nowhere: nothing is made where it leads."""
+    (midturn.home / ".claude").symlink_to(midturn.home / "nowhere" / "deep")
+
+
+BEHIND: dict[str, Callable[[CommandLine], object]] = {
+    "own settings that are a pipe": _at_home(os.mkfifo),
+    "own settings that lead to a pipe": _at_home(_linked_pipe),
+    "own settings that lead to a device": _at_home(lambda place: place.symlink_to("/dev/zero")),
+    "own settings that lead to themselves": _at_home(lambda place: place.symlink_to(place.name)),
+    "own settings that lead to a folder": _at_home(lambda place: place.symlink_to("/etc")),
+    "own settings that lead to a terminal": _at_home(lambda place: place.symlink_to("/dev/tty")),
+    "an own folder that leads to itself": _folder_at_home(".claude"),
+    "an own folder that is a device": _folder_at_home("/dev/null"),
+    "an own folder that leads nowhere": _linked_to_nothing,
+    "an own folder that is of the system": _folder_at_home("/proc/self"),
+    "a program that is a pipe": _program(lambda place: os.mkfifo(place, 0o755)),
+    "a program that leads to a pipe": _program(_linked_pipe),
+    "a program that leads to a device": _program(lambda place: place.symlink_to("/dev/zero")),
+    "a program that leads to itself": _program(lambda place: place.symlink_to(place.name)),
+    "a program that is a folder": _program(lambda place: place.mkdir()),
+    "a program that is run by itself": _program(_run_by_itself),
+    "a program with a name that acts on a terminal": lambda midturn: _runs(midturn, "./\\u001b]52;c;aGk=\\u0007midturn"),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_what_lies_behind_a_link_of_settings_their_folder_or_their_program_holds_up_nothing(midturn: CommandLine, name: str) -> None:
+    BEHIND[name](midturn)
+
+    for command in (("hook", "status"), ("hook", "status", "claude", "--project"), ("doctor",), ("hook", "uninstall", "claude")):
+        finished = midturn.run(*command)
+        said = finished.stdout + finished.stderr
+        assert "Traceback" not in said, (command, finished)
+        assert "should not have" not in said, (command, finished)
+        assert "\x1b" not in said, (command, finished)
+    assert not (midturn.home / "nowhere").exists()
+    assert midturn.run("hook", "uninstall", "claude", "--project").status == 0
+    assert "hook claude" not in (settings(midturn).read_text() if settings(midturn).exists() else "")

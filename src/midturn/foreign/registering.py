@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from midturn.files import read_first_line
 from midturn.foreign.installing import HookFound
 
 _SECONDS: Final = 3_600  # what a call may take where an agent lets us say so: a dialog may be open for long
@@ -127,8 +128,7 @@ def gone_of(command: str) -> str:
 
 def _interpreter(program: Path) -> str:
     try:
-        with program.open("rb") as stream:
-            first = stream.readline(_LONGEST)
+        first = read_first_line(os.path.realpath(program), _LONGEST)  # a project's settings name whatever its repository likes
     except OSError:  # it may be run, and not read
         return ""
     words = os.fsdecode(first.removeprefix(_SCRIPT)).split() if first.startswith(_SCRIPT) else []
