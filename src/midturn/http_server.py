@@ -1,8 +1,8 @@
 """Runs an application: connections that are bounded, heads of requests that arrive in time, no log of requests, an end that loses nothing.
 
 A server of ours takes connections itself, before anything is read from them. Until a user has signed in over it, a connection is a
-stranger's. Strangers are few: when one too many comes, the oldest of those who have the most makes room, so that a user's next connection
-always gets through, and those over which a user is signed in are never counted.
+stranger's. Strangers are few: when one too many comes, the oldest of those who have the most makes room, one whose request is whole
+last, so that a user's next connection always gets through; those over which a user is signed in are never counted.
 """
 
 from __future__ import annotations
@@ -46,6 +46,13 @@ class Connection:
         self._doubt: asyncio.Task[Doubt | None] | None = None
         self.task: asyncio.Task[None] | None = None
         self.transport: asyncio.BaseTransport | None = None
+        self.spoken: h11.Connection | None = None
+        """What is said over it, once it is open."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether its request is whole, and not answered yet."""
+        return self.spoken is not None and self.spoken.their_state in (h11.DONE, h11.MUST_CLOSE)
 
     async def doubt(self) -> Doubt | None:
         """Say why it is not its user's own, where the system tells; found out once."""
@@ -82,14 +89,15 @@ class Doorway:
         self._looking = asyncio.Lock()
 
     def admit(self, connection: Connection) -> None:
-        """Count one more; where there are too many, drop the oldest of those who have the most."""
+        """Count one more; where there are too many, drop the oldest of those who have the most, one that asks nothing yet first."""
         self._strangers[connection] = None
         if len(self._strangers) <= self._most:
             return
         ((most, _),) = Counter(one.origin for one in self._strangers).most_common(1)
-        oldest = next(one for one in self._strangers if one.origin == most)
-        self.forget(oldest)
-        oldest.drop()
+        theirs = [one for one in self._strangers if one.origin == most]
+        dropped = next((one for one in theirs if not (one.is_asking or one is connection)), theirs[0])
+        self.forget(dropped)
+        dropped.drop()
 
     def forget(self, connection: Connection) -> None:
         """Count one no more: it is closed, or a user is signed in."""
@@ -153,7 +161,7 @@ class _HeadInTime(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the library has it
         super().connection_made(transport)
         connection = cast("Connection", self.app_state[_STATE])
-        connection.transport = transport
+        connection.transport, connection.spoken = transport, self.conn
         self._late = self.loop.call_at(connection.begun + HEAD_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -213,6 +221,7 @@ class _Server(uvicorn.Server):
             connection = Connection(opened, doorway)
             connection.task = loop.create_task(self._open(opened, connection))
             doorway.admit(connection)
+            await asyncio.sleep(0)  # a crowd is taken without a wait: what those before it ask is read in between
 
     async def _open(self, opened: socket.socket, connection: Connection) -> None:
         state: dict[str, Any] = {**self.lifespan.state, _STATE: connection}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import os
 import resource
@@ -14,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx2
@@ -235,6 +236,22 @@ def test_a_crowd_that_finishes_nothing_is_not_noticed_by_who_is_signed_in(serve:
             one.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     print(f"slowest page among {CROWD} unfinished connections: {slowest:.2f} s")  # noqa: T201
+
+
+def test_a_request_that_is_whole_is_answered_whoever_comes_after_it(serve: Callable[..., Served], tmp_path: Path) -> None:
+    """Over a connection of its own, while a crowd opens more than there is room for."""
+    wait_for(agent_with(FileStore(tmp_path / "conversations"), asking(Question.boolean("q", "Deploy?"))))
+    served = serve()
+    with ExitStack() as stack:
+        client = stack.enter_context(signed_in(served))
+        cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        for _ in range(5):
+            own = stack.enter_context(closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=60)))
+            own.request("GET", "/", headers={"Host": client.headers["host"], "Cookie": cookie, "Accept": "text/html"})
+            for _ in range(2 * MOST_STRANGERS):
+                stranger = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
+                stranger.send(b"GET / HTTP/1.1\r\nHost: ")
+            assert "Deploy?" in own.getresponse().read().decode()
 
 
 def _is_closed(connection: socket.socket) -> bool:
