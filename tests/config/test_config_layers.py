@@ -54,7 +54,7 @@ def values(leaf: Leaf) -> list[Json]:
     return kinds.get(leaf.kind, ["one", "two"])
 
 
-_STRUCTURAL = {"source", "command", "shell", "protocol", "rename", "kind", "url"}  # what fits together is tested elsewhere
+_STRUCTURAL = {"source", "command", "shell", "protocol", "rename", "plugin", "kind", "url"}  # what fits together is tested elsewhere
 _ELSEWHERE = {("providers", "mcp"), ("conversation", "store")}
 KEYS_AND_LEAVES = [(path, leaf) for path, leaf in leaves(KEYS) if path[-1] not in _STRUCTURAL and path[:2] not in _ELSEWHERE]
 

@@ -90,7 +90,9 @@ def test_a_wrong_value_says_what_is_allowed(workspace: Workspace, line: str, mes
     [
         ("source = 'local'\nsummary = 'x'", "`conversation.tools.t.source`: a local tool needs a command"),
         ("source = 'builtin'", "`conversation.tools.t.source`: no built-in tool has this name, and one cannot be given another name."),
-        ("source = 'builtin.ask_user'", 'expected "builtin", "local" or "mcp"'),
+        ("source = 'builtin.ask_user'", 'expected "builtin", "local", "mcp" or "plugin"'),
+        ("source = 'plugin'", "`conversation.tools.t.source`: a tool of a package needs its name there"),
+        ("plugin = 'x'\ncommand = 'x'", "`conversation.tools.t.plugin`: a tool of a package has no command and no other `source`"),
         ("source = 'mcp'\ncommand = ['x']", "`conversation.tools.t.command`: a tool of an MCP server has no command"),
         ("command = 'a \"b'", "`conversation.tools.t.command`: cannot be split into words (No closing quotation); write a list"),
         ("source = 'mcp'\nrename = 'ask_user'", "`conversation.tools.t.rename`: `ask_user` is built in; choose another name"),

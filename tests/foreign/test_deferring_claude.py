@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from midturn.foreign.clients import DEFERRING
+from midturn.foreign.claude_deferring import DeferringClaude
 from midturn.store.file_store import FileStore
 from support.cli import CommandLine
 from support.hook_runs import CLAUDE_ALONE, HookRuns
@@ -27,7 +27,7 @@ ASK: dict[str, Any] = {
 @pytest.fixture
 def hooks(tmp_path: Path) -> HookRuns:
     """The hooks of `claude -p`."""
-    return HookRuns(FileStore(tmp_path), DEFERRING["claude"][0], CLAUDE_ALONE)
+    return HookRuns(FileStore(tmp_path), DeferringClaude(), CLAUDE_ALONE)
 
 
 async def before(hooks: HookRuns, **said: Any) -> dict[str, Any] | None:
@@ -127,7 +127,7 @@ def test_at_its_terminal_nothing_is_deferred(claude: Session) -> None:
 
 def test_a_store_that_cannot_be_written_denies(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    hooks = HookRuns(FileStore(tmp_path / "file"), DEFERRING["claude"][0], CLAUDE_ALONE)
+    hooks = HookRuns(FileStore(tmp_path / "file"), DeferringClaude(), CLAUDE_ALONE)
 
     decision = asyncio.run(before(hooks, **TOUCH))
 

@@ -22,7 +22,8 @@ from foreign.test_lying_agents import ALONE, EVENT, FAILS_OPEN, GIVEN, SHELL, al
 from midturn.cli.hook import run
 from midturn.cli.place import place_in
 from midturn.foreign import room, words
-from midturn.foreign.clients import AGENTS, DEFERRING
+from midturn.foreign.claude_deferring import DeferringClaude
+from midturn.foreign.clients import AGENTS
 from midturn.foreign.hook import HookAgent
 from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
@@ -32,7 +33,7 @@ from support.hooks import Session, answers, stored, until, wait_for
 
 pytestmark = pytest.mark.timeout(120)
 DEFERRED = "claude, deferring"
-KINDS: Mapping[str, HookAgent] = {**AGENTS, DEFERRED: DEFERRING["claude"][0]}
+KINDS: Mapping[str, HookAgent] = {**AGENTS, DEFERRED: DeferringClaude()}
 CLOSED = FAILS_OPEN | {DEFERRED}
 """Those that run a call about which a hook says nothing; Claude Code, deferring, decides it by its own rules then."""
 STOPS = {"gemini": "AfterAgent"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from midturn.foreign.clients import INSTALLATIONS
+from midturn.foreign.clients import OURS
 from midturn.foreign.installing import HookFound, install, installed, wanted
 from midturn.foreign.registering import faults
 from support.cli import CommandLine
@@ -156,7 +156,7 @@ def test_a_file_that_was_touched_since_loses_our_lines_and_nothing_else(midturn:
 @pytest.mark.parametrize("touched", [False, True])
 @pytest.mark.parametrize("agent", ["claude", "copilot"])
 def test_a_file_that_we_made_is_removed(midturn: CommandLine, agent: str, touched: bool) -> None:  # noqa: FBT001
-    file = INSTALLATIONS[agent](midturn.home, None, {}).file
+    file = OURS[agent].installation(midturn.home, None, {}).file
     midturn.ok("hook", "install", agent)
     if touched:
         file.write_text(file.read_text() + "\n")
@@ -173,15 +173,15 @@ def test_what_cannot_be_written_is_printed(midturn: CommandLine, settings: Path)
     printed = midturn.ok("hook", "install", "claude", "--print")
 
     assert "`midturn hook install AGENT --print` prints what to add" in " ".join(refused.stderr.split())
-    assert set(printed.json["hooks"]) == {entry.event for entry in INSTALLATIONS["claude"](midturn.home, None, {}).entries}
+    assert set(printed.json["hooks"]) == {entry.event for entry in OURS["claude"].installation(midturn.home, None, {}).entries}
     assert str(settings) in printed.stderr.replace("\n", "")
     assert settings.read_text() == "{ not json"
 
 
-@pytest.mark.parametrize("agent", INSTALLATIONS)
+@pytest.mark.parametrize("agent", OURS)
 def test_a_projects_settings_name_the_command_and_no_path_of_this_machine(midturn: CommandLine, agent: str) -> None:
     midturn.ok("hook", "install", agent, "--project")
-    file = INSTALLATIONS[agent](midturn.home, midturn.root, {}).file
+    file = OURS[agent].installation(midturn.home, midturn.root, {}).file
 
     assert f'"midturn hook {agent}"' in file.read_text()
     assert sys.prefix not in file.read_text()
@@ -194,20 +194,20 @@ def test_a_projects_settings_name_the_command_and_no_path_of_this_machine(midtur
 HERE = f"{sys.executable} -m midturn hook"
 
 
-@pytest.fixture(params=INSTALLATIONS)
+@pytest.fixture(params=OURS)
 def key(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
 def found_of(key: str, home: Path, *, project: bool) -> tuple[Path, list[HookFound], list[HookFound]]:
     """Return where an agent's hooks are, those that are there, and those that this midturn writes."""
-    installation = INSTALLATIONS[key](home, home / "project" if project else None, {})
+    installation = OURS[key].installation(home, home / "project" if project else None, {})
     return installation.file, [*installed(installation, key)], [*wanted(installation, f"{HERE} {key}")]
 
 
 @pytest.mark.parametrize("project", [False, True])
 def test_what_is_installed_is_what_would_be_installed(key: str, tmp_path: Path, project: bool) -> None:  # noqa: FBT001
-    installation = INSTALLATIONS[key](tmp_path, tmp_path / "project" if project else None, {})
+    installation = OURS[key].installation(tmp_path, tmp_path / "project" if project else None, {})
     assert install(installation, f"{HERE} {key}", key)
 
     _, found, expected = found_of(key, tmp_path, project=project)
@@ -228,7 +228,7 @@ def test_what_is_installed_is_what_would_be_installed(key: str, tmp_path: Path, 
 def test_hooks_of_another_midturn_are_outdated_and_installing_again_replaces_them(
     key: str, tmp_path: Path, command: str, said: str
 ) -> None:
-    installation = INSTALLATIONS[key](tmp_path, None, {})
+    installation = OURS[key].installation(tmp_path, None, {})
     install(installation, command.format(key=key), key)
     _, found, expected = found_of(key, tmp_path, project=False)
 
@@ -241,7 +241,7 @@ def test_hooks_of_another_midturn_are_outdated_and_installing_again_replaces_the
 
 
 def test_how_long_a_hook_waits_may_be_changed_by_hand(key: str, tmp_path: Path) -> None:
-    installation = INSTALLATIONS[key](tmp_path, None, {})
+    installation = OURS[key].installation(tmp_path, None, {})
     install(installation, f"{HERE} {key} --wait 1.5", key)
     _, found, expected = found_of(key, tmp_path, project=False)
 
@@ -253,7 +253,7 @@ def test_a_script_whose_interpreter_is_gone_is_gone(tmp_path: Path) -> None:
     script = tmp_path / "midturn"
     script.write_text("#!/gone/venv/bin/python\n")
     script.chmod(0o700)
-    entry = INSTALLATIONS["codex"](tmp_path, None, {}).entries[0]
+    entry = OURS["codex"].installation(tmp_path, None, {}).entries[0]
 
     assert faults([HookFound(entry, f"{script} hook codex")], [HookFound(entry, f"{HERE} codex")]) == [
         "they run /gone/venv/bin/python, which is gone"
@@ -261,7 +261,7 @@ def test_a_script_whose_interpreter_is_gone_is_gone(tmp_path: Path) -> None:
 
 
 def test_events_that_are_missing_twice_there_or_set_up_otherwise_are_named_and_set_right(key: str, tmp_path: Path) -> None:
-    installation = INSTALLATIONS[key](tmp_path, None, {})
+    installation = OURS[key].installation(tmp_path, None, {})
     install(installation, f"{HERE} {key}", key)
     settings = json.loads(installation.file.read_text())
     first, second, *_ = (entry.event for entry in installation.entries)

@@ -27,6 +27,7 @@ from midturn.config.settings import Settings
 from midturn.errors import ConfigError, MidturnError, StoreError
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
+from midturn.plugins import KINDS, installed
 from midturn.record.window import calls
 from midturn.sandbox.confine import offer
 from midturn.sandbox.marks import State
@@ -49,7 +50,7 @@ class Finding(Struct, frozen=True):
 @with_json
 def command(*, as_json: bool) -> ExitStatus:
     """Find out what works here. The status is 1 if something that every turn needs does not."""
-    looks = (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _commands, _process, _models, _servers, _log)
+    looks = (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _commands, _plugins, _process, _models, _servers, _log)
     findings = [finding for look in looks for finding in _found(look)]
     if as_json:
         say_json([{"what": one.what, "works": one.works, "said": one.said} for one in findings])
@@ -180,6 +181,14 @@ def _asked_as_data(store: ConversationStore, ids: Sequence[str]) -> Iterator[str
             for call, response in calls(store.read_sync(id).events):
                 if response is not None and not response.is_error and is_question(response.content):
                     yield call.name
+
+
+def _plugins() -> Iterator[Finding]:
+    """List what installed packages bring, without loading it; a name that several claim is no one's."""
+    for kind in KINDS:
+        for name, (first, *others) in installed(kind).items():
+            said = f"of {first.package}" if not others else f"claimed by {', '.join(plugin.package for plugin in (first, *others))}"
+            yield Finding(f"{kind} {name}", works=not others, said=said)
 
 
 def _process() -> Iterator[Finding]:

@@ -82,16 +82,21 @@ class LazyGroup(click.Group):
         """Load a command."""
         entry = self.entries.get(self.shortcuts.get(cmd_name, cmd_name))
         if entry is None:
-            return None
+            return self.from_a_package(cmd_name)
         module, _, name = entry.home.partition(":")
         command = with_help(cast("click.Command", getattr(importlib.import_module(module), name or "command")))
         command.context_class = HelpContext
         return command
 
+    def from_a_package(self, name: str) -> click.Command | None:
+        """Return a command that an installed package brings to this group; most groups take none."""
+        del name
+        return None
+
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name."""
         first = args[0]
-        if self.shortcuts.get(first, first) not in self.entries:
+        if self.get_command(ctx, first) is None:
             instead = f" any more. {self.gone[first]}" if first in self.gone else f".{self._hint(first)}"
             raise click.UsageError(f"There is no command {first!r}{instead}", ctx)
         name, command, rest = super().resolve_command(ctx, args)

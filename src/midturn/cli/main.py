@@ -14,6 +14,7 @@ import click
 from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
 from midturn.cli.output import ExitStatus, Shown, block, flush_stdout, forget_stdout, line, note, say
 from midturn.errors import ConfigError, MidturnError, TerminalGone
+from midturn.plugins import find
 
 _OWN = ("-h", "--help", "--version")
 COMPLETING = "_MIDTURN_COMPLETE"
@@ -104,6 +105,16 @@ class AllCommands(LazyGroup):
     def _takes(self, ctx: click.Context, name: str, option: str) -> bool:
         command = self.get_command(ctx, name)
         return command is not None and any(option in param.opts for param in command.params)
+
+    def from_a_package(self, name: str) -> click.Command | None:
+        """Return a command of an installed package."""
+        plugin = find("command", name)
+        if plugin is None:
+            return None
+        command = plugin.load()
+        if not isinstance(command, click.Command):
+            raise ConfigError(f"The command `{name}` of {plugin.package} is no command of click: `{plugin.home}`.")
+        return with_help(command)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, and start the log for it."""

@@ -71,7 +71,7 @@ class Connected:
 
 def _reserved(settings: Settings) -> set[str]:
     """Return the names of tools that no server brings: what is said of a command must not let a server's tool run."""
-    return {name for name, tool in settings.tools.items() if tool.source in ("builtin", "local")} | set(BUILT_IN_TOOLS)
+    return {name for name, tool in settings.tools.items() if tool.source in ("builtin", "local", "plugin")} | set(BUILT_IN_TOOLS)
 
 
 def _left_out(server: str, tools: Sequence[str]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
 
 from midturn.config.settings import Settings, ToolSettings
 from midturn.errors import ConfigError
+from midturn.plugins import find
 from midturn.ports import Tool
 from midturn.record.enabling import offered
 from midturn.record.exchange import ToolDefinition
@@ -46,7 +48,7 @@ def toolbox(settings: Settings, workspace_id: str = "", others: Sequence[Tool] =
 
 def known_tools(settings: Settings, others: Sequence[Tool] = ()) -> dict[str, ToolSettings]:
     """Return what the configuration itself declares or has built in, enabled or not, and `others` as it says about them."""
-    declared = {name: tool for name, tool in settings.tools.items() if tool.source in ("builtin", "local")}
+    declared = {name: tool for name, tool in settings.tools.items() if tool.source in ("builtin", "local", "plugin")}
     return declared | {tool.definition.name: settings.tool(tool.definition.name) for tool in others}
 
 
@@ -63,9 +65,25 @@ def _made(settings: ToolSettings, foreign: Tool | None, workspace_id: str) -> To
 def _built(tool: ToolSettings, workspace_id: str) -> Tool:
     if tool.source == "builtin":
         return _reworded(_built_in(tool.name), tool)
+    if tool.source == "plugin":
+        return _reworded(_of_a_package(tool), tool)
     from midturn.compose.command_tools import command_tool  # where no command is configured, nothing is started or confined
 
     return command_tool(tool, workspace_id)
+
+
+def _of_a_package(tool: ToolSettings) -> Tool:
+    where = f"`conversation.tools.{tool.name}.plugin`"
+    plugin = find("tool", tool.plugin)
+    if plugin is None:
+        raise ConfigError(f"{where}: no installed package brings a tool `{tool.plugin}`. Install the one that does, or take this out.")
+    found = plugin.load()
+    if not isinstance(getattr(found, "definition", None), ToolDefinition) or not callable(getattr(found, "execute", None)):
+        raise ConfigError(f"{where}: `{plugin.home}` of {plugin.package} is no tool: it has no `definition`, or no `execute`.")
+    made = cast("Tool", found)
+    if made.definition.name != tool.name:
+        raise ConfigError(f"{where}: {plugin.package} calls this tool `{made.definition.name}`; name the table so.")
+    return made
 
 
 def _built_in(name: str) -> Tool:

@@ -229,6 +229,7 @@ TOOL = Branch(
         "source": Leaf(allowed=get_args(ToolSource), help="where the tool comes from"),
         "command": Leaf(kind="argv", why=_RUNS, help="program and arguments"),
         "shell": Leaf(kind="boolean", why=_RUNS, help="the command is a shell script"),
+        "plugin": Leaf(why=_RUNS, help="a tool that an installed package brings, by its name there"),
         "protocol": Leaf(
             allowed=get_args(OutputProtocol),
             why="lets what a program prints ask questions",

@@ -204,7 +204,7 @@ def tool(resolving: Resolving, name: str) -> ToolSettings:
     )
 
 
-_TAKEN_AS_THEY_ARE = ("summary", "description", "shell", "protocol", "timeout", "cwd", "rename", "hidden", "style")
+_TAKEN_AS_THEY_ARE = ("summary", "description", "shell", "protocol", "timeout", "cwd", "rename", "plugin", "hidden", "style")
 
 
 def _stands(resolving: Resolving, name: str) -> bool:
@@ -221,11 +221,15 @@ def _stands(resolving: Resolving, name: str) -> bool:
         resolving.problem((*path, "command"), "a tool of an MCP server has no command; the server has: `providers.mcp.<name>.command`")
     if "rename" in values:
         _check_rename(resolving, values, path)
-    if "command" in values or source in {"builtin", "mcp"}:
+    if "plugin" in values and ("command" in values or source != "plugin"):
+        resolving.problem((*path, "plugin"), "a tool of a package has no command and no other `source`; leave them out")
+    if "command" in values or "plugin" in values or source in {"builtin", "mcp"}:
         return True
     waits = resolving.is_withheld(*path, "command")
     if source == "local" and not waits:
         resolving.problem((*path, "source"), 'a local tool needs a command; set `command = ["program", "argument"]`')
+    if source == "plugin" and not resolving.is_withheld(*path, "plugin"):
+        resolving.problem((*path, "source"), 'a tool of a package needs its name there; set `plugin = "NAME"`')
     return source is None and not waits
 
 
@@ -233,7 +237,7 @@ def _check_built_in(resolving: Resolving, values: Mapping[str, Json], path: KeyP
     if values.get("source") != "builtin":
         message = f'`{path[-1]}` is built in and stays so (`source = "builtin"`); give your tool another name'
         resolving.problem((*path, "source"), message)
-    for key in ("command", "shell", "protocol", "rename"):
+    for key in ("command", "shell", "protocol", "plugin", "rename"):
         if key in values:
             resolving.problem((*path, key), f"`{path[-1]}` is built in: this key is for other tools. Give your tool another name")
 
@@ -250,7 +254,9 @@ def _check_rename(resolving: Resolving, values: Mapping[str, Json], path: KeyPat
 
 def _source(values: Mapping[str, Json]) -> ToolSource | None:
     given = values.get("source")
-    return cast("ToolSource", given) if given is not None else "local" if "command" in values else None
+    if given is not None:
+        return cast("ToolSource", given)
+    return "local" if "command" in values else "plugin" if "plugin" in values else None
 
 
 def _command(resolving: Resolving, values: Mapping[str, Json], path: KeyPath) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from midturn.values.json_value import JsonObject
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.text import OutputProtocol
 
-ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
+ToolSource: TypeAlias = Literal["builtin", "local", "mcp", "plugin"]
 ToolStyle: TypeAlias = Literal["line", "full"]
 
 
@@ -55,6 +55,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     `source` is None for a tool that other code registers. With `shell`, `command` is the script and its arguments. `parameters`
     holds the JSON Schema of each argument by name, `required` the names of those that must be given. `environment` maps names to
     values, or to None where the value of our own environment is passed on. `timeout` is in seconds.
+    `plugin` names a tool of an installed package.
     """
 
     name: str
@@ -72,6 +73,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     sandbox: Declared = Declared()
     rename: str | None = None
+    plugin: str = ""
     hidden: bool = False
     enable: Enable = Enable()
     style: ToolStyle = "line"

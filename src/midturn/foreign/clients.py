@@ -12,10 +12,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from midturn.errors import ConfigError
 from midturn.foreign import claude, claude_deferring, codex, copilot, gemini, qwen
 from midturn.foreign.hook import HookAgent
 from midturn.foreign.installing import Installation
 from midturn.foreign.words import asker_name
+from midturn.plugins import find
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
 from midturn.question.question import Question
 from midturn.values.json_value import JsonObject, members, text
@@ -119,18 +121,47 @@ def call_id_of(meta: JsonObject) -> str:
 
 Locating: TypeAlias = Callable[[Path, Path | None, Mapping[str, str]], Installation]
 
-AGENTS: Final[Mapping[str, HookAgent]] = {
-    agent.key: agent for agent in (claude.Claude(), codex.Codex(), gemini.Gemini(), qwen.Qwen(), copilot.Copilot())
+
+class AgentSupport(Struct, frozen=True, kw_only=True):
+    """What is known of an agent with hooks. A package brings one as an entry point of `midturn.agents`, under the agent's key.
+
+    Args:
+        hooks: How its hooks speak.
+        installation: Returns what is installed where: for the user whose home is given, or for a project.
+        deferring: The same for runs that can end where a person is needed, and go on when they are resumed.
+    """
+
+    hooks: HookAgent
+    installation: Locating
+    deferring: AgentSupport | None = None
+
+
+OURS: Final[Mapping[str, AgentSupport]] = {
+    "claude": AgentSupport(
+        hooks=claude.Claude(),
+        installation=claude.installation,
+        deferring=AgentSupport(hooks=claude_deferring.DeferringClaude(), installation=claude_deferring.installation),
+    ),
+    "codex": AgentSupport(hooks=codex.Codex(), installation=codex.installation),
+    "gemini": AgentSupport(hooks=gemini.Gemini(), installation=gemini.installation),
+    "qwen": AgentSupport(hooks=qwen.Qwen(), installation=qwen.installation),
+    "copilot": AgentSupport(hooks=copilot.Copilot(), installation=copilot.installation),
 }
-INSTALLATIONS: Final[Mapping[str, Locating]] = {
-    "claude": claude.installation,
-    "codex": codex.installation,
-    "gemini": gemini.installation,
-    "qwen": qwen.installation,
-    "copilot": copilot.installation,
-}
-"""What is installed where: for the user whose home is given, or for a project."""
-DEFERRING: Final[Mapping[str, tuple[HookAgent, Locating]]] = {
-    "claude": (claude_deferring.DeferringClaude(), claude_deferring.installation),
-}
-"""Those that can end where a person is needed, and go on when they are resumed: how their hooks speak then, and what is installed."""
+AGENTS: Final[Mapping[str, HookAgent]] = {key: support.hooks for key, support in OURS.items()}
+
+
+def support_of(key: str) -> AgentSupport:
+    """Return what is known of an agent: by midturn itself, or by an installed package.
+
+    Raises:
+        ConfigError: No one knows the agent; or its package cannot be loaded, or brings something else.
+    """
+    if key in OURS:
+        return OURS[key]
+    plugin = find("agent", key)
+    if plugin is None:
+        raise ConfigError(f"There is no agent `{key}`. Known here: {', '.join(OURS)}; others come with a package that brings them.")
+    support = plugin.load()
+    if not isinstance(support, AgentSupport) or support.hooks.key != key:
+        raise ConfigError(f"The agent `{key}` of {plugin.package} is no `AgentSupport` for an agent with that key: `{plugin.home}`.")
+    return support

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from midturn.collector import loading
 from midturn.errors import ConfigError
+from midturn.plugins import find
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def open_store(
     """Return the store in the directory `path`, which is created with the first conversation, or in a database.
 
     Args:
-        path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the tables are made by their first use).
+        path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the tables are made by their first use),
+            or the address of a store that an installed package brings (docs/guides/plug-ins.md).
         trusted: Take a directory in a workspace, too, where midturn's tools may write: what is recorded there is what they leave.
         may_answer: Guards the store for every program that opens it so; see `Agent`.
         on_wake: Called with the id of a conversation when an answer lets its turn go on; see `ConversationStore.waking`.
@@ -71,7 +73,7 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> C
         case "postgresql" | "postgres":
             return _postgres_store(str(path), limits)
         case _:
-            raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`.")
+            return _store_of_a_package(scheme, str(path), limits)
 
 
 def _file_store(path: str | os.PathLike[str], limits: Limits) -> ConversationStore:
@@ -84,6 +86,21 @@ def _file_stores() -> type[FileStore]:
         from midturn.store.file_store import FileStore
 
     return FileStore
+
+
+def _store_of_a_package(scheme: str, address: str, limits: Limits) -> ConversationStore:
+    from midturn.store.store import ConversationStore
+
+    plugin = find("store", scheme)
+    if plugin is None:
+        raise ConfigError(
+            f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`, or install the package that brings it."
+        )
+    opens = plugin.load()
+    opened = opens(address, limits) if callable(opens) else None
+    if not isinstance(opened, ConversationStore):
+        raise ConfigError(f"The store `{scheme}` of {plugin.package} is no store: `{plugin.home}` returned {type(opened).__name__}.")
+    return opened
 
 
 def _postgres_store(url: str, limits: Limits) -> ConversationStore:

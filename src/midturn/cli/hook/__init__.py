@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 
 from midturn.cli.lazy import CommandEntry, LazyGroup
+from midturn.plugins import find
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Set up": {
@@ -37,9 +38,16 @@ class HookCommands(LazyGroup):
         """Load a command; an agent's is the same for all of them."""
         if cmd_name not in SECTIONS["Run by an agent"]:
             return super().get_command(ctx, cmd_name)
+        return self._run_by(cmd_name)
+
+    def from_a_package(self, name: str) -> click.Command | None:
+        """Return the command of an agent that an installed package knows."""
+        return self._run_by(name) if find("agent", name) else None
+
+    def _run_by(self, agent: str) -> click.Command:
         from midturn.cli.hook.run import command_of
 
-        return command_of(cmd_name)
+        return command_of(agent)
 
 
 command = HookCommands("hook", help="Carry the permission prompts and questions of other agents to one inbox.")

@@ -16,9 +16,10 @@ from midturn.cli.place import environment
 from midturn.errors import ConfigError
 from midturn.files import user_state
 from midturn.foreign.claude_deferring import POLICY
-from midturn.foreign.clients import AGENTS, DEFERRING, INSTALLATIONS
+from midturn.foreign.clients import OURS, support_of
 from midturn.foreign.installing import HookFound, Installation, installed
 from midturn.foreign.opencode import NAME as OPENCODE
+from midturn.plugins import find, installed as installed_plugins
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Command line by which another program starts this one
@@ -43,8 +44,9 @@ STOPS = frozenset(("Stop", "AfterAgent", "agentStop"))
 def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installation:
     """Return what installing means for an agent: for its user, or for the project in the working directory."""
     given = environment()
-    locate = INSTALLATIONS[key] if policy == WAIT else DEFERRING[key][1]
-    return locate(Path(given.get("HOME") or Path.home()), Path.cwd() if project else None, given)
+    support = support_of(key)
+    support = support if policy == WAIT else support.deferring or support
+    return support.installation(Path(given.get("HOME") or Path.home()), Path.cwd() if project else None, given)
 
 
 def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installation:
@@ -86,7 +88,11 @@ def woken_agents() -> frozenset[str]:
 
     Settings that cannot be read have none.
     """
-    return frozenset(key for key in AGENTS if any(hook.entry.event in STOPS and DEFER not in hook.command for hook in _there(key)))
+    return frozenset(
+        key
+        for key in (*OURS, *installed_plugins("agent"))
+        if any(hook.entry.event in STOPS and DEFER not in hook.command for hook in _there(key))
+    )
 
 
 def _there(key: str) -> Sequence[HookFound]:
@@ -106,10 +112,10 @@ class _Agents(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == OPENCODE:
             self.fail("opencode has no hooks to install. Run `midturn hook opencode` beside it: that carries what it asks.", param, ctx)
-        return super().convert(value, param, ctx)
+        return value if value not in OURS and find("agent", value) else super().convert(value, param, ctx)
 
 
-_AGENT = _Agents(list(AGENTS))
+_AGENT = _Agents(list(OURS))
 
 
 def with_agent(command: _F) -> _F:

@@ -21,7 +21,7 @@ from midturn.cli.options import with_store
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
 from midturn.foreign import words
-from midturn.foreign.clients import AGENTS, DEFERRING
+from midturn.foreign.clients import support_of
 from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, agent_lives, asker_of, without_answer
 from midturn.foreign.occasion import Said
@@ -95,7 +95,8 @@ _UNSAID = 2  # the status that agents take for a denial, where what there is to 
 
 def command_of(key: str) -> click.Command:
     """Return the command of one agent."""
-    agent = AGENTS[key]
+    support = support_of(key)
+    agent, deferring = support.hooks, support.deferring
 
     @click.command(key, help=f"A hook of {agent.name}: reads its JSON on stdin, asks, and prints the decision.")
     @click.option(
@@ -103,9 +104,9 @@ def command_of(key: str) -> click.Command:
     )
     @with_store
     def command(*, wait: float, store: StoreAddress | None, policy: str = WAIT) -> int:
-        return run_hook(agent if policy == WAIT else DEFERRING[key][0], wait, store)
+        return run_hook(agent if policy == WAIT or deferring is None else deferring.hooks, wait, store)
 
-    return with_policy(command) if key in DEFERRING else command
+    return with_policy(command) if deferring else command
 
 
 def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:

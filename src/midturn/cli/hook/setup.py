@@ -28,13 +28,14 @@ from midturn.cli.output import ExitStatus, block, note, say, tell
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
-from midturn.foreign.clients import AGENTS, DEFERRING
+from midturn.foreign.clients import OURS, support_of
 from midturn.foreign.codex_server import COMMAND, COMPLETED, CodexServer
 from midturn.foreign.errands import Errands
 from midturn.foreign.installing import HookFound, install, installed, switched_off, to_add, uninstall, wanted
 from midturn.foreign.opencode import NAME, Bridge, OpencodeServer, password_of
 from midturn.foreign.registering import faults
 from midturn.foreign.room import Room
+from midturn.plugins import installed as installed_plugins
 from midturn.record.asker import Asker
 from midturn.sandbox.doors import for_people_only
 from midturn.store.lock import mark
@@ -46,10 +47,9 @@ from midturn.store.lock import mark
 @click.option("--print", "prints", is_flag=True, help="Print what would be written, and where, and change nothing.")
 def install_command(*, agent: str, project: bool, policy: str, prints: bool) -> None:
     """Write hooks into the settings of AGENT. What is there stays; `midturn hook uninstall` undoes it."""
-    if policy != WAIT and agent not in DEFERRING:
-        raise click.UsageError(
-            f"{AGENTS[agent].name} cannot end in the middle of a call: `--policy {policy}` is for {', '.join(DEFERRING)}."
-        )
+    if policy != WAIT and support_of(agent).deferring is None:
+        able = ", ".join(key for key, support in OURS.items() if support.deferring)
+        raise click.UsageError(f"{_name(agent)} cannot end in the middle of a call: `--policy {policy}` is for {able}.")
     hook = command_line(agent, policy, project=project)
     if prints:
         installation = installation_of(agent, policy, project=project)
@@ -60,9 +60,9 @@ def install_command(*, agent: str, project: bool, policy: str, prints: bool) -> 
     installation = writable_installation_of(agent, policy, project=project)
     changed = install(installation, hook, agent, kept_settings())
     if changed:
-        tell("{} asks through midturn now: {} was changed.", AGENTS[agent].name, installation.file)
+        tell("{} asks through midturn now: {} was changed.", _name(agent), installation.file)
     else:
-        tell("{} asks through midturn already: {} stays as it is.", AGENTS[agent].name, installation.file)
+        tell("{} asks through midturn already: {} stays as it is.", _name(agent), installation.file)
     tell(block(installation.advice))
     tell(block(installation.killed))
     if project and not shutil.which("midturn"):
@@ -81,7 +81,7 @@ def uninstall_command(*, agent: str, project: bool) -> None:
     for_people_only("change what agents ask through")
     installation = writable_installation_of(agent, project=project)
     if uninstall(installation, agent, kept_settings()):
-        tell("{} asks by itself again: our hooks are gone from {}.", AGENTS[agent].name, installation.file)
+        tell("{} asks by itself again: our hooks are gone from {}.", _name(agent), installation.file)
     else:
         tell("There are no hooks of ours in {}.", installation.file)
 
@@ -99,15 +99,19 @@ def status_command(*, agent: str | None, project: bool) -> ExitStatus:
     hooks are outdated or turned off, and 2 if settings cannot be read.
     """
     worst = ExitStatus.DONE
-    for key in [agent] if agent else AGENTS:
+    for key in [agent] if agent else [*OURS, *installed_plugins("agent")]:
         found = [_looked_at(key, project=one) for one in _places(key, project=project)]
         is_installed = any(status is not None for status in found)
         if not is_installed:
-            say("{}: asks by itself; `{}` changes that.", AGENTS[key].name, _installing(key, WAIT, project=project))
+            say("{}: asks by itself; `{}` changes that.", _name(key), _installing(key, WAIT, project=project))
         worst = max(worst, *(status or ExitStatus.DONE for status in found))
         if is_installed or agent:
             tell(block(f"  {installation_of(key, project=project).killed}"))
     return worst
+
+
+def _name(key: str) -> str:
+    return support_of(key).hooks.name
 
 
 def _places(key: str, *, project: bool) -> Sequence[bool]:
@@ -122,20 +126,20 @@ def _looked_at(key: str, *, project: bool) -> ExitStatus | None:
     try:
         found, off = installed(installation, key), switched_off(installation)
     except ConfigError as error:
-        note("midturn: {}: {}", AGENTS[key].name, error)
+        note("midturn: {}: {}", _name(key), error)
         return ExitStatus.USAGE
     if not found:
         return None
     if off:
-        say("{}: runs no hooks: `{}` turns all of them off in {}. Take that out there.", AGENTS[key].name, off, installation.file)
+        say("{}: runs no hooks: `{}` turns all of them off in {}. Take that out there.", _name(key), off, installation.file)
         return ExitStatus.ERROR
     policy = policy_of(found)
     wrong = faults(found, wanted(installation_of(key, policy, project=project), command_line(key, policy, project=project)))
     if wrong:
         again = _installing(key, policy, project=project)
-        say("{}: its hooks are outdated: {} ({}). `{}` replaces them.", AGENTS[key].name, "; ".join(wrong), installation.file, again)
+        say("{}: its hooks are outdated: {} ({}). `{}` replaces them.", _name(key), "; ".join(wrong), installation.file, again)
         return ExitStatus.ERROR
-    say("{}: asks through midturn ({}), by {}.", AGENTS[key].name, _events(found), installation.file)
+    say("{}: asks through midturn ({}), by {}.", _name(key), _events(found), installation.file)
     return ExitStatus.DONE
 
 

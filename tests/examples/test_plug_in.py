@@ -1,0 +1,183 @@
+"""The package in `examples/plug-in`, installed into a fresh environment; and packages that are broken, or claim names of others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import textwrap
+import tomllib
+import venv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.documents import ROOT
+
+PACKAGE = ROOT / "examples" / "plug-in"
+PLAY = {"replies": [{"calls": [{"name": "on_call"}]}, {"text": "Done."}]}
+
+
+class Environment:
+    """A fresh environment that has midturn, and what is installed into it besides."""
+
+    def __init__(self, path: Path) -> None:
+        venv.create(path / "env", with_pip=False)
+        self.python = path / "env" / "bin" / "python"
+        found = self._run(path, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
+        self.packages = Path(found.stdout.strip())
+        (self.packages / "here.pth").write_text(f"import site; site.addsitedir({sysconfig.get_paths()['purelib']!r})\n")
+        self.home = path
+
+    def install(self, package: Path) -> None:
+        """Install a package, as a wheel that is built here."""
+        wheels = self.home / "wheels"
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)], cwd=package, check=True, capture_output=True
+        )
+        for wheel in wheels.glob("*.whl"):
+            subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(self.packages)], check=True)
+
+    def claim(self, package: str, group: str, name: str, home: str, source: str = "") -> None:
+        """Install a package of one module, which claims a name."""
+        module = home.partition(":")[0]
+        (self.packages / f"{module}.py").write_text(source)
+        info = self.packages / f"{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {home}\n")
+
+    def midturn(self, *arguments: str, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a command."""
+        return self._run(self.home, "-P", "-m", "midturn", *arguments, says=says, **variables)
+
+    def _run(self, home: Path, *arguments: str, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MIDTURN", "PYTHON"))}
+        given: Mapping[str, str] = {**kept, "HOME": str(home), "TEAM_STORES": str(home / "stores"), **variables}
+        return subprocess.run([self.python, *arguments], cwd=home, env=given, input=says, text=True, capture_output=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Return an environment that has the example."""
+    environment = Environment(tmp_path_factory.mktemp("team"))
+    environment.install(PACKAGE)
+    return environment
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Environment:
+    """Return an environment of one test."""
+    return Environment(tmp_path)
+
+
+def asking(environment: Environment) -> dict[str, Any]:
+    """Have the tool of the package ask in the store of the package; return the open question."""
+    (environment.home / "play.json").write_text(json.dumps(PLAY))
+    config = environment.home / ".config" / "midturn" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text('[conversation.tools.on_call]\nplugin = "on_call"\nrun = "unattended"\n')
+    ran = environment.midturn("query", "--store", "team://payments", "-m", "scripted:play.json", "--defer", "Who is there?")
+    assert ran.returncode == 3, ran.stderr
+    (question,) = json.loads(environment.midturn("inbox", "--store", "team://payments", "--json").stdout)
+    return question
+
+
+def test_its_store_tool_and_command_work_together(team: Environment) -> None:
+    question = asking(team)
+
+    assert (question["tool"], question["question"]["text"]) == ("on_call", "Wake the person on call?")
+    assert (team.home / "stores" / "payments").is_dir()
+    assert team.midturn("standup", "--store", "team://payments").stdout == "on_call: 1\n"
+    answered = team.midturn("answer", question["id"], "yes", "--resume", "--store", "team://payments")
+    assert answered.returncode == 0, answered.stderr
+    assert team.midturn("standup", "--store", "team://payments").stdout == "Nothing is open.\n"
+
+
+def test_its_agent_asks_through_hooks_that_are_installed_and_found(team: Environment) -> None:
+    installed = team.midturn("hook", "install", "forge")
+    assert installed.returncode == 0, installed.stderr
+    assert "midturn hook forge" in (team.home / ".forge" / "settings.json").read_text()
+    assert "Forge: asks through midturn" in team.midturn("hook", "status", "forge").stdout
+
+    call = {
+        "hook_event_name": "PermissionRequest",
+        "session_id": "s1",
+        "cwd": str(team.home),
+        "tool_name": "Bash",
+        "tool_input": {"command": "ls"},
+    }
+    heard = team.midturn("hook", "forge", "--wait", "0", says=json.dumps(call))
+
+    assert json.loads(heard.stdout)["hookSpecificOutput"]["decision"]["behavior"] == "deny", heard.stderr
+    assert "Forge" in team.midturn("inbox").stdout
+
+
+def test_doctor_lists_them_with_their_package(team: Environment) -> None:
+    found = {row["what"]: row["said"] for row in json.loads(team.midturn("doctor", "--json").stdout)}
+
+    for what in ("store team", "agent forge", "command standup", "tool on_call"):
+        assert found[what] == "of midturn-team 1.0"
+
+
+def test_a_name_of_ours_is_never_looked_for_elsewhere(fresh: Environment) -> None:
+    fresh.claim("thief", "midturn.commands", "inbox", "thief:command", "raise SystemExit('stolen')")
+
+    looked = fresh.midturn("inbox")
+
+    assert (looked.returncode, "stolen" in looked.stderr) == (0, False)
+
+
+def test_a_package_that_cannot_be_loaded_is_named_and_spoils_nothing_else(fresh: Environment) -> None:
+    fresh.claim("broken", "midturn.commands", "boom", "broken:command", "raise RuntimeError('no such thing')")
+
+    failed = fresh.midturn("boom")
+
+    assert failed.returncode == 2
+    assert "The command `boom` of broken 1.0 cannot be loaded (RuntimeError: no such thing)." in " ".join(failed.stderr.split())
+    assert fresh.midturn("--help").returncode == 0
+    assert fresh.midturn("inbox").returncode == 0
+
+
+def test_two_packages_that_claim_one_name_are_both_named(fresh: Environment) -> None:
+    for package in ("one", "two"):
+        fresh.claim(package, "midturn.stores", "memo", f"{package}_module:open_it", "def open_it(*_): raise AssertionError")
+
+    failed = fresh.midturn("inbox", "--store", "memo://x")
+
+    assert failed.returncode == 2
+    assert "Several packages bring a store `memo`: one 1.0 and two 1.0. Remove all but one." in " ".join(failed.stderr.split())
+
+
+def test_a_store_that_is_none_is_refused(fresh: Environment) -> None:
+    fresh.claim("odd", "midturn.stores", "odd", "odd:open_it", "def open_it(address, limits): return 7")
+
+    failed = fresh.midturn("inbox", "--store", "odd://x")
+
+    assert failed.returncode == 2
+    assert "The store `odd` of odd 1.0 is no store: `odd:open_it` returned int." in " ".join(failed.stderr.split())
+
+
+def test_a_cloned_workspace_cannot_have_a_tool_of_a_package_loaded(fresh: Environment) -> None:
+    fresh.claim("odd", "midturn.tools", "odd", "odd:tool", "import pathlib; pathlib.Path('loaded').touch()")
+    clone = fresh.home / ".midturn"
+    clone.mkdir()
+    (clone / "config.toml").write_text('[conversation.tools.odd]\nplugin = "odd"\n')
+    (fresh.home / "play.json").write_text(json.dumps({"replies": [{"text": "Hello."}]}))
+
+    ran = fresh.midturn("query", "-m", "scripted:play.json", "hi")
+
+    assert not (fresh.home / "loaded").exists()
+    assert "conversation.tools.odd.plugin" in ran.stderr
+
+
+def test_the_guide_shows_what_the_example_declares() -> None:
+    guide = (ROOT / "docs" / "guides" / "plug-ins.md").read_text(encoding="utf-8")
+    shown = textwrap.dedent("\n".join(line for line in guide.splitlines() if line.startswith("    ") or not line))
+
+    declared = tomllib.loads((PACKAGE / "pyproject.toml").read_text())
+    assert tomllib.loads(shown)["project"]["entry-points"] == declared["project"]["entry-points"]
