@@ -12,22 +12,28 @@ import logging
 import signal
 import socket
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, cast
 
 import h11
 import uvicorn
-from starlette.types import ASGIApp, Scope
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from midturn.http import Listening
+from midturn.errors import StoreError
+from midturn.http import Listening, bound
 from midturn.sandbox.peers import Doubt, Peer, doubt_about, find_peer
 
 _LOG = logging.getLogger(__name__)
 HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take, a handshake of TLS included."""
 MOST_STRANGERS: Final = 256
+READY_SECONDS: Final = 2.0
+"""How long a store may take to answer a probe."""
+_UNKEPT: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE: Final = 3  # seconds that a response may take when the server ends
 _MOMENT: Final = 0.01
@@ -126,9 +132,7 @@ async def serve(
     for number in _SIGNALS:
         loop.add_signal_handler(number, end, number)
     try:
-        serving = asyncio.create_task(server.serve(sockets=listeners))
-        while not server.started and not serving.done():  # noqa: ASYNC110  the library does not tell when it has begun
-            await asyncio.sleep(_MOMENT)
+        serving = await _begun(server, listeners)
         if server.started:
             ready()
         await serving
@@ -136,6 +140,74 @@ async def serve(
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
     return received[0] if received else 0
+
+
+@asynccontextmanager
+async def serving(app: ASGIApp, listening: Listening) -> AsyncGenerator[None]:
+    """Serve beside something else, for as long as the block runs; signals are the block's.
+
+    Raises:
+        ConfigError: The port is taken, or not ours to take.
+    """
+    server = _Server(_settings(app, listening))
+    running = await _begun(server, bound(listening))
+    try:
+        yield
+    finally:
+        server.force_exit = server.should_exit = True
+        await running
+
+
+async def _begun(server: _Server, listeners: list[socket.socket]) -> asyncio.Task[None]:
+    running = asyncio.create_task(server.serve(sockets=listeners))
+    while not server.started and not running.done():  # noqa: ASYNC110  the library does not tell when it has begun
+        await asyncio.sleep(_MOMENT)
+    return running
+
+
+class Health:
+    """Probes of an operator: `/healthz` says that the process is alive, `/readyz` that its store answers, and neither anything else.
+
+    So they are answered to everyone and under every name, before any other rule of the application behind them.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[object]], app: ASGIApp | None = None) -> None:
+        """Stand before an application, or alone.
+
+        Args:
+            look: Asks the store for something small.
+            app: What answers everything else.
+        """
+        self._look = look
+        self._app: ASGIApp = app or Starlette()
+        self._looking: asyncio.Task[bool] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a probe; hand everything else on."""
+        path = scope["path"] if scope["type"] == "http" and scope["method"] in {"GET", "HEAD"} else ""
+        app = self._app
+        if path == "/healthz":
+            app = PlainTextResponse("alive\n", headers=_UNKEPT)
+        elif path == "/readyz" and await self._is_ready():
+            app = PlainTextResponse("ready\n", headers=_UNKEPT)
+        elif path == "/readyz":
+            app = PlainTextResponse("not ready: the store does not answer\n", 503, _UNKEPT)
+        await app(scope, receive, send)
+
+    async def _is_ready(self) -> bool:
+        """Ask the store, once at a time: however many probes there are, a store that is away is not asked more often."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._answers())
+        done, _ = await asyncio.wait({self._looking}, timeout=READY_SECONDS)
+        return bool(done) and self._looking.result()
+
+    async def _answers(self) -> bool:
+        try:
+            await self._look()
+        except (StoreError, OSError) as error:
+            _LOG.debug("a probe finds no store: %s", error)
+            return False
+        return True
 
 
 def _settings(app: ASGIApp, listening: Listening) -> uvicorn.Config:

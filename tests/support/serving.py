@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -43,3 +44,16 @@ def free_port() -> int:
     """Return a port that nobody has."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def wait_until_taken(port: int) -> None:
+    """Wait until somebody listens at a port of this machine."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, f"nobody listens at port {port}"
+            time.sleep(0.02)
+        else:
+            return

@@ -89,13 +89,14 @@ def run_serve(given: Serve) -> ExitStatus:
     if given.takes_own_name:
         given = replace(given, name=own_name(given.port, new=given.new_name))
     from midturn.cli.serve_turns import names_of, peers_of, site_of  # loads what the page needs
-    from midturn.http_server import serve
+    from midturn.http_server import Health, serve
     from midturn.web.app import application
+    from midturn.web.port import Port
 
     listeners = bound(given.listening)
     site = site_of(place, given)
     announce(given.port, given.address)
-    application_ = application(site, names_of(given), peers_of(given))
+    application_ = Health(Port(place.store).latest, application(site, names_of(given), peers_of(given)))
     try:
         with without_echo():
             serving = serve(application_, given.listening, listeners, lambda: _begun(given, site), site.board.feed.close)

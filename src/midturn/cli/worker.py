@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -19,7 +20,9 @@ from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import StoreAddress
 from midturn.errors import ConfigError
+from midturn.http import Listening
 from midturn.store.opening import store_at
+from midturn.store.store import ConversationStore
 
 _PATIENCE = 0.9
 """Seconds that turns have to be handed back in, once the worker is told to stop. What is not by then, others find without its process."""
@@ -30,15 +33,39 @@ _PATIENCE = 0.9
 @click.option("--at-once", type=click.IntRange(1, 10_000), default=16, show_default=True, help="How many turns run at the same time.")
 @with_store
 @click.option("--engine", type=click.Choice(["none", "dbos"]), default="none", show_default=True, help="Who wakes the worker.")
-def command(agent: str, at_once: int, store: StoreAddress | None, engine: Literal["none", "dbos"]) -> ExitStatus:
+@click.option("--health", metavar="HOST:PORT", help="Answer `GET /healthz` and `/readyz` there.")
+def command(*, agent: str, at_once: int, store: StoreAddress | None, engine: Literal["none", "dbos"], health: str | None) -> ExitStatus:
     """Go on with turns of AGENT (a variable of MODULE) whose questions are answered, until told to stop.
 
     With `--store`, work there in place of the agent's own store. Start as many as you like. SIGTERM hands their turns back within a second.
     """
+    listening = None if health is None else _listening(health)
     found = _find(agent)
     working = found if store is None else found.with_store(store_at(store.where))
     note("midturn: working on turns that are due, {} at once.", str(at_once))
-    return asyncio.run(_until_told(partial(working.work, at_once=at_once, engine=engine)))
+    return asyncio.run(_healthy(listening, working.store, partial(working.work, at_once=at_once, engine=engine)))
+
+
+async def _healthy(listening: Listening | None, store: ConversationStore, work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStatus:
+    async with _answering_probes(listening, store) if listening else nullcontext():
+        return await _until_told(work)
+
+
+def _answering_probes(listening: Listening, store: ConversationStore) -> AbstractAsyncContextManager[None]:
+    try:
+        from midturn.http_server import Health, serving  # loaded where it is used: it is large
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "midturn":
+            raise
+        raise ConfigError("`--health` needs an extra: pip install 'midturn[web]'") from None
+    return serving(Health(store.port.latest), listening)
+
+
+def _listening(address: str) -> Listening:
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isascii() and port.isdecimal() and 0 < int(port[:6]) < 1 << 16):
+        raise click.BadParameter(f"{address!r} is no place to listen at: write HOST:PORT, such as `127.0.0.1:8080`.")
+    return Listening(host=host.removeprefix("[").removesuffix("]"), port=int(port))
 
 
 async def _until_told(work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStatus:

@@ -40,6 +40,10 @@ class Port:
         """Return the ids of conversations, oldest first."""
         return await self._read("ids", lambda: self.store.port.ids(which=which))
 
+    async def latest(self) -> str | None:
+        """Return the id of the newest conversation."""
+        return await self._read("latest", self.store.port.latest)
+
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
         return await self._read("read", lambda: self.store.read(id))

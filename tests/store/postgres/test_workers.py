@@ -10,10 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 import midturn as mt
 from midturn.store.postgres.store import PostgresStore
+from support.postgres import Cluster
+from support.serving import free_port, wait_until_taken
 
 pytestmark = pytest.mark.real("PostgreSQL")
 HERE = Path(__file__).resolve().parent
@@ -35,9 +38,9 @@ class Workshop:
 
         self.agent = agent.with_store(self.store)
 
-    def worker(self) -> subprocess.Popen[bytes]:
+    def worker(self, *options: str) -> subprocess.Popen[bytes]:
         """Start one."""
-        command = [sys.executable, "-m", "midturn", "worker", "hardship:agent", "--at-once", "4", "--store", self._url]
+        command = [sys.executable, "-m", "midturn", "worker", "hardship:agent", "--at-once", "4", "--store", self._url, *options]
         started = subprocess.Popen(command, cwd=HERE, env=self._environment, stderr=subprocess.DEVNULL)
         self._workers.append(started)
         return started
@@ -140,6 +143,27 @@ def test_a_tool_that_kills_its_process_is_tried_ever_more_rarely_and_hurts_no_ot
     assert pauses[-1] > pauses[0]
     assert len({key for _, key, _ in workshop.lines("poison")}) == 1
     assert workshop.is_open(poison)
+
+
+def test_a_worker_whose_database_is_away_is_alive_and_not_ready(tmp_path: Path) -> None:
+    cluster, port = Cluster("fsync=off"), free_port()
+
+    def probed(path: str) -> int:
+        return httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=20).status_code
+
+    workshop = Workshop(cluster.url, tmp_path)
+    try:
+        workshop.worker("--health", f"127.0.0.1:{port}")
+        wait_until_taken(port)
+        _until(lambda: probed("/readyz") == 200, "it is ready")
+        cluster.stop("immediate")
+        _until(lambda: probed("/readyz") == 503, "it is not ready any more")
+        assert probed("/healthz") == 200
+        cluster.start()
+        _until(lambda: probed("/readyz") == 200, "it is ready again")
+    finally:
+        workshop.end()
+        cluster.remove()
 
 
 def _pause(workshop: Workshop, question: mt.OpenQuestion) -> float:

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +26,7 @@ from midturn.store.store import ConversationStore
 from support.browser import Elsewhere
 from support.pages import agent_with, asking
 from support.served import Served
-from support.serving import free_port
+from support.serving import free_port, wait_until_taken
 
 CONFIRM = Question.boolean("q", "Deploy to production?")
 Serve = Callable[..., Served]
@@ -351,19 +350,6 @@ def telephone(chromium: Browser, far: int) -> Generator[Page]:
     browser = chromium.browser_type.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu", leads])
     yield browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True).new_page()
     browser.close()
-
-
-def wait_until_taken(port: int) -> None:
-    """Wait until a tunnel is up."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline, "the tunnel never comes up"
-            time.sleep(0.02)
-        else:
-            return
 
 
 def _answered(page: Page, entrance: str, origin: str) -> None:

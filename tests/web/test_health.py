@@ -1,0 +1,110 @@
+"""Probes of an operator: at the page's server and beside a worker, each as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from midturn import http_server
+from midturn.http_server import Health
+from support.served import MIDTURN, Served
+from support.serving import free_port, wait_until_taken
+
+AGENT = """
+import midturn as mt
+agent = mt.Agent(mt.ScriptedModel([{"text": "Done."}]), store=mt.open_store("conversations"))
+"""
+
+
+def probed(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
+    """Send a probe, as somebody who knows no name of the page."""
+    answer = httpx2.get(f"http://{host}:{port}{path}", headers={"Host": "pod-17.example"}, timeout=20)
+    return answer.status_code, answer.text
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Generator[Served]:
+    served = Served(tmp_path, ())
+    served.address()
+    yield served
+    served.end()
+
+
+def test_the_page_says_that_it_is_alive_and_whether_its_store_answers(served: Served, tmp_path: Path) -> None:
+    assert probed(served.port, "/healthz") == (200, "alive\n")
+    assert probed(served.port, "/readyz") == (200, "ready\n")
+    assert probed(served.port, "/readyz", "[::1]")[0] == 200
+
+    (tmp_path / "conversations").touch()  # where the folder was
+
+    assert probed(served.port, "/healthz") == (200, "alive\n")
+    assert probed(served.port, "/readyz") == (503, "not ready: the store does not answer\n")
+
+
+def test_a_probe_opens_nothing_else(served: Served) -> None:
+    assert probed(served.port, "/")[0] == 421
+    assert probed(served.port, "/healthz/../api/questions")[0] == 421
+    assert httpx2.post(f"http://127.0.0.1:{served.port}/healthz", headers={"Host": "pod-17.example"}).status_code == 421
+    assert httpx2.head(f"http://127.0.0.1:{served.port}/healthz").text == ""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_a_worker_answers_probes_and_ends_as_fast_as_without(tmp_path: Path, host: str) -> None:
+    (tmp_path / "shop.py").write_text(AGENT)
+    port = free_port()
+    command = [*MIDTURN, "worker", "shop:agent", "--health", f"{host}:{port}"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
+        assert worker.stderr
+        assert "working on turns that are due" in worker.stderr.readline()
+        wait_until_taken(port)
+        assert probed(port, "/healthz", host) == (200, "alive\n")
+        assert probed(port, "/readyz", host) == (200, "ready\n")
+        assert probed(port, "/", host)[0] == 404
+        with socket.create_connection(("127.0.0.1", port)):  # who never finishes a request keeps no worker
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(30) == 143
+
+
+@pytest.mark.parametrize("address", ["", "8080", ":8080", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:0", "127.0.0.1:65536"])
+def test_a_place_that_is_none_is_named(tmp_path: Path, address: str) -> None:
+    (tmp_path / "shop.py").write_text(AGENT)
+    command = [*MIDTURN, "worker", "shop:agent", "--health", address]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "write HOST:PORT, such as `127.0.0.1:8080`" in " ".join(done.stderr.split())) == (2, True), done.stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(AGENT)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        command = [sys.executable, "-m", "midturn", "worker", "shop:agent", "--health", f"127.0.0.1:{other.getsockname()[1]}"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "Nothing can listen at 127.0.0.1 port" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_store_that_hangs_is_asked_once_however_many_probes_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "READY_SECONDS", 0.01)
+    asked: list[asyncio.Event] = []
+
+    async def look() -> None:
+        asked.append(asyncio.Event())
+        await asked[-1].wait()
+
+    async def scene() -> None:
+        transport = httpx2.ASGITransport(Health(look))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://probe") as client:
+            for _ in range(3):
+                assert (await client.get("/readyz")).status_code == 503
+                assert (await client.get("/healthz")).status_code == 200
+            assert len(asked) == 1
+            asked[0].set()
+            assert (await client.get("/readyz")).status_code == 200
+
+    asyncio.run(scene())
