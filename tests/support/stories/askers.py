@@ -175,7 +175,7 @@ class FunctionLoop(ForeignLoop):
             return scene.say or await self.deploy()
 
         called: dict[str, Any] = {"name": "manage" if scene.inner else "deploy", "arguments": {}}
-        model = mt.ScriptedModel([{"calls": [called]}, {"text": "Done."}], INQUIRIES)
+        model = mt.ScriptedModel([{"calls": [called]}, {"text": scene.last}], INQUIRIES)
         tool = managing("deploy", {}, [deploy]) if scene.inner else deploy
         self.agent = mt.Agent(model, tools=[tool], store=self.store, detached=scene.detached)
         self.entered: Callable[[], Awaitable[Any]] | None = None
@@ -188,6 +188,6 @@ class FunctionLoop(ForeignLoop):
         """Run the turn, or go on with it."""
         if self.entered is None:
             self.entered = lambda: self.agent.resume(self.conversation)
-            await self.agent.run("Go", conversation=self.conversation, prompter=self.prompter)
+            await self.agent.run("Go", conversation=self.conversation, prompter=self.prompter, schema=self.scene.schema)
         else:
             await self.entered()

@@ -79,7 +79,7 @@ def outcome_with_those_inside(store: ConversationStore, conversation: str) -> Ou
     found = {id: outcome_of([event.to_json() for event in store.read_sync(id).events]) for id in store.ids_sync()}
     outer = found.pop(conversation)
     assert all(inner.end == outer.end for inner in found.values()) or outer.end == OPEN, found
-    return Outcome(outer.record + tuple(line for inner in found.values() for line in inner.record), outer.words, outer.end)
+    return Outcome(outer.record + tuple(line for inner in found.values() for line in inner.record), outer.words, outer.end, outer.result)
 
 
 class Assistant(InAProcess):
@@ -99,7 +99,7 @@ class Assistant(InAProcess):
         self.prompter = prompter
         self.conversation = ""
         self.directory = directory
-        model = self.user.script(scene.reply(directory), inquiries=INQUIRIES)
+        model = self.user.script(scene.reply(directory), {"text": scene.last}, inquiries=INQUIRIES)
         self.user.configure(f'assistant.model.id = "{model}"\nprompt.settle_ms = 0\n{self.waits.format(scene.detached)}')
         self.user.asker(run=scene.run, result=scene.result)
 
@@ -123,7 +123,7 @@ class Assistant(InAProcess):
         async def work() -> None:
             async with await self.store.create("Go") as journal:
                 self.conversation = journal.conversation
-                await self._composed().session(journal).run(TurnRequested("Go"))
+                await self._composed().session(journal).run(TurnRequested("Go", schema=self.scene.schema))
 
         asyncio.run(work())
 
@@ -228,7 +228,7 @@ class Program(InAProcess):
     def attach(self, prompter: mt.Prompter | None) -> None:
         """Have somebody there, or nobody."""
         called = {"calls": [{"name": "manage"}]} if self.scene.inner else self.scene.reply(self.directory)
-        model = mt.ScriptedModel([called, {"text": "Done."}], INQUIRIES)
+        model = mt.ScriptedModel([called, {"text": self.scene.last}], INQUIRIES)
         tools: list[mt.Tool] = [AskUserTool() if self.scene.by_model else Deploy(self.scene)]
         tools = [managing(self.scene.tool, self.scene.arguments, tools)] if self.scene.inner else tools
         self.agent = mt.Agent(model, tools=tools, store=self.store, prompter=prompter, detached=self.scene.detached)
@@ -236,7 +236,7 @@ class Program(InAProcess):
     def hold(self) -> None:
         """Make the call at a prompt."""
         self.attach(Silent())
-        asyncio.run(self.agent.run("Go"))
+        asyncio.run(self.agent.run("Go", schema=self.scene.schema))
 
     def held(self) -> None:
         """Find the conversation."""
@@ -244,7 +244,7 @@ class Program(InAProcess):
 
     def begin(self) -> None:
         """Make the call."""
-        self.conversation = self.agent.run_sync("Go").conversation
+        self.conversation = self.agent.run_sync("Go", schema=self.scene.schema).conversation
 
     def go_on(self) -> None:
         """Go on with what is open."""

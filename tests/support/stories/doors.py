@@ -49,6 +49,7 @@ IN_ITS_MEMORY = "the checkpoints of this row are in memory, and die with its pro
 
 OF_A_PROGRAM = "what runs here is a command of a configuration: an agent inside a tool is a program's"
 NOT_OURS = "this loop is not ours: an agent inside its tool is a turn of its own, with nothing around it"
+THEIR_RESULT = "its loop asks its model itself: what that says at last is not ours to read"
 INSIDE_THERE = "what an agent of others runs inside its tools is its own affair"
 
 NO_PERMISSION = "`ask_user` is allowed always, and its result is what the user said"
@@ -74,6 +75,7 @@ _FOREIGN = {
     "two people": ONE_CALL,
     "review": NO_REVIEW,
     "inner agent": NOT_OURS,
+    "typed result": THEIR_RESULT,
 }
 
 
@@ -397,6 +399,7 @@ class CopilotHookDoor(HookDoor):
 
 
 _AT_MCP = {
+    "typed result": THEIR_RESULT,
     **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
     **{story.name: SECRETS for story in STORIES if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)},
     **dict.fromkeys(UNASKED, NO_POLICY_THERE),

@@ -15,6 +15,8 @@ OPEN = "open"
 class Outcome(Struct, frozen=True):
     """`record` has a line for each question and each decision, in order; `words` is what the model read of its calls; `end` is the status.
 
+    `result` is the typed result of the turn as JSON, where it has one.
+
     Ids, times, the door (`via`) and the asker are left out, and that an approval had to wait, which is on record only where the turn
     stopped for it; so is a review that was passed. Nothing else may differ.
     """
@@ -22,11 +24,12 @@ class Outcome(Struct, frozen=True):
     record: tuple[str, ...]
     words: tuple[str, ...] = ()
     end: str = "completed"
+    result: str = ""
 
 
-def outcome(*record: str, words: str | None = None, end: str = "completed") -> Outcome:
+def outcome(*record: str, words: str | None = None, end: str = "completed", result: str = "") -> Outcome:
     """State what becomes of a story with at most one call."""
-    return Outcome(record, () if words is None else (words,), end)
+    return Outcome(record, () if words is None else (words,), end, result)
 
 
 def asked(id: str) -> str:
@@ -60,7 +63,8 @@ def outcome_of(events: Iterable[Mapping[str, Any]]) -> Outcome:
     found = _call_by_call(list(events))
     ends = [str(event["status"]) for event in found if event["type"] == "turn_end"]
     words = tuple(str(event["content"]) for event in found if event["type"] == "tool_call_response")
-    return Outcome(tuple(_lines(found)), words, ends[-1] if ends else OPEN)
+    typed = [json.dumps(event["structured"]) for event in found if "structured" in event]
+    return Outcome(tuple(_lines(found)), words, ends[-1] if ends else OPEN, typed[-1] if typed else "")
 
 
 def _lines(events: list[Mapping[str, Any]]) -> Iterator[str]:

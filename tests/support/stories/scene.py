@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     has something to `say`. From when `change` was called it asks `changed`; `second` is what a second call asks at the same time.
     `detached` is the policy while no one is there: a model that is asked then says yes (`INQUIRIES`).
     `inner`: an agent inside a tool asks, in a turn of its own, and says what it was told; that is what the outer model reads.
+    `schema`: the turn's result has a shape, which the model's last word has to have.
     """
 
     ask: Sequence[dict[str, Any]] = ()
@@ -37,6 +39,12 @@ class Scene(Struct, frozen=True, kw_only=True):
     second: Sequence[dict[str, Any]] = ()
     detached: DetachedPolicy = "defer"
     inner: bool = False
+    schema: dict[str, Any] | None = None
+
+    @property
+    def last(self) -> str:
+        """What the model says at last."""
+        return "Done." if self.schema is None else json.dumps({"ready": True})
 
     @property
     def tool(self) -> str:

@@ -17,6 +17,12 @@ CONFIRM = asks()
 YES = {"question_id": "confirm", "equals": True}
 WHY: dict[str, Any] = {"id": "why", "text": "Why not?", "answer_type": {"type": "text"}, "when": {**YES, "equals": False}}
 TOKEN: dict[str, Any] = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
+READY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"ready": {"type": "boolean"}},
+    "required": ["ready"],
+    "additionalProperties": False,
+}
 REGION: dict[str, Any] = {"id": "region", "text": "Which region?", "answer_type": {"type": "select", "options": ["eu-1", "us-2"]}}
 
 
@@ -332,6 +338,12 @@ STORIES = (
             answered("confirm", False, "Not on a Friday."),
             words='{"confirm": false}\nThe user added: "Not on a Friday."',
         ),
+    ),
+    Story(
+        name="typed result",
+        scene=Scene(ask=[CONFIRM], schema=READY),
+        play=ask_one,
+        outcome=outcome(asked("confirm"), answered("confirm", True), words='{"confirm": true}', result='{"ready": true}'),
     ),
     *ABSENCES,
 )

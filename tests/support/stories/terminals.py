@@ -180,7 +180,7 @@ class AttachedAssistant(Assistant):
 
     def begin(self) -> None:
         """Ask, and let the person answer."""
-        self.person.sit_down(self._on_a_terminal("query", "Go"))
+        self.person.sit_down(self._on_a_terminal("query", *self._typed(), "Go"))
 
     def go_on(self) -> None:
         """While somebody is there, the turn runs; else somebody goes on with what is ready, who is at no terminal."""
@@ -198,6 +198,9 @@ class AttachedAssistant(Assistant):
         self.begin()
         until(self.store.pending_sync, bool)
         self.person.killed()
+
+    def _typed(self) -> tuple[str, ...]:
+        return () if self.scene.schema is None else ("--schema", json.dumps(self.scene.schema))
 
     def _conversation(self) -> str:
         return self.store.ids_sync()[-1]
