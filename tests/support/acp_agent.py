@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import Any, cast
 
@@ -61,6 +62,8 @@ class Asking:
                 await self._say(session_id, f"address: {said.action}")
             case "die":
                 os._exit(3)
+            case _ if words.startswith("{"):
+                await self._ask(session_id, json.loads(words))
             case _:
                 await self._say(session_id, f" | heard: {words}")
         return acp.PromptResponse(stop_reason="end_turn")
@@ -68,6 +71,18 @@ class Asking:
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Go on: there is nothing to stop."""
         del session_id
+
+    async def _ask(self, session_id: str, document: dict[str, Any]) -> None:
+        """Ask what a document says: a form, or a permission."""
+        if "form" in document:
+            requested = schema.ElicitationSchema.model_validate(document["form"])
+            mode = schema.ElicitationFormSessionMode(session_id=session_id, requested_schema=requested)
+            said = await self._client.create_elicitation(document["message"], mode)
+            await self._say(session_id, f"form: {said.action} {getattr(said, 'content', None)}")
+            return
+        call = schema.ToolCallUpdate(tool_call_id="c1", title=document["permission"], kind="execute", raw_input=document["arguments"])
+        said = await self._client.request_permission(session_id, call, OPTIONS)
+        await self._say(session_id, f"permission: {getattr(said.outcome, 'option_id', said.outcome.outcome)}")
 
     async def _say(self, session: str, words: str) -> None:
         await self._client.session_update(session, acp.update_agent_message_text(words))

@@ -88,6 +88,9 @@ class Server:
                 ask(10, "command")
                 send(method="serverRequest/resolved", params={"threadId": "t1", "requestId": 10})
                 say("it was decided elsewhere")
+            case _ if prompt.startswith("{"):
+                self.expected = 1
+                self.asks(json.loads(prompt))
             case _ if prompt in ASKS:
                 self.expected = 1
                 if prompt == "change":
@@ -96,6 +99,13 @@ class Server:
                 ask(10, prompt)
             case _:
                 say(f"heard: {prompt}")
+
+    def asks(self, document: dict[str, Any]) -> None:
+        """Ask what a document says: a form, or a permission."""
+        if "form" in document:
+            ask(10, "form", message=document["message"], requestedSchema=document["form"])
+        else:
+            ask(10, "command", command=document["permission"])
 
     def answered(self, message: dict[str, Any]) -> None:
         """Take an answer; when all are there, say them."""

@@ -197,35 +197,31 @@ class AskingClient:
         except QuestionError as error:
             self.unsaid.keep_unasked(f'"{message}"', str(error))
             return schema.CancelElicitationResponse(action="cancel")
-        errands, errand, outcome = await self._asked(session, {"message": message, "requested_schema": requested}, elicited.form)
+        errands, errand, outcome = await self._asked(session, message, {"requested_schema": requested}, elicited.form)
         try:
             if isinstance(outcome, AnswersGiven):
                 return schema.AcceptElicitationResponse(action="accept", content=elicited.content(outcome.answers))
-            return self._unanswered(message, outcome)
+            return _unanswered(outcome)
         finally:
             await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
 
     async def _address(self, session: str, message: str, url: str) -> schema.CreateElicitationResponse:
-        errands, errand, outcome = await self._asked(session, {"message": message, "url": url}, web_address_form(message, url))
+        errands, errand, outcome = await self._asked(session, message, {"url": url}, web_address_form(message, url))
         try:
             if isinstance(outcome, AnswersGiven):
                 if opens(outcome.answers):
                     return schema.AcceptElicitationResponse(action="accept")
                 return schema.DeclineElicitationResponse(action="decline")
-            return self._unanswered(message, outcome)
+            return _unanswered(outcome)
         finally:
             await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
 
-    async def _asked(self, session: str, arguments: JsonObject, form: Form) -> tuple[Errands, Errand, Decided | None]:
+    async def _asked(self, session: str, message: str, arguments: JsonObject, form: Form) -> tuple[Errands, Errand, Decided | None]:
         errands = self._errands(session)
-        errand = await errands.questions("", "ask", arguments, form)
-        return errands, errand, await errands.wait(errand)
-
-    def _unanswered(self, asked: str, outcome: Decided | None) -> schema.CreateElicitationResponse:
-        self._note(asked, outcome)
-        if isinstance(outcome, RepliedTo):
-            return schema.DeclineElicitationResponse(action="decline")
-        return schema.CancelElicitationResponse(action="cancel")
+        errand = await errands.questions("", "ask", {"message": message, **arguments}, form)
+        outcome = await errands.wait(errand)
+        self._note(message, outcome)
+        return errands, errand, outcome
 
     def _note(self, asked: str, outcome: Decided | None) -> None:
         """Keep what cannot be sent with a decision, and stop what a person has ended."""
@@ -250,6 +246,12 @@ class AskingClient:
             raise RequestError.method_not_found(name)
 
         return refused
+
+
+def _unanswered(outcome: Decided | None) -> schema.CreateElicitationResponse:
+    if isinstance(outcome, RepliedTo):
+        return schema.DeclineElicitationResponse(action="decline")
+    return schema.CancelElicitationResponse(action="cancel")
 
 
 def _details(error: RequestError) -> str:

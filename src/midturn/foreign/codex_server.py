@@ -323,7 +323,7 @@ class _Talk:
         occasion = questions_of({"questions": [*asked]}, gates=True)
         if not isinstance(occasion, PutForm):
             raise Unshown(occasion.why if isinstance(occasion, Unaskable) else "there is nothing in it")
-        outcome, delivered = await self._form("request_user_input", {"questions": [*asked]}, occasion.form)
+        outcome, delivered = await self._form("request_user_input", {"questions": [*asked]}, occasion.form, _named("", params))
         names = [text(one.get("id")) for one in asked]
         match outcome:
             case AnswersGiven(answers):
@@ -342,13 +342,13 @@ class _Talk:
             return await self._address(message, text(params.get("url")))
         elicited = form_of(params.get("requestedSchema"), message)
         asked: JsonObject = {"message": message, "requested_schema": params.get("requestedSchema")}
-        outcome, delivered = await self._form(_ELICITS, asked, elicited.form)
+        outcome, delivered = await self._form(_ELICITS, asked, elicited.form, message)
         if isinstance(outcome, AnswersGiven):
             return {"action": "accept", "content": elicited.content(outcome.answers)}, delivered
         return self._unanswered(message, outcome), delivered
 
     async def _address(self, message: str, url: str) -> tuple[JsonObject, Delivered]:
-        outcome, delivered = await self._form(_ELICITS, {"message": message, "url": url}, web_address_form(message, url))
+        outcome, delivered = await self._form(_ELICITS, {"message": message, "url": url}, web_address_form(message, url), message)
         if isinstance(outcome, AnswersGiven):
             return {"action": "accept" if opens(outcome.answers) else "decline"}, delivered
         return self._unanswered(message, outcome), delivered
@@ -359,10 +359,12 @@ class _Talk:
 
     # The inbox ----------------------------------------------------------------------------------------------------------------
 
-    async def _form(self, tool: str, arguments: JsonObject, form: Form) -> tuple[Decided, Delivered]:
+    async def _form(self, tool: str, arguments: JsonObject, form: Form, named: str) -> tuple[Decided, Delivered]:
         errands = self._errands()
         errand = await errands.questions("", tool, arguments, form, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
+        if isinstance(outcome, AnswersGiven):
+            self.unsaid.keep(named, outcome)
         if isinstance(outcome, TurnStopped):
             self._stopping = asyncio.ensure_future(self._stop())
         return outcome, _closing(errands, errand, outcome)

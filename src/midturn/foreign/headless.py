@@ -169,6 +169,8 @@ class Unsaid:
         match outcome:
             case Refused(reason=str()) | RepliedTo() | Approved(arguments=dict()):
                 self._words.append(words.told(asked, outcome))
+            case AnswersGiven(reasons=reasons) if reasons:
+                self._words.append(words.added(asked, reasons))
             case None | Refused() | Approved() | AnswersGiven() | TurnStopped() | DecidedElsewhere():
                 pass
 

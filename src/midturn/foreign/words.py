@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.record.asker import ProcessMark
+from midturn.routing.messages import user_added
 from midturn.values.json_value import Json, canonical, members, text
 
 NOBODY = (
@@ -115,6 +116,11 @@ def told(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one return an o
             return f"midturn: {asked}: {ENDED}"
         case DecidedElsewhere():
             return f"midturn: {asked}: {ELSEWHERE}."
+
+
+def added(asked: str, reasons: Sequence[str]) -> str:
+    """Say what a person added to their answers."""
+    return "\n".join(f"midturn: {asked}: {user_added(reason)}" for reason in reasons)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

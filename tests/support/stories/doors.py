@@ -15,6 +15,7 @@ from support.postgres import no_postgres
 from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
 from support.stories.assistants import AskingModel, Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedInADatabase, WorkedProgram
+from support.stories.headless import AcpAgent, CodexApp
 from support.stories.mcp_doors import FormPerson, Latecomer, LookingAgent, McpAgent, ShownAgent, http_server, over_http, over_stdio
 from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
@@ -398,6 +399,39 @@ class CopilotHookDoor(HookDoor):
     agent = Copilot
 
 
+HEADLESS_WAITS = "this agent waits for what it has asked, and asks nothing else meanwhile"
+NO_GATES = "a form of this protocol has no questions that depend on others, and so nothing to go back to"
+KILLED_THERE = "agents that are killed, or run far from us, are tests of their own"
+_HEADLESS = {
+    "typed result": THEIR_RESULT,
+    **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
+    **{story.name: SECRETS for story in STORIES if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)},
+    **dict.fromkeys(UNASKED, NO_POLICY_THERE),
+    "inner agent": INSIDE_THERE,
+    **dict.fromkeys(("asker dead, then back", "asker in another PID namespace"), KILLED_THERE),
+    "review": NO_REVIEW_THERE,
+    "back": NO_GATES,
+    "superseded by a changed text": HEADLESS_WAITS,
+    "two people": ONE_CALL,
+}
+
+
+class AcpRunDoor(OtherAgentDoor):
+    """An agent that speaks the Agent Client Protocol."""
+
+    name = "`midturn acp run`"
+    agent = AcpAgent
+    lacks: ClassVar[Mapping[str, str]] = _HEADLESS
+
+
+class CodexServerDoor(OtherAgentDoor):
+    """Codex through its app server."""
+
+    name = "`midturn hook codex-server`"
+    agent = CodexApp
+    lacks: ClassVar[Mapping[str, str]] = _HEADLESS
+
+
 _AT_MCP = {
     "typed result": THEIR_RESULT,
     **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
@@ -505,4 +539,6 @@ ASKERS: Sequence[type[Door]] = (
     CopilotHookDoor,
     McpDoor,
     McpHttpDoor,
+    AcpRunDoor,
+    CodexServerDoor,
 )

@@ -1,0 +1,154 @@
+"""Who asks: agents of other people that run as children of ours, in their own protocols, with nobody at a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import midturn as mt
+from midturn.acp.running import AcpRun
+from midturn.clock import SYSTEM
+from midturn.foreign import words
+from midturn.foreign.codex_server import CodexServer
+from midturn.foreign.headless import Headless
+from midturn.question.elicitation import Outgoing
+from support.stories.agents import OtherAgent
+from support.stories.outcome import Outcome
+from support.stories.scene import Scene
+
+_SUPPORT = Path(__file__).parents[1]
+MESSAGE = "Before I deploy:"
+
+
+class HeadlessAgent(OtherAgent):
+    """An agent that asks what its prompt says, and says what it was told; what the protocol cannot carry comes with the next prompt."""
+
+    program: ClassVar[str]
+    run: ClassVar[Callable[..., Headless]]
+    interrupted: ClassVar[str] = ""
+    """What it says when its turn is ended."""
+
+    def __init__(self, scene: Scene, directory: Path) -> None:
+        super().__init__(scene, directory)
+        self.directory = directory
+
+    async def ask(self) -> str:
+        """Run it to its end."""
+        said: list[str] = []
+        command = [sys.executable, str(_SUPPORT / self.program)]
+        run: Any = type(self).run
+        agent = run(command=command, cwd=self.directory, store=self.store, clock=SYSTEM, say=said.append, complain=said.append)
+        await agent.go(json.dumps(self.document()))
+        return "".join(said)
+
+    def document(self) -> dict[str, Any]:
+        """Return what it is to ask: a permission, or a form."""
+        if self.scene.run == "ask":
+            return {"permission": "deploy", "arguments": self.scene.arguments}
+        questions = [mt.Question.from_json(question) for question in self.scene.ask]
+        return {"form": Outgoing.of(questions).schema, "message": MESSAGE}
+
+    @classmethod
+    def hears(cls, outcome: Outcome) -> str:
+        """Say what it says that it was told."""
+        if outcome.record[0].startswith("run:"):
+            return cls.decided(outcome)
+        if outcome.end == "ended_by_user":
+            return cls.elicited("cancel") + cls.interrupted
+        answers, *reasons = outcome.words[0].split("\n")
+        given = json.loads(answers)
+        if "cancelled" in given:
+            return cls.elicited("decline") + cls.next_prompt(f"midturn: {cls.named(MESSAGE)}: {words.replied(given['reply'])}")
+        told = cls.elicited("accept", given)
+        return told + "".join(cls.next_prompt(f"midturn: {cls.named(MESSAGE)}: {reason}") for reason in reasons)
+
+    @classmethod
+    def decided(cls, outcome: Outcome) -> str:
+        """Say what it was told of its call."""
+        ((decision,), (said,)) = outcome.record, outcome.words
+        _, state, *_ = decision.split()
+        if state == "approved":
+            return cls.permitted(is_allowed=True)
+        if state == "skipped":
+            why = words.refused(json.loads(said.partition("Reason: ")[2]))
+        else:
+            why = words.edited(json.loads(decision.removeprefix("run: edited to ").removesuffix(" by user")))
+        return cls.permitted(is_allowed=False) + cls.next_prompt(f'midturn: "deploy": {why}')
+
+    @classmethod
+    def named(cls, message: str) -> str:
+        """Return how it is told again of something that it asked."""
+        raise NotImplementedError
+
+    @classmethod
+    def elicited(cls, action: str, content: dict[str, Any] | None = None) -> str:
+        """Say what it was told of its form."""
+        raise NotImplementedError
+
+    @classmethod
+    def permitted(cls, *, is_allowed: bool) -> str:
+        """Say what it was told of its call."""
+        raise NotImplementedError
+
+    @classmethod
+    def next_prompt(cls, said: str) -> str:
+        """Say what it says of a prompt."""
+        raise NotImplementedError
+
+
+class AcpAgent(HeadlessAgent):
+    """An agent that speaks the Agent Client Protocol."""
+
+    program = "acp_agent.py"
+    run = AcpRun
+
+    @classmethod
+    def named(cls, message: str) -> str:
+        """Quote it."""
+        return f'"{message}"'
+
+    @classmethod
+    def elicited(cls, action: str, content: dict[str, Any] | None = None) -> str:
+        """Say the action and the content."""
+        return f"form: {action} {content}"
+
+    @classmethod
+    def permitted(cls, *, is_allowed: bool) -> str:
+        """Say the option."""
+        return f"permission: {'yes' if is_allowed else 'no'}"
+
+    @classmethod
+    def next_prompt(cls, said: str) -> str:
+        """Say what was heard."""
+        return f" | heard: {said}"
+
+
+class CodexApp(HeadlessAgent):
+    """Codex through its app server."""
+
+    program = "codex_app_server.py"
+    run = CodexServer
+    interrupted = "interrupted"
+
+    @classmethod
+    def named(cls, message: str) -> str:
+        """Say which server asks."""
+        return f"The MCP server cloud asks: {message}"
+
+    @classmethod
+    def elicited(cls, action: str, content: dict[str, Any] | None = None) -> str:
+        """Say the result of the request."""
+        return json.dumps([{"action": action, **({} if content is None else {"content": content})}])
+
+    @classmethod
+    def permitted(cls, *, is_allowed: bool) -> str:
+        """Say the result of the request."""
+        return json.dumps([{"decision": "accept" if is_allowed else "decline"}])
+
+    @classmethod
+    def next_prompt(cls, said: str) -> str:
+        """Say what was heard."""
+        return f"heard: {said}"
