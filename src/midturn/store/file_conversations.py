@@ -30,7 +30,7 @@ from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which
 from midturn.store.tail import NAME, EventReader
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
@@ -339,12 +339,14 @@ class FileConversations:
         with self._folder(id) as folder:
             return change_metadata(folder, **changes)
 
-    async def remove(self, id: str) -> None:
+    async def remove(self, id: str, may_go: MayGo | None = None) -> bool:
         """Remove a conversation for good."""
         path = self.path(id)
         with Folder.at(path) as folder:
             held = await lock.Lock.take(folder, lock.for_a_moment())
             try:
+                if may_go and not may_go(self._last_turn(folder)):
+                    return False
                 gone = path.with_name(f".removed-{path.name}-{os.urandom(4).hex()}")
                 with telling("remove", path):
                     path.rename(gone)
@@ -356,6 +358,7 @@ class FileConversations:
                     shutil.rmtree(gone)
             finally:
                 held.release()
+        return True
 
     # ----------------------------------------------------------------------------------------------------------------------
 

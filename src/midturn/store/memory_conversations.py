@@ -26,7 +26,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due, is_ready, outdated
 from midturn.store.held import Tries, patiently
 from midturn.store.metadata import Metadata, conversation_number, title
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, oldest_first
 from midturn.turn.pending import pending
@@ -344,12 +344,15 @@ class MemoryConversations:
         kept.metadata = msgspec.structs.replace(kept.metadata, **changes)
         return kept.metadata
 
-    async def remove(self, id: str) -> None:
+    async def remove(self, id: str, may_go: MayGo | None = None) -> bool:
         """Forget a conversation."""
         kept = self._get(id)
         with kept.mutex:
             kept.check_free()
+            if may_go and not may_go(kept.last_turn()):
+                return False
             del self._kept[id]
+        return True
 
     def _open(self) -> list[MemoryConversation]:
         return [kept for kept in list(self._kept.values()) if open_turn(kept.events)]

@@ -37,6 +37,8 @@ class LastTurn(Struct, frozen=True):
 
 
 Decide: TypeAlias = Callable[[LastTurn], Sequence[Event]]
+MayGo: TypeAlias = Callable[[LastTurn], bool]
+"""Whether a conversation with this last turn may be removed. It is pure, and may be asked again."""
 
 
 class Settled(Struct, frozen=True):
@@ -212,8 +214,8 @@ class StorePort(Protocol):
         """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
         ...
 
-    async def remove(self, id: str) -> None:
-        """Remove a conversation for good.
+    async def remove(self, id: str, may_go: MayGo | None = None) -> bool:
+        """Remove a conversation for good; False where `may_go` refuses that of its last turn as it is then, while no one else writes it.
 
         Raises:
             StoreLocked: It is held.

@@ -49,10 +49,13 @@ from midturn.values.json_value import Json
 from midturn.values.text import TimeOfDay, check_text, stamp
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from midturn.record.events import Child
     from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
     from midturn.store.outside_answers import OutsideAnswers, Receipt
+    from midturn.store.pruning import Prunable, Pruned
     from midturn.store.watching import OnWake, StoreChange
     from midturn.turn.ending import Ending
 
@@ -152,6 +155,37 @@ class ConversationStore:
             await self.port.remove(family[-1])  # it says who holds it
         for each in family:
             await self.port.remove(each)
+
+    async def prune(self, older: timedelta) -> Pruned:
+        """Remove conversations in which nothing was recorded for as long as `older`, and no turn is open, for good; say which.
+
+        Those of agents inside of tools go with the conversation around. A conversation that has no event an hour after it was made goes,
+        too: its process was killed before its first message was on record.
+
+        Args:
+            older: How long ago the last event of what is removed was recorded, at least.
+        """
+        from midturn.store.pruning import Pruned, Pruning  # hardly ever is anything pruned
+
+        pruning = Pruning(self.port, self._clock.now(), older)
+        removed: dict[str, list[str]] = {"finished": [], "empty": []}
+        async for prunable in pruning.found():
+            try:
+                if await pruning.remove(prunable):
+                    removed[prunable.why] += prunable.family
+            except StoreError as error:
+                pruning.left[prunable.id] = str(error)
+        return Pruned(tuple(removed["finished"]), tuple(removed["empty"]), pruning.left)
+
+    async def prunable(self, older: timedelta) -> list[Prunable]:
+        """Return what `prune` would remove now, the oldest first; each stands for its family.
+
+        Args:
+            older: As of `prune`.
+        """
+        from midturn.store.pruning import Pruning  # as above
+
+        return [prunable async for prunable in Pruning(self.port, self._clock.now(), older).found()]
 
     async def end_children(self, children: Sequence[Child], ending: Ending) -> None:
         """End the turns inside of tools that are open on record, as the turn around them ends.
@@ -288,6 +322,14 @@ class ConversationStore:
     def remove_sync(self, id: str) -> None:
         """Remove a conversation for good, see `remove`."""
         self.run_sync("remove", self.remove(id))
+
+    def prune_sync(self, older: timedelta) -> Pruned:
+        """Remove conversations that are over, see `prune`."""
+        return self.run_sync("prune", self.prune(older))
+
+    def prunable_sync(self, older: timedelta) -> list[Prunable]:
+        """Return what `prune` would remove now, see `prunable`."""
+        return self.run_sync("prunable", self.prunable(older))
 
     def pending_sync(self, conversation: str | None = None) -> list[OpenQuestion]:
         """Return the open questions, see `pending`."""

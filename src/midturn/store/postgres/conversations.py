@@ -20,7 +20,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due
 from midturn.store.held import patiently
 from midturn.store.metadata import Metadata, decode_metadata, title
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import DUE, Database, Rows
 from midturn.store.postgres.journal import PostgresJournal, TurnRow
@@ -211,10 +211,11 @@ class PostgresConversations:
                 return changed
         raise Busy(f"Others describe conversation {id} again and again. Try again in a moment.")
 
-    async def remove(self, id: str) -> None:
+    async def remove(self, id: str, may_go: MayGo | None = None) -> bool:
         """Remove a conversation for good."""
-        await self.loop.run(self._remove(id))
+        return await self.loop.run(self._remove(id) if may_go is None else self._settling.remove(id, may_go))
 
-    async def _remove(self, id: str) -> None:
-        if not await self.database.rows(statements.REMOVE, {"id": id}):
+    async def _remove(self, id: str) -> bool:
+        if not await self.database.rows(statements.REMOVE, {"id": id, "fence": None, "head": None}):
             raise await self._rows.refusal(id)
+        return True

@@ -14,7 +14,7 @@ from midturn.record.codec import decode_lines
 from midturn.record.events import Event
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.metadata import Metadata, decode_metadata
-from midturn.store.port import Decide, HeldBy, LastTurn, Settled
+from midturn.store.port import Decide, HeldBy, LastTurn, MayGo, Settled
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.journal import HeldRow, PostgresJournal, TurnRow, decode_handed
@@ -133,6 +133,18 @@ class Settling:
             state = after.given(cast("int", row["head"]), batch)
             if await self._record(id, row, state, self._rows.encoded(batch)):
                 return Settled(turn)
+        raise self._rows.busy(id)
+
+    async def remove(self, id: str, may_go: MayGo) -> bool:
+        """Remove a conversation as it was looked at; see `StorePort.remove`."""
+        for _ in range(TRIES):
+            row = await self._rows.last_turn(id)
+            if row["alive"]:
+                raise await self._rows.refusal(id)
+            if not may_go(self._rows.turn(id, row)):
+                return False
+            if await self._database.rows(statements.REMOVE, {"id": id, "fence": row["fence"], "head": row["head"]}):
+                return True
         raise self._rows.busy(id)
 
     async def _record(self, id: str, row: dict[str, object], state: dict[str, object], lines: list[bytes]) -> bool:

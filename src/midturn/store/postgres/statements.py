@@ -193,7 +193,11 @@ METADATA = "select metadata from {s}.conversation where id = %(id)s"
 
 DESCRIBE = "update {s}.conversation set metadata = %(metadata)s where id = %(id)s and metadata = %(before)s returning id"
 
-REMOVE = f"delete from {{s}}.conversation c where id = %(id)s and not {_ALIVE} returning id"
+REMOVE = f"""
+delete from {{s}}.conversation c
+where id = %(id)s and not {_ALIVE} and (%(fence)s::bigint is null or fence = %(fence)s) and (%(head)s::int is null or head = %(head)s)
+returning id
+"""
 
 WHOLE = """
 select c.id, c.fence, c.head, c.turn_at, c.unfinished, c.asking, c.answered,

@@ -1,0 +1,147 @@
+"""Conversations that are over, and how they are removed: those in which nothing was said for long, and those that were never begun.
+
+What is removed is a family: a conversation with those of agents that ran inside of its tools. The one at the top decides, and goes first,
+by a removal that looks once more while no one else can write it (`StorePort.remove`): a turn that was begun meanwhile keeps its
+conversation, and where there is no turn around any more, none inside can begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from midturn.errors import NoConversation, StoreError
+from midturn.record.events import OpaqueEvent
+from midturn.record.window import open_turn, parent_of
+from midturn.store.families import whole_family
+from midturn.store.port import HeldBy, LastTurn, StorePort
+
+EMPTY: Final = timedelta(hours=1)
+"""How long a conversation without any event may be one whose first message is under way; its process was killed otherwise."""
+_MICROSECOND_DIGITS: Final = 16
+_PAGE: Final = 500
+_BY_HAND: Final = "`midturn conversation rm {}` removes it all the same."
+
+
+class Prunable(Struct, frozen=True):
+    """A conversation that is over. `family`: what goes with it, itself first; `title` is what lists show."""
+
+    id: str
+    why: Literal["finished", "empty"]
+    last: datetime
+    """When something was recorded for the last time, or when it was made."""
+    title: str
+    family: tuple[str, ...]
+
+
+class Pruned(Struct, frozen=True):
+    """What was removed, and what is `left` although it may be over, by its id: it cannot be read, or it is held."""
+
+    finished: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+    left: dict[str, str] = {}
+
+
+class Pruning:
+    """What is over in one store, at one time."""
+
+    def __init__(self, port: StorePort, now: datetime, older: timedelta) -> None:
+        """Find what has not changed for `older`, as of `now`."""
+        self._port = port
+        self._now = now
+        self._older = older
+        self.left: dict[str, str] = {}
+        """What cannot be told, by id, and why."""
+
+    async def found(self) -> AsyncGenerator[Prunable]:
+        """Yield what is over, the oldest first. Conversations that are made meanwhile are none of it."""
+        after: str | None = None
+        while page := await self._port.ids(after=after, limit=_PAGE):
+            for id in page:  # noqa: A001  the wire's word
+                try:
+                    prunable = await self._looked_at(id)
+                except NoConversation:  # it went with its family, or another process removed it
+                    continue
+                except (StoreError, ValueError) as error:
+                    self.left[id] = str(error)
+                    continue
+                if prunable:
+                    yield prunable
+            after = page[-1]
+
+    async def remove(self, prunable: Prunable) -> bool:
+        """Remove a conversation with its family, unless a turn was begun in it.
+
+        Raises:
+            StoreError: It is held, or cannot be removed.
+        """
+        try:
+            if not await self._port.remove(prunable.id, lambda turn: self._is_over(prunable.id, turn)):
+                return False
+        except NoConversation:  # another process was faster
+            return False
+        for id in prunable.family[1:]:  # noqa: A001  as above
+            try:
+                await self._port.remove(id)
+            except NoConversation:
+                continue
+        return True
+
+    async def _looked_at(self, id: str) -> Prunable | None:
+        if made(id) > self._now - min(self._older, EMPTY):
+            return None
+        looked = await self._port.look(id)
+        turn = looked.turn
+        if isinstance(looked, HeldBy) or await self._goes_with_another(turn):
+            return None
+        if _is_damaged(turn):
+            self.left[id] = f"Not every line of the last turn of conversation {id} can be read, so it may be open. {_BY_HAND.format(id)}"
+        if not self._is_over(id, turn):
+            return None
+        if not turn.events:
+            return Prunable(id, "empty", made(id), "", (id,)) if await self._is_empty(id) else None
+        family = list(reversed(await whole_family(self._port, id)))
+        for inside in family[1:]:
+            if open_turn((await self._port.look(inside)).turn.events):
+                return None
+        return Prunable(id, "finished", turn.events[-1].at, (await self._port.read(id)).title, tuple(family))
+
+    def _is_over(self, id: str, turn: LastTurn) -> bool:
+        """Say whether nothing was recorded for as long as was said, and no turn is open. What was recorded last is what counts."""
+        if turn.handed or open_turn(turn.events) or _is_damaged(turn):
+            return False
+        return turn.events[-1].at < self._now - self._older if turn.events else made(id) < self._now - EMPTY
+
+    async def _goes_with_another(self, turn: LastTurn) -> bool:
+        """Say whether a conversation is inside of another one that is still there."""
+        parent = parent_of(turn.events)
+        if parent is None:
+            return False
+        try:
+            await self._port.look(parent.root)
+        except NoConversation:
+            return False
+        return True
+
+    async def _is_empty(self, id: str) -> bool:
+        """Say whether a conversation without a turn has no line either: one that is damaged looks alike."""
+        if not await self._port.lines(id):
+            return True
+        self.left[id] = f"No turn of conversation {id} can be read. {_BY_HAND.format(id)}"
+        return False
+
+
+def _is_damaged(turn: LastTurn) -> bool:
+    return any(isinstance(event, OpaqueEvent) and event.problem for event in turn.events)
+
+
+def made(id: str) -> datetime:
+    """Return when a conversation was made: its id is a count of microseconds, or of tenths of a second, as `jp` has it."""
+    unit = timedelta(microseconds=1) if len(id) >= _MICROSECOND_DIGITS else timedelta(seconds=0.1)
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + int(id) * unit
+    except OverflowError:  # an id of another time
+        return datetime.max.replace(tzinfo=UTC)
