@@ -150,7 +150,7 @@ def test_two_packages_that_claim_one_name_are_both_named(fresh: Environment) -> 
     failed = fresh.midturn("inbox", "--store", "memo://x")
 
     assert failed.returncode == 2
-    assert "Several packages bring a store `memo`: one 1.0 and two 1.0. Remove all but one." in " ".join(failed.stderr.split())
+    assert "Several packages add the store `memo://…`: one 1.0 and two 1.0. Uninstall all but one." in " ".join(failed.stderr.split())
 
 
 def test_a_store_that_is_none_is_refused(fresh: Environment) -> None:
@@ -159,7 +159,9 @@ def test_a_store_that_is_none_is_refused(fresh: Environment) -> None:
     failed = fresh.midturn("inbox", "--store", "odd://x")
 
     assert failed.returncode == 2
-    assert "The store `odd` of odd 1.0 is no store: `odd:open_it` returned int." in " ".join(failed.stderr.split())
+    assert "The store `odd://…` of odd 1.0 cannot be used: what opens it returned int, which is not a `ConversationStore`." in " ".join(
+        failed.stderr.split()
+    )
 
 
 def test_a_cloned_workspace_cannot_have_a_tool_of_a_package_loaded(fresh: Environment) -> None:

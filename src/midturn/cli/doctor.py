@@ -17,20 +17,23 @@ from midturn import __version__
 from midturn.cli.held import SWITCHES, is_attached
 from midturn.cli.loading import load_here, said_of_ignored, settings_if_right
 from midturn.cli.log import log_file
+from midturn.cli.main import COMMANDS
 from midturn.cli.options import with_json
 from midturn.cli.output import ExitStatus, Shown, line, say, say_json, table
 from midturn.cli.place import environment, find_place
 from midturn.compose.command_line import side_models
 from midturn.compose.models import providers_json, refuse_unusable
+from midturn.compose.tools import TOOLS
 from midturn.config.places import shown, user_config_file
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError, MidturnError, StoreError
+from midturn.foreign.clients import AGENTS_ADDED
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
-from midturn.plugins import KINDS, installed
 from midturn.record.window import calls
 from midturn.sandbox.confine import offer
 from midturn.sandbox.marks import State
+from midturn.store.opening import STORES
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
 from midturn.terminal.editor import NoEdit, editor_command
@@ -184,11 +187,11 @@ def _asked_as_data(store: ConversationStore, ids: Sequence[str]) -> Iterator[str
 
 
 def _plugins() -> Iterator[Finding]:
-    """List what installed packages bring, without loading it; a name that several claim is no one's."""
-    for kind in KINDS:
-        for name, (first, *others) in installed(kind).items():
-            said = f"of {first.package}" if not others else f"claimed by {', '.join(plugin.package for plugin in (first, *others))}"
-            yield Finding(f"{kind} {name}", works=not others, said=said)
+    """Load what packages add, and say whether it works."""
+    for registry in (STORES, AGENTS_ADDED, COMMANDS, TOOLS):
+        for plugin in registry.declared:
+            problem = registry.problem(plugin)
+            yield Finding(f"{registry.kind} {plugin.name}".strip(), works=not problem, said=problem or f"of {plugin.package}")
 
 
 def _process() -> Iterator[Finding]:

@@ -11,6 +11,8 @@ import click
 from msgspec import Struct
 
 from midturn.cli.output import columns
+from midturn.errors import ConfigError
+from midturn.values.text import exact
 
 _NARROW = 52
 _BEGINNING = 2  # letters that say enough of a command
@@ -74,29 +76,41 @@ class LazyGroup(click.Group):
         """Every command by name."""
         return {name: entry for section in self.sections.values() for name, entry in section.items()}
 
+    @property
+    def added(self) -> Mapping[str, str]:
+        """The packages that add further commands, by the names of these."""
+        return {}
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         """Return the names of all commands."""
-        return list(self.entries)
+        return [*self.entries, *self.added]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a command."""
         entry = self.entries.get(self.shortcuts.get(cmd_name, cmd_name))
         if entry is None:
-            return self.from_a_package(cmd_name)
+            return self._added(cmd_name, ctx) if cmd_name in self.added else None
         module, _, name = entry.home.partition(":")
         command = with_help(cast("click.Command", getattr(importlib.import_module(module), name or "command")))
         command.context_class = HelpContext
         return command
 
-    def from_a_package(self, name: str) -> click.Command | None:
-        """Return a command that an installed package brings to this group; most groups take none."""
-        del name
-        return None
+    def _added(self, name: str, ctx: click.Context) -> click.Command | None:
+        try:
+            return self.from_a_package(name)
+        except ConfigError:
+            if ctx.resilient_parsing:  # a shell that completes a line has no use for it, and offers the others
+                return None
+            raise
+
+    def from_a_package(self, name: str) -> click.Command:
+        """Load a command that a package adds."""
+        raise NotImplementedError(name)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name."""
         first = args[0]
-        if self.get_command(ctx, first) is None:
+        if self.shortcuts.get(first, first) not in self.entries and first not in self.added:
             instead = f" any more. {self.gone[first]}" if first in self.gone else f".{self._hint(first)}"
             raise click.UsageError(f"There is no command {first!r}{instead}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
@@ -109,20 +123,24 @@ class LazyGroup(click.Group):
             with formatter.section(heading):
                 rows = [(f"{name}, {names[name]}" if name in names else name, entry.help) for name, entry in section.items()]
                 formatter.write_dl(rows)
+        if added := self.added:
+            with formatter.section("From other packages"):
+                formatter.write_dl([(name, f"Of {exact(package)}.") for name, package in added.items()])
 
     def _hint(self, unknown: str) -> str:
         word = unknown.casefold()
-        begun = [name for name in self.entries if len(word) >= _BEGINNING and name.startswith(word)]
+        known = [*self.entries, *self.added]
+        begun = [name for name in known if len(word) >= _BEGINNING and name.startswith(word)]
         from difflib import get_close_matches  # only where a name is wrong
 
-        close = get_close_matches(word, [*self.entries, *self.shortcuts, *self.meanings], n=1)
+        close = get_close_matches(word, [*known, *self.shortcuts, *self.meanings], n=1)
         meant = [self.meanings[word]] if word in self.meanings else begun or [self.meanings.get(name, name) for name in close]
         return f" Did you mean `{meant[0]}`?" if meant else self.advice(unknown)
 
     def advice(self, unknown: str) -> str:
         """Say what else could be meant by a command that there is not."""
         del unknown
-        return f" There are: {', '.join(self.entries)}."
+        return f" There are: {', '.join([*self.entries, *self.added])}."
 
 
 def lazy_group(name: str, help: str, commands: Mapping[str, CommandEntry], meanings: Mapping[str, str] | None = None) -> LazyGroup:

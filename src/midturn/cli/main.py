@@ -14,7 +14,7 @@ import click
 from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
 from midturn.cli.output import ExitStatus, Shown, block, flush_stdout, forget_stdout, line, note, say
 from midturn.errors import ConfigError, MidturnError, TerminalGone
-from midturn.plugins import find
+from midturn.plugins import Registry
 
 _OWN = ("-h", "--help", "--version")
 COMPLETING = "_MIDTURN_COMPLETE"
@@ -85,11 +85,27 @@ MEANINGS: Mapping[str, str] = {
 }
 
 
+SHORTCUTS: Mapping[str, str] = {"q": "query", "c": "conversation"}
+
+
+def _is_command(found: object, _name: str) -> bool:
+    return isinstance(found, click.Command)
+
+
+COMMANDS: Registry[click.Command] = Registry(
+    kind="command",
+    built_in=(*SHORTCUTS, *(name for section in SECTIONS.values() for name in section)),
+    fits=_is_command,
+    ought="a command of click",
+)
+"""What packages add to the command line."""
+
+
 class AllCommands(LazyGroup):
     """All commands. Several words in one argument are a query: `midturn "two words"`."""
 
     sections = SECTIONS
-    shortcuts: Mapping[str, str] = {"q": "query", "c": "conversation"}
+    shortcuts = SHORTCUTS
     meanings = MEANINGS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -106,15 +122,14 @@ class AllCommands(LazyGroup):
         command = self.get_command(ctx, name)
         return command is not None and any(option in param.opts for param in command.params)
 
-    def from_a_package(self, name: str) -> click.Command | None:
-        """Return a command of an installed package."""
-        plugin = find("command", name)
-        if plugin is None:
-            return None
-        command = plugin.load()
-        if not isinstance(command, click.Command):
-            raise ConfigError(f"The command `{name}` of {plugin.package} is no command of click: `{plugin.home}`.")
-        return with_help(command)
+    @property
+    def added(self) -> Mapping[str, str]:
+        """The commands that packages add."""
+        return COMMANDS.added
+
+    def from_a_package(self, name: str) -> click.Command:
+        """Load a command that a package adds."""
+        return with_help(COMMANDS.load(name))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, and start the log for it."""

@@ -181,8 +181,11 @@ def place_in(cwd: Path, store: StoreAddress | None = None) -> Place:
     address = store or _configured()
     if address is None:
         return place_of(workspace, cwd)
-    if workspace and isinstance(address.where, Path):
-        check_outside(address.where, workspace.root, address.by)
+    from midturn.store.opening import folder_of  # few commands name a store
+
+    folder = folder_of(address.where)
+    if workspace and folder:
+        check_outside(folder, workspace.root, address.by)
     return place_at(address, workspace, cwd)
 
 

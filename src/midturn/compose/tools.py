@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import Final
 
 from msgspec import Struct
 
 from midturn.config.settings import Settings, ToolSettings
 from midturn.errors import ConfigError
-from midturn.plugins import find
+from midturn.plugins import Registry
 from midturn.ports import Tool
 from midturn.record.enabling import offered
 from midturn.record.exchange import ToolDefinition
@@ -19,7 +19,7 @@ from midturn.tools.ask_user import AskUserTool
 from midturn.tools.describe_tools import DescribeTools, Redescribed, Wording
 from midturn.tools.fs.described import file_tools
 from midturn.tools.names import name_problem
-from midturn.values.text import ASK_USER, DESCRIBE_TOOLS
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS, NAME
 
 
 class Toolbox(Struct, frozen=True):
@@ -72,17 +72,28 @@ def _built(tool: ToolSettings, workspace_id: str) -> Tool:
     return command_tool(tool, workspace_id)
 
 
+def _is_tool(found: object, _name: str) -> bool:
+    return isinstance(getattr(found, "definition", None), ToolDefinition) and callable(getattr(found, "execute", None))
+
+
+TOOLS: Final[Registry[Tool]] = Registry(
+    kind="tool",
+    built_in=tuple(BUILT_IN_TOOLS),
+    fits=_is_tool,
+    ought="a tool: a function under `@midturn.tool`, or an object with `definition` and `execute`",
+    names=NAME,
+)
+"""What packages add to the tools that a configuration may name."""
+
+
 def _of_a_package(tool: ToolSettings) -> Tool:
     where = f"`conversation.tools.{tool.name}.plugin`"
-    plugin = find("tool", tool.plugin)
-    if plugin is None:
-        raise ConfigError(f"{where}: no installed package brings a tool `{tool.plugin}`. Install the one that does, or take this out.")
-    found = plugin.load()
-    if not isinstance(getattr(found, "definition", None), ToolDefinition) or not callable(getattr(found, "execute", None)):
-        raise ConfigError(f"{where}: `{plugin.home}` of {plugin.package} is no tool: it has no `definition`, or no `execute`.")
-    made = cast("Tool", found)
+    try:
+        made = TOOLS.load(tool.plugin)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from error
     if made.definition.name != tool.name:
-        raise ConfigError(f"{where}: {plugin.package} calls this tool `{made.definition.name}`; name the table so.")
+        raise ConfigError(f"{where}: {TOOLS.added[tool.plugin]} calls this tool `{made.definition.name}`; name the table so.")
     return made
 
 

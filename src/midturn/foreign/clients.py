@@ -12,12 +12,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.errors import ConfigError
 from midturn.foreign import claude, claude_deferring, codex, copilot, gemini, qwen
 from midturn.foreign.hook import HookAgent
 from midturn.foreign.installing import Installation
 from midturn.foreign.words import asker_name
-from midturn.plugins import find
+from midturn.plugins import Registry
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
 from midturn.question.question import Question
 from midturn.values.json_value import JsonObject, members, text
@@ -154,14 +153,21 @@ def support_of(key: str) -> AgentSupport:
     """Return what is known of an agent: by midturn itself, or by an installed package.
 
     Raises:
-        ConfigError: No one knows the agent; or its package cannot be loaded, or brings something else.
+        ConfigError: There is no such agent, or its package cannot be loaded or used.
     """
-    if key in OURS:
-        return OURS[key]
-    plugin = find("agent", key)
-    if plugin is None:
-        raise ConfigError(f"There is no agent `{key}`. Known here: {', '.join(OURS)}; others come with a package that brings them.")
-    support = plugin.load()
-    if not isinstance(support, AgentSupport) or support.hooks.key != key:
-        raise ConfigError(f"The agent `{key}` of {plugin.package} is no `AgentSupport` for an agent with that key: `{plugin.home}`.")
-    return support
+    return OURS[key] if key in OURS else AGENTS_ADDED.load(key)
+
+
+def known_agents() -> list[str]:
+    """Return the keys of all agents with hooks: ours, and those that packages add."""
+    return [*OURS, *AGENTS_ADDED.added]
+
+
+def _is_support(found: object, key: str) -> bool:
+    return isinstance(found, AgentSupport) and found.hooks.key == key
+
+
+AGENTS_ADDED: Final[Registry[AgentSupport]] = Registry(
+    kind="agent", built_in=tuple(OURS), fits=_is_support, ought="an `AgentSupport` for an agent with that key"
+)
+"""What packages add to speak with agents, by the key of the agent."""

@@ -22,7 +22,7 @@ from midturn.values.json_value import Json, JsonObject, items, members, objects,
 
 _BY_HAND = "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
 _LARGEST = 16 * 1024 * 1024
-_OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z-]+)")
+_OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z][a-z0-9-]*)")
 
 
 class HookEntry(Struct, frozen=True, kw_only=True):

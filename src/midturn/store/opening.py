@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from midturn.collector import loading
 from midturn.errors import ConfigError
-from midturn.plugins import find
+from midturn.plugins import Registry
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -39,14 +40,15 @@ def open_store(
         sealed: Gone. Conversations are not sealed any more.
 
     Raises:
-        ConfigError: It is the address of something else, it lies in a workspace and is not `trusted`, or the extra is not installed.
+        ConfigError: No store that is installed has such addresses, it lies in a workspace and is not `trusted`, or what opens it fails.
     """
     if sealed is not None:
         raise ConfigError(
             "`sealed` is gone: conversations are not sealed any more. Leave it out; what lies in the store that you name runs."
         )
-    if not (trusted or (isinstance(path, str) and "://" in path)):
-        _load_check()(path)
+    folder = None if trusted else folder_of(path)
+    if folder is not None:
+        _load_check()(folder)
     store = store_at(path)
     woken = store if on_wake is None else store.waking(on_wake)
     return woken if may_answer is None else woken.guarded(may_answer)
@@ -64,20 +66,35 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> C
     """Return the store at an address, as `open_store` takes it.
 
     Raises:
-        ConfigError: It is the address of something else, or the extra is not installed.
+        ConfigError: No store that is installed has such addresses, or what opens it fails.
     """
-    scheme = path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
-    match scheme:
+    match scheme := _scheme(path):
         case "":
-            return _file_store(path, limits)
+            return _file_stores()(path, limits=limits)
         case "postgresql" | "postgres":
             return _postgres_store(str(path), limits)
         case _:
             return _store_of_a_package(scheme, str(path), limits)
 
 
-def _file_store(path: str | os.PathLike[str], limits: Limits) -> ConversationStore:
-    return _file_stores()(path, limits=limits)
+def folder_of(path: str | os.PathLike[str]) -> Path | None:
+    """Return where on this machine a store lies: the path itself, or that of an address; None where a server has the conversations.
+
+    What packages add may lie in files, so the path in each of their addresses counts.
+    """
+    scheme = _scheme(path)
+    if not scheme:
+        return Path(path)
+    if scheme in STORES.built_in:
+        return None
+    from urllib.parse import unquote, urlsplit  # only where a package adds the store
+
+    where = unquote(urlsplit(str(path)).path)
+    return Path(where) if where.strip("/") else None
+
+
+def _scheme(path: str | os.PathLike[str]) -> str:
+    return path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
 
 
 @cache
@@ -91,15 +108,12 @@ def _file_stores() -> type[FileStore]:
 def _store_of_a_package(scheme: str, address: str, limits: Limits) -> ConversationStore:
     from midturn.store.store import ConversationStore
 
-    plugin = find("store", scheme)
-    if plugin is None:
-        raise ConfigError(
-            f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`, or install the package that brings it."
-        )
-    opens = plugin.load()
-    opened = opens(address, limits) if callable(opens) else None
+    opened = STORES.load(scheme)(address, limits)
     if not isinstance(opened, ConversationStore):
-        raise ConfigError(f"The store `{scheme}` of {plugin.package} is no store: `{plugin.home}` returned {type(opened).__name__}.")
+        raise ConfigError(
+            f"The store `{scheme}://…` of {STORES.added[scheme]} cannot be used: what opens it returned {type(opened).__name__}, which is "
+            "not a `ConversationStore`. Update that package, or uninstall it."
+        )
     return opened
 
 
@@ -111,3 +125,17 @@ def _postgres_store(url: str, limits: Limits) -> ConversationStore:
             raise
         raise ConfigError("A store in PostgreSQL needs an extra: pip install 'midturn[postgres]'") from None
     return PostgresStore(url, limits)
+
+
+def _opens(found: object, _scheme: str) -> bool:
+    return callable(found)
+
+
+STORES: Final[Registry[Callable[[str, Limits], object]]] = Registry(
+    kind="store",
+    built_in=("postgresql", "postgres"),
+    fits=_opens,
+    ought="a function of an address and `Limits` that returns a `ConversationStore`",
+    shown="{}://…",
+)
+"""What packages add to open a store, by the scheme of its addresses."""

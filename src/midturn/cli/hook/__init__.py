@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import click
 
 from midturn.cli.lazy import CommandEntry, LazyGroup
-from midturn.plugins import find
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Set up": {
@@ -40,9 +39,16 @@ class HookCommands(LazyGroup):
             return super().get_command(ctx, cmd_name)
         return self._run_by(cmd_name)
 
-    def from_a_package(self, name: str) -> click.Command | None:
-        """Return the command of an agent that an installed package knows."""
-        return self._run_by(name) if find("agent", name) else None
+    @property
+    def added(self) -> Mapping[str, str]:
+        """The agents that packages add."""
+        from midturn.foreign.clients import AGENTS_ADDED
+
+        return AGENTS_ADDED.added
+
+    def from_a_package(self, name: str) -> click.Command:
+        """Return the command of an agent that a package adds."""
+        return self._run_by(name)
 
     def _run_by(self, agent: str) -> click.Command:
         from midturn.cli.hook.run import command_of

@@ -8,18 +8,20 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from midturn.cli.place import environment
-from midturn.errors import ConfigError
+from midturn.errors import ConfigError, MidturnError
 from midturn.files import user_state
 from midturn.foreign.claude_deferring import POLICY
-from midturn.foreign.clients import OURS, support_of
+from midturn.foreign.clients import OURS, known_agents, support_of
 from midturn.foreign.installing import HookFound, Installation, installed
 from midturn.foreign.opencode import NAME as OPENCODE
-from midturn.plugins import find, installed as installed_plugins
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Command line by which another program starts this one
@@ -46,7 +48,12 @@ def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installat
     given = environment()
     support = support_of(key)
     support = support if policy == WAIT else support.deferring or support
-    return support.installation(Path(given.get("HOME") or Path.home()), Path.cwd() if project else None, given)
+    try:
+        return support.installation(Path(given.get("HOME") or Path.home()), Path.cwd() if project else None, given)
+    except MidturnError:
+        raise
+    except Exception as error:  # a package's own code; other agents are looked at all the same
+        raise ConfigError(f"The agent `{key}` cannot say where its settings are ({type(error).__name__}: {error}).") from error
 
 
 def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installation:
@@ -88,11 +95,7 @@ def woken_agents() -> frozenset[str]:
 
     Settings that cannot be read have none.
     """
-    return frozenset(
-        key
-        for key in (*OURS, *installed_plugins("agent"))
-        if any(hook.entry.event in STOPS and DEFER not in hook.command for hook in _there(key))
-    )
+    return frozenset(key for key in known_agents() if any(hook.entry.event in STOPS and DEFER not in hook.command for hook in _there(key)))
 
 
 def _there(key: str) -> Sequence[HookFound]:
@@ -112,7 +115,10 @@ class _Agents(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == OPENCODE:
             self.fail("opencode has no hooks to install. Run `midturn hook opencode` beside it: that carries what it asks.", param, ctx)
-        return value if value not in OURS and find("agent", value) else super().convert(value, param, ctx)
+        return super().convert(value, param, ctx) if value in OURS else click.Choice(known_agents()).convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return click.Choice(known_agents()).shell_complete(ctx, param, incomplete)
 
 
 _AGENT = _Agents(list(OURS))

@@ -28,14 +28,13 @@ from midturn.cli.output import ExitStatus, block, note, say, tell
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
-from midturn.foreign.clients import OURS, support_of
+from midturn.foreign.clients import OURS, known_agents, support_of
 from midturn.foreign.codex_server import COMMAND, COMPLETED, CodexServer
 from midturn.foreign.errands import Errands
 from midturn.foreign.installing import HookFound, install, installed, switched_off, to_add, uninstall, wanted
 from midturn.foreign.opencode import NAME, Bridge, OpencodeServer, password_of
 from midturn.foreign.registering import faults
 from midturn.foreign.room import Room
-from midturn.plugins import installed as installed_plugins
 from midturn.record.asker import Asker
 from midturn.sandbox.doors import for_people_only
 from midturn.store.lock import mark
@@ -99,7 +98,11 @@ def status_command(*, agent: str | None, project: bool) -> ExitStatus:
     hooks are outdated or turned off, and 2 if settings cannot be read.
     """
     worst = ExitStatus.DONE
-    for key in [agent] if agent else [*OURS, *installed_plugins("agent")]:
+    for key in [agent] if agent else known_agents():
+        if agent is None and (broken := _broken(key)):
+            note("midturn: {}", broken)
+            worst = max(worst, ExitStatus.ERROR)
+            continue
         found = [_looked_at(key, project=one) for one in _places(key, project=project)]
         is_installed = any(status is not None for status in found)
         if not is_installed:
@@ -108,6 +111,15 @@ def status_command(*, agent: str | None, project: bool) -> ExitStatus:
         if is_installed or agent:
             tell(block(f"  {installation_of(key, project=project).killed}"))
     return worst
+
+
+def _broken(key: str) -> str:
+    """Say why the package of an agent tells nothing about it; an empty text where it does."""
+    try:
+        installation_of(key, project=False)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def _name(key: str) -> str:
