@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from midturn.sandbox.marks import marked
 from midturn.store.opening import open_store
 from support.cli import CommandLine, asks, calls
 
@@ -326,3 +328,73 @@ def test_a_conversation_whose_starter_was_killed_before_its_first_word_is_not_li
     assert listed["title"] == "Hello"
     assert "Killed" not in everywhere
     assert midturn.ok("conversation", "rm", "--yes", empty, left).status == 0
+
+
+def aged(midturn: CommandLine, title: str = "ship-it") -> str:
+    """Have a conversation be of 2017; return its id."""
+    (folder,) = (one for one in midturn.conversations() if one.name.endswith(title))
+    old = f"{1500000000000000 + len(title)}"
+    events = [{**event, "timestamp": "2017-07-14T02:40:00.000000Z"} for event in midturn.events(folder)]
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (midturn.store / f".{folder.name.split('-')[0]}").unlink()
+    folder.rename(folder.with_name(f"{old}-{folder.name.partition('-')[2]}"))
+    return old
+
+
+def test_prune_removes_what_is_old_and_finished_and_says_before_what_that_is(talk: CommandLine) -> None:
+    talk.run("query", "-m", talk.script(calls("deploy", ask=asks("sure", "Sure?"))), "--defer", "Another one")
+    waits, old = aged(talk, "another-one"), aged(talk)
+    talk.ok("query", "-m", talk.script(), "A new one")
+
+    listed = talk.ok("conversation", "prune", "--older", "90d", "--dry-run")
+    assert listed.stdout.split("  ") == [old, "2017-07-14", "Ship it\n"]
+    assert listed.stderr == "midturn: 1 conversation would be removed.\n"
+    assert len(talk.conversations()) == 3
+    pruned = talk.ok("conversation", "prune", "--older", "90d")
+
+    assert (pruned.stdout, pruned.stderr) == ("", "midturn: 1 conversation removed.\n")
+    assert talk.conversations()[0].name.split("-")[0] == waits
+    assert len(talk.conversations()) == 2
+    assert talk.ok("inbox", "--json").json[0]["conversation"] == waits
+    assert "midturn: 0 conversations removed." in talk.ok("conversation", "prune", "--older", "90d").stderr
+
+
+def test_prune_without_a_time_takes_that_of_the_users_own_configuration_and_of_no_workspace(talk: CommandLine) -> None:
+    aged(talk)
+    talk.workspace_file('[conversation]\nkeep = "1d"\n')
+    talk.ok("trust", "--yes")
+    refused = talk.run("conversation", "prune")
+    assert (refused.status, "`--older 90d`, or `conversation.keep` in your own configuration" in refused.stderr) == (2, True)
+
+    talk.configure('[conversation]\nkeep = "90 days"\n')
+    assert "`conversation.keep`: '90 days' is no length of time" in talk.run("conversation", "prune").stderr
+    talk.configure('[conversation]\nkeep = "36500d"\n')
+    assert "0 conversations removed" in talk.ok("conversation", "prune").stderr
+    assert "1 conversation removed" in talk.ok("conversation", "prune", MIDTURN_CFG_CONVERSATION__KEEP="90d").stderr
+
+
+@pytest.mark.parametrize("older", ["", "90", "0d", "-1d", "3 weeks", "1e9d", "99999999d", "٣d"])
+def test_prune_takes_no_time_that_is_none(talk: CommandLine, older: str) -> None:
+    refused = talk.run("conversation", "prune", "--older", older)
+    assert (refused.status, "Give one such as `90d`, `12h` or `30m`" in refused.stderr) == (2, True)
+
+
+def test_prune_names_what_it_cannot_read_and_removes_the_rest(talk: CommandLine) -> None:
+    aged(talk)
+    broken = talk.store / "1500000000000009-broken"
+    broken.mkdir()
+    (broken / "events.jsonl").write_text("not a line of JSON\n")
+
+    pruned = talk.run("conversation", "prune", "--older", "90d")
+
+    assert pruned.status == 1
+    assert "Not every line of the last turn of conversation 1500000000000009 can be read" in pruned.stderr
+    assert pruned.stderr.endswith("midturn: 1 conversation removed.\n")
+    assert talk.conversations() == [broken]
+
+
+def test_no_tool_has_conversations_removed(talk: CommandLine) -> None:
+    command = [*marked(()), *talk.program, "conversation", "prune", "--older", "1ms"]
+    refused = subprocess.run(command, cwd=talk.root, env=talk.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (refused.returncode, len(talk.conversations())) == (refused.returncode or 1, 1)
+    assert "remove conversations" in refused.stderr

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +19,7 @@ from midturn.store.postgres.store import PostgresStore
 from midturn.store.pruning import Pruning, made
 from midturn.store.store import ConversationStore
 from support.loops import in_a_loop
+from support.serving import free_port
 
 DAY = timedelta(days=1)
 LATER = timedelta(days=100)
@@ -179,3 +184,21 @@ async def test_what_cannot_be_read_is_named_and_keeps_back_no_other(tmp_path: Pa
     assert "conversation rm" in pruned.left[damaged]
     assert "symbolic link" in pruned.left[linked]
     assert set(await store.ids()) == {damaged, linked}
+
+
+@pytest.mark.parametrize("command", [["serve"], ["worker", "shop:agent"]], ids=["serve", "worker"])
+def test_a_server_and_a_worker_keep_what_the_user_has_said_and_no_longer(tmp_path: Path, command: list[str]) -> None:
+    store = FileStore(tmp_path / "conversations")
+    over, waits = asyncio.run(finished(store)), agent(store).run_sync("Ship it.").conversation
+    (tmp_path / "shop.py").write_text("import midturn as mt\nagent = mt.Agent(mt.ScriptedModel([]))\n")
+    homes = {name: str(tmp_path) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    environment = {"PATH": os.environ["PATH"], "MIDTURN_CFG_CONVERSATION__KEEP": "1ms", **homes}
+    options = ["--port", str(free_port())] if command == ["serve"] else []
+    started = [sys.executable, "-m", "midturn", *command, "--store", str(tmp_path / "conversations"), *options]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(started, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+        while over in FileStore(tmp_path / "conversations").ids_sync():
+            assert process.poll() is None
+        process.terminate()
+        process.communicate(timeout=60)
+    assert store.ids_sync() == [waits]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,7 +12,9 @@ import click
 
 from midturn.cli.completing import complete_models, item
 from midturn.cli.place import StoreAddress, place_in
+from midturn.config.places import LONGEST_KEPT
 from midturn.errors import MidturnError
+from midturn.values.text import seconds_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -59,6 +62,21 @@ def with_store(command: _F) -> _F:
     what = "Where the conversations are: a directory, or `postgresql://...`."
     gone = without("--sealed", "Conversations are not sealed any more: leave it out. What lies in a store that you name is yours.")
     return click.option("--store", type=_Store(), metavar="DIR|URL", help=what)(gone(command))
+
+
+class Duration(click.ParamType[timedelta]):
+    """A length of time, such as `90d`."""
+
+    name = "duration"
+
+    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Read it."""
+        if isinstance(value, timedelta):
+            return value
+        seconds = seconds_of(value)
+        if not seconds or seconds > LONGEST_KEPT:
+            self.fail(f"{value!r} is no length of time. Give one such as `90d`, `12h` or `30m`.", param, ctx)
+        return timedelta(seconds=seconds)
 
 
 LOCAL: Final = "Conversations are always kept in your own data directory: leave it out."

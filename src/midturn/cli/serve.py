@@ -23,6 +23,7 @@ from midturn.cli.output import ExitStatus, is_terminal, note, presented, say, te
 from midturn.cli.place import find_place
 from midturn.cli.serve_options import SCHEMES, Serve
 from midturn.cli.serve_places import OPENED, announce, directory_of, door_for_codes, find_running, own_name, withdraw
+from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
 from midturn.http import bound
 from midturn.sandbox.doors import for_people_only
@@ -90,6 +91,7 @@ def run_serve(given: Serve) -> ExitStatus:
         given = replace(given, name=own_name(given.port, new=given.new_name))
     from midturn.cli.serve_turns import names_of, peers_of, site_of  # loads what the page needs
     from midturn.http_server import Health, serve
+    from midturn.store.pruning import keep_for
     from midturn.web.app import application
     from midturn.web.port import Port
 
@@ -97,9 +99,17 @@ def run_serve(given: Serve) -> ExitStatus:
     site = site_of(place, given)
     announce(given.port, given.address)
     application_ = Health(Port(place.store).latest, application(site, names_of(given), peers_of(given)))
+    keep = configured_keep(os.environ)
+    beside: list[asyncio.Task[None]] = []
+
+    def ready() -> None:
+        _begun(given, site)
+        if keep is not None:
+            beside.append(asyncio.get_running_loop().create_task(keep_for(keep, place.store.prune)))
+
     try:
         with without_echo():
-            serving = serve(application_, given.listening, listeners, lambda: _begun(given, site), site.board.feed.close)
+            serving = serve(application_, given.listening, listeners, ready, site.board.feed.close)
             received = asyncio.run(serving)
     finally:
         withdraw(given.port)

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -19,6 +20,7 @@ from midturn.agent.agent import Agent
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import StoreAddress
+from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
 from midturn.http import Listening
 from midturn.store.opening import store_at
@@ -43,12 +45,24 @@ def command(*, agent: str, at_once: int, store: StoreAddress | None, engine: Lit
     found = _find(agent)
     working = found if store is None else found.with_store(store_at(store.where))
     note("midturn: working on turns that are due, {} at once.", str(at_once))
-    return asyncio.run(_healthy(listening, working.store, partial(working.work, at_once=at_once, engine=engine)))
+    return asyncio.run(_beside(listening, working.store, partial(working.work, at_once=at_once, engine=engine)))
 
 
-async def _healthy(listening: Listening | None, store: ConversationStore, work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStatus:
-    async with _answering_probes(listening, store) if listening else nullcontext():
-        return await _until_told(work)
+async def _beside(listening: Listening | None, store: ConversationStore, work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStatus:
+    keep = configured_keep(os.environ)
+    keeping = asyncio.create_task(_keep(store, keep)) if keep is not None else None
+    try:
+        async with _answering_probes(listening, store) if listening else nullcontext():
+            return await _until_told(work)
+    finally:
+        if keeping is not None:
+            keeping.cancel()
+
+
+async def _keep(store: ConversationStore, keep: timedelta) -> None:
+    from midturn.store.pruning import keep_for  # only where conversations are not kept for ever
+
+    await keep_for(keep, store.prune)
 
 
 def _answering_probes(listening: Listening, store: ConversationStore) -> AbstractAsyncContextManager[None]:

@@ -12,14 +12,12 @@ from midturn.config.keys import KEYS, Branch, Leaf, Node, ValueKind
 from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.errors import ConfigError
 from midturn.values.json_value import Json
-from midturn.values.text import did_you_mean
+from midturn.values.text import did_you_mean, seconds_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Checking one value against its key; every refusal says what is allowed
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 _JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 _MAX_DEPTH = 128
 _SCRIPTED = "scripted:"
@@ -113,8 +111,8 @@ def _bounds(leaf: Leaf) -> str:
 
 def _seconds(value: Any, _: Leaf) -> float:
     expected = 'seconds (a number above 0), or a duration such as "90s" or "2m"'
-    if isinstance(value, str) and (match := re.fullmatch(_DURATION, value)):
-        value = float(match[1]) * _UNITS[match[2]]
+    if isinstance(value, str):
+        value = seconds_of(value)
     if not isinstance(value, int | float) or isinstance(value, bool) or not (_is_finite(value) and value > 0):
         raise WrongValue(expected)
     return float(value)
@@ -142,7 +140,7 @@ def _model(name: str, origin: Origin) -> str:
 
 
 def _cache(value: Any, _: Leaf) -> str:
-    if not isinstance(value, str) or not (value in {"off", "short", "long"} or re.fullmatch(_DURATION, value)):
+    if not isinstance(value, str) or not (value in {"off", "short", "long"} or seconds_of(value) is not None):
         raise WrongValue('"off", "short", "long", or a duration such as "5m"')
     return value
 

@@ -314,6 +314,11 @@ KEYS = Branch(
                     why="names the place of your conversations",
                     help="where conversations are kept, if not in your data directory: a directory, or `postgresql://…`",
                 ),
+                "keep": Leaf(
+                    kind="seconds",
+                    why="removes conversations",
+                    help="for how long finished conversations are kept, such as `90d`; without it, for ever. Your own file says it alone",
+                ),
                 "inquiry": Branch(keys={"assistant": Branch(keys=SIDE_ASSISTANT)}),
                 "tools": Branch(names=Names(TOOL, "a tool's name", NAME, star=Branch(keys=_ANY_TOOL))),
             }

@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from midturn.errors import ConfigError
 from midturn.files import keep, user_cache, user_config, user_state
+from midturn.values.text import seconds_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Reading configuration files, with an error for everything that is not a plain, small UTF-8 file
@@ -93,7 +95,11 @@ def _read(path: Path, name: str, *, follow: bool) -> bytes:
 
 
 STORE_VARIABLE: Final = "MIDTURN_CFG_CONVERSATION__STORE"
+KEEP_VARIABLE: Final = "MIDTURN_CFG_CONVERSATION__KEEP"
 NAME_VARIABLE: Final = "MIDTURN_CFG_USER__NAME"
+
+LONGEST_KEPT: Final = 36_525 * 86_400.0
+"""Seconds of 100 years."""
 
 
 def user_config_file() -> Path:
@@ -117,6 +123,23 @@ def configured_store(environment: Mapping[str, str]) -> Path | str | None:
     if isinstance(given, str) and given.startswith(("/", "~/")):
         return Path(given).expanduser()
     raise ConfigError(f"{named}: {given!r} is no place. Give an absolute path, one that begins with `~/`, or `postgresql://…`.")
+
+
+def configured_keep(environment: Mapping[str, str]) -> timedelta | None:
+    """Return for how long `conversation.keep` keeps finished conversations, in the environment or in the user's own file; None: for ever.
+
+    No other file has the user's conversations removed.
+
+    Raises:
+        ConfigError: It is no duration, or the file cannot be read.
+    """
+    given, named = _own_value(environment, KEEP_VARIABLE, ("conversation", "keep"))
+    if given == "":
+        return None
+    seconds = seconds_of(given) if isinstance(given, str) else given
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= LONGEST_KEPT:
+        return timedelta(seconds=seconds)
+    raise ConfigError(f"{named}: {given!r} is no length of time. Give one such as `90d`, of 100 years at most.")
 
 
 def configured_name(environment: Mapping[str, str]) -> str:

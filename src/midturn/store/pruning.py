@@ -7,22 +7,26 @@ conversation, and where there is no turn around any more, none inside can begin.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from msgspec import Struct
 
+from midturn.clock import pause
 from midturn.errors import NoConversation, StoreError
 from midturn.record.events import OpaqueEvent
 from midturn.record.window import open_turn, parent_of
 from midturn.store.families import whole_family
 from midturn.store.port import HeldBy, LastTurn, StorePort
 
+_LOG = logging.getLogger("midturn.store")
 EMPTY: Final = timedelta(hours=1)
 """How long a conversation without any event may be one whose first message is under way; its process was killed otherwise."""
 _MICROSECOND_DIGITS: Final = 16
 _PAGE: Final = 500
+_DAY: Final = 86_400.0
 _BY_HAND: Final = "`midturn conversation rm {}` removes it all the same."
 
 
@@ -44,6 +48,25 @@ class Pruned(Struct, frozen=True):
     empty: tuple[str, ...] = ()
     left: dict[str, str] = {}
 
+    def __str__(self) -> str:
+        """Return what is said of it."""
+        gone = len(self.finished) + len(self.empty)
+        never = f", {len(self.empty)} of which never began" if self.empty else ""
+        left = f"; left: {'; '.join(self.left.values())}" if self.left else ""
+        return f"{gone} conversation{'' if gone == 1 else 's'} removed{never}{left}"
+
+
+async def keep_for(older: timedelta, prune: Callable[[timedelta], Awaitable[Pruned]]) -> None:
+    """Remove what is over now, and once a day from now on, until cancelled. What goes wrong is logged, and tried again the next day."""
+    while True:
+        try:
+            pruned = await prune(older)
+        except StoreError as error:
+            _LOG.warning("conversations that are over cannot be removed for now: %s", error)
+        else:
+            _LOG.log(logging.WARNING if pruned.left else logging.INFO, "%s", pruned)
+        await pause(_DAY)
+
 
 class Pruning:
     """What is over in one store, at one time."""
@@ -61,6 +84,7 @@ class Pruning:
         after: str | None = None
         while page := await self._port.ids(after=after, limit=_PAGE):
             for id in page:  # noqa: A001  the wire's word
+                await pause(0)  # files are read here and now: whatever else this process does goes on in between
                 try:
                     prunable = await self._looked_at(id)
                 except NoConversation:  # it went with its family, or another process removed it

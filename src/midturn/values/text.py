@@ -258,6 +258,16 @@ class TimeOfDay(Protocol):
         ...
 
 
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION: Final = r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d)"
+
+
+def seconds_of(duration: str) -> float | None:
+    """Return how many seconds a duration such as `90s`, `2m` or `90d` has; None where it is none."""
+    found = re.fullmatch(_DURATION, duration, re.ASCII)
+    return float(found[1]) * _UNITS[found[2]] if found else None
+
+
 def stamp(clock: TimeOfDay) -> str:
     """Return the time that a clock shows, as every event carries it: RFC 3339 in UTC, to the microsecond."""
     return rfc3339(clock.now())

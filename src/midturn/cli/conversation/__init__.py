@@ -15,6 +15,9 @@ command = lazy_group(
         "edit": CommandEntry("midturn.cli.conversation.changing:edit_command", "Change a title or labels, or open the file."),
         "fork": CommandEntry("midturn.cli.conversation.changing:fork_command", "Copy the finished turns into a new one."),
         "rm": CommandEntry("midturn.cli.conversation.changing:rm_command", "Remove conversations for good."),
+        "prune": CommandEntry(
+            "midturn.cli.conversation.changing:prune_command", "Remove finished ones in which nothing was said for long."
+        ),
         "export": CommandEntry("midturn.cli.conversation.transfer:export_command", "Write one as Markdown, JSON lines, or for jp."),
         "import": CommandEntry(
             "midturn.cli.conversation.transfer:import_command", "Take in those of another store, or one that jp recorded."
@@ -29,6 +32,7 @@ command = lazy_group(
         **dict.fromkeys(("rename", "title", "label", "labels"), "edit"),
         **dict.fromkeys(("copy", "branch", "cp"), "fork"),
         **dict.fromkeys(("delete", "remove"), "rm"),
+        **dict.fromkeys(("clean", "gc", "expire"), "prune"),
     },
 )
 command.gone = {"verify": "Conversations are not sealed: what lies in your own data directory is what was recorded."}

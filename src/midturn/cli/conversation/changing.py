@@ -5,21 +5,28 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from midturn.cli.asking import confirmed
 from midturn.cli.chat import fork
 from midturn.cli.conversation.show import read_for_a_person
 from midturn.cli.held import Held
-from midturn.cli.options import with_conversation, with_conversations, with_store
-from midturn.cli.output import ExitStatus, line, note, say, table
+from midturn.cli.options import Duration, with_conversation, with_conversations, with_store
+from midturn.cli.output import ExitStatus, block, line, note, say, table
 from midturn.cli.place import Place, StoreAddress, find_place
+from midturn.config.places import configured_keep
 from midturn.errors import StoreError
 from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
 from midturn.store.tail import NAME
 from midturn.terminal.editor import NoEdit, editor_command
+
+if TYPE_CHECKING:
+    from midturn.store.pruning import Prunable
 
 
 @click.command
@@ -115,3 +122,44 @@ def _described(place: Place, number: str, waiting: set[str]) -> tuple[str, str]:
     except StoreError:  # it is damaged, which is a reason to remove it
         name = place.files.path(number).name if place.is_on_disk else ""
     return name, " (waits for an answer)" if number in waiting else ""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn conversation prune`
+
+
+@click.command
+@click.option("--older", type=Duration(), metavar="90d", help="How long ago the last word was said, at least.")
+@click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
+@with_store
+def prune_command(*, older: timedelta | None, dry_run: bool, store: StoreAddress | None) -> ExitStatus:
+    """Remove finished conversations in which nothing was said for long, and those that never began an hour after they were made.
+
+    `conversation.keep` stands in for `--older`. One with an open turn is never removed, nor one that a process holds. Those of agents
+    inside of tools go with the conversation around.
+    """
+    for_people_only("remove conversations")
+    older = older or configured_keep(os.environ)
+    if older is None:
+        raise click.UsageError("Say how old they must be: `--older 90d`, or `conversation.keep` in your own configuration.")
+    place = find_place(store)
+    if dry_run:
+        return _would_go(place.store.prunable_sync(older))
+    pruned = place.store.prune_sync(older)
+    for why in pruned.left.values():
+        note(line("midturn: {}", block(why)))
+    note("midturn: {}.", msgspec.structs.replace(pruned, left={}))
+    return ExitStatus.ERROR if pruned.left else ExitStatus.DONE
+
+
+def _would_go(found: list[Prunable]) -> ExitStatus:
+    for row in table([(line("{}", one.id), line("{}", f"{one.last:%Y-%m-%d}"), line("{}", _named(one))) for one in found]):
+        say(row)
+    gone = sum(len(one.family) for one in found)
+    note("midturn: {} would be removed.", f"{gone} conversation{'' if gone == 1 else 's'}")
+    return ExitStatus.DONE
+
+
+def _named(prunable: Prunable) -> str:
+    inside = f" (and {len(prunable.family) - 1} inside of it)" if len(prunable.family) > 1 else ""
+    return f"{prunable.title}{inside}" if prunable.why == "finished" else "(never began)"
