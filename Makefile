@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 AUDIT := .venv-audit
-BENCHES := $(filter-out $(patsubst %,benchmarks/%.py,check counted queued turns contestants table),$(wildcard benchmarks/*.py))
+BENCHES := $(filter-out $(patsubst %,benchmarks/%.py,check counted queued turns contestants table scale),$(wildcard benchmarks/*.py))
 UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.

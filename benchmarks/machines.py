@@ -159,21 +159,23 @@ async def idle(engine: Engine, cluster: Cluster) -> tuple[float, float, float]:
     before = _connections(cluster)
     workers = engine.workers(2)
     await asyncio.sleep(IDLE)
-    spent = sum(_cpu(worker.pid) for worker in workers)
+    spent = sum(cpu_of(worker.pid) for worker in workers)
     await asyncio.sleep(IDLE)
-    spent = sum(_cpu(worker.pid) for worker in workers) - spent
-    memory = statistics.mean(_memory(worker.pid) for worker in workers)
+    spent = sum(cpu_of(worker.pid) for worker in workers) - spent
+    memory = statistics.mean(memory_of(worker.pid) for worker in workers)
     connections = (_connections(cluster) - before) / len(workers)
     _stop(workers)
     return memory, 100 * spent / IDLE / len(workers), connections
 
 
-def _cpu(process: int) -> float:
+def cpu_of(process: int) -> float:
+    """Return the seconds that a process has computed."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _memory(process: int) -> float:
+def memory_of(process: int) -> float:
+    """Return the MB of memory that a process has."""
     rows = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(row.split()[1]) for row in rows if row.startswith("VmRSS")) / 1024
 
@@ -239,17 +241,21 @@ def _pg_ctl(cluster: Cluster, *words: str) -> list[str]:
     return ["pg_ctl", "-D", str(cluster.path / "data"), "-w", "-s", *words]
 
 
+def fill(connection: psycopg.Connection, url: str, of: str, waiting: int) -> None:
+    """Copy a conversation, so many times, in the tables of `url`."""
+    schema = url.rpartition("=")[2]
+    for statement in (FILL, FILL_EVENTS, "checkpoint", "vacuum analyze {s}.conversation, {s}.event"):
+        text = sql.SQL(statement).format(s=sql.Identifier(schema), of=sql.Literal(of), first=sql.Literal(FIRST), n=sql.Literal(waiting))
+        connection.execute(text)
+
+
 async def growth(mine: mt.Agent, url: str, waiting: int) -> tuple[float, float, float, float]:
     """Fill the tables; return bytes a conversation, and milliseconds to answer by id, to say who is ready, and to list fifty."""
     result = await mine.run("Ship it.")
     plain = url.partition("&midturn_schema")[0]
     schema = url.rpartition("=")[2]
     with psycopg.connect(plain, autocommit=True) as connection:
-        for statement in (FILL, FILL_EVENTS, "checkpoint", "vacuum analyze {s}.conversation, {s}.event"):
-            text = sql.SQL(statement).format(
-                s=sql.Identifier(schema), of=sql.Literal(result.conversation), first=sql.Literal(FIRST), n=sql.Literal(waiting)
-            )
-            connection.execute(text)
+        fill(connection, url, result.conversation, waiting)
         size = connection.execute(SIZE, [schema]).fetchone()
     event = result.pending[0].id.partition("-")[2]
     answers = [await _timed(mine.store.answer(f"{FIRST + n}-{event}", True)) for n in range(1, 30)]

@@ -85,6 +85,23 @@ def test_what_has_not_changed_is_not_read_again(store: ConversationStore, looks:
     assert waiting(store) == []
 
 
+def test_where_more_waits_than_is_kept_only_the_rest_is_read_again(
+    store: ConversationStore, looks: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seen_turns, "_MOST_TURNS", 3)
+    kept = [keep(store, asking()[0]) for _ in range(5)]
+
+    assert waiting(store) == waiting(store) == kept
+    assert len(looks) == 5 + 3
+
+    for each in kept[:3]:
+        store.answer_sync(f"{each}-e4", cancel=True)
+    assert waiting(store) == kept[3:]
+    looks.clear()
+    assert waiting(store) == kept[3:]
+    assert looks == []
+
+
 HOLDER = """
 import sys
 from midturn.record.events import TurnStart

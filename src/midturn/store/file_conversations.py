@@ -367,7 +367,10 @@ class FileConversations:
 
         `prefix` is what the addresses of its questions begin with. One that cannot be read hides no other.
         """
-        for number in self._candidates(prefix):
+        candidates = self._candidates(prefix)
+        if not prefix:
+            self._seen.make_room(candidates)
+        for number in candidates:
             try:
                 seen = self._seen.look(number)
                 if seen.is_open:

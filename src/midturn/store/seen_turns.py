@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -110,12 +110,18 @@ class SeenTurns:
         window = open_turn(turn)
         seen = Seen(path, turn, window is not None, () if window is None else pending_in(window, id))
         if state and window is not None:
-            if len(self._turns) >= _MOST_TURNS:
-                self._turns.clear()
+            if len(self._turns) >= _MOST_TURNS and id not in self._turns:
+                self._turns.popitem()  # the newest: of what is looked at again and again in one order, the oldest comes next
             self._turns[id] = file, state, seen
         else:
             self._turns.pop(id, None)
         return seen
+
+    def make_room(self, ids: Iterable[str]) -> None:
+        """Where there is no room for more, forget all but these conversations: the others are over."""
+        if len(self._turns) >= _MOST_TURNS:
+            for id in self._turns.keys() - set(ids):  # noqa: A001  as everywhere here
+                self._turns.pop(id, None)
 
 
 def unfinished_turn(path: Path) -> Sequence[Event]:
