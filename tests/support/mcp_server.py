@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ NESTED: dict[str, Any] = {"type": "object", "properties": {"deep": {"type": "obj
 
 async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     del context, params
-    names = ("echo", "fail", "die", "sleep", "picture", *ASKING)
+    names = ("echo", "fail", "die", "sleep", "picture", "deploy", *ASKING)
     return types.ListToolsResult(tools=[types.Tool(name=name, description=name, input_schema={"type": "object"}) for name in names])
 
 
@@ -50,11 +51,41 @@ async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRe
             image = types.ImageContent(type="image", data="AAAA", mime_type="image/png")
             page = types.TextResourceContents(uri="file:///page", text="A page.")
             return types.CallToolResult(content=[image, types.EmbeddedResource(type="resource", resource=page)])
+        case "deploy":
+            return await _deploy(context, params)
         case name if name in ASKING:
             return await _ask(context, params)
         case _:
             pass
     return types.CallToolResult(content=[_text(f"{params.name}: {params.arguments}")])
+
+
+async def _deploy(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
+    """Ask what the arguments say, something else once that was changed, and say the answers; or just say something."""
+    arguments: Any = params.arguments or {}
+    asked = _asked_now(arguments)
+    if not asked:
+        return types.CallToolResult(content=[_text(arguments["say"])])
+    properties = {question["id"]: {"title": question["text"], **_shape(question["answer_type"])} for question in asked}
+    form = {"type": "object", "properties": properties, "required": list(properties)}
+    request = types.ElicitRequest(params=types.ElicitRequestFormParams(message="Before this is deployed:", requested_schema=form))
+    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        said: Any = await context.session.send_request(request, types.ElicitResult)
+    elif params.input_responses is None:
+        return types.InputRequiredResult(input_requests={"q": request}, request_state="state")
+    else:
+        said = params.input_responses["q"]
+    return types.CallToolResult(content=[_text(said.action if said.content is None else json.dumps(said.content))])
+
+
+def _asked_now(arguments: Any) -> Any:
+    changed = arguments.get("changed")
+    return changed["ask"] if changed and Path(changed["file"]).exists() else arguments.get("ask")
+
+
+def _shape(kind: dict[str, Any]) -> dict[str, Any]:
+    """Return a type of answer as JSON Schema has it."""
+    return {"boolean": {"type": "boolean"}, "text": {"type": "string"}}.get(kind["type"]) or {"type": "string", "enum": kind["options"]}
 
 
 async def _ask(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:

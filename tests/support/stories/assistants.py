@@ -101,12 +101,21 @@ class Assistant(InAProcess):
         self.directory = directory
         model = self.user.script(scene.reply(directory), {"text": scene.last}, inquiries=INQUIRIES)
         self.user.configure(f'assistant.model.id = "{model}"\nprompt.settle_ms = 0\n{self.waits.format(scene.detached)}')
-        self.user.asker(run=scene.run, result=scene.result)
+        self.have_a_tool()
 
     @property
     def store(self) -> ConversationStore:
         """Where it is on record."""
         return self._store
+
+    @property
+    def others(self) -> Sequence[mt.Tool]:
+        """Tools that are no commands."""
+        return ()
+
+    def have_a_tool(self) -> None:
+        """Configure what is called."""
+        self.user.asker(run=self.scene.run, result=self.scene.result)
 
     def hold(self) -> None:
         """Make the call at a prompt."""
@@ -162,7 +171,7 @@ class Assistant(InAProcess):
             user_file=user.config,
             state=user.state,
         )
-        parts = CommandParts(settings=load(given).settings, root=user.root, attached=self.prompter is not None)
+        parts = CommandParts(settings=load(given).settings, root=user.root, attached=self.prompter is not None, others=self.others)
         return Composed(parts, RunParts(prompter=self.prompter))
 
 

@@ -20,6 +20,7 @@ from support.stories.mcp_doors import FormPerson, Latecomer, LookingAgent, McpAg
 from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
 from support.stories.scene import Asker, Pair, Person, Scene
+from support.stories.servers import AssistantOfALegacyServer, AssistantOfAModernServer, ServedAssistant
 from support.stories.stories import STORIES
 from support.stories.terminals import AnsweredAtATerminal, AttachedAssistant
 
@@ -432,6 +433,37 @@ class CodexServerDoor(OtherAgentDoor):
     lacks: ClassVar[Mapping[str, str]] = _HEADLESS
 
 
+CANCELS = "what a server asks is for a person alone: without one it hears `cancel` under every policy but `defer`"
+ONE_AT_A_TIME = "a server of the older protocol does not say for which call it asks: one runs at a time"
+_ELICITED = {
+    "back": NO_GATES,
+    "secret": "a form of this protocol asks for no secrets",
+    "inner agent": OF_A_PROGRAM,
+    **dict.fromkeys(UNASKED, CANCELS),
+}
+
+
+class ElicitationDoor(AskerDoor):
+    """A server that our assistant is a client of."""
+
+    loop = AssistantOfALegacyServer
+    name = "elicitation of an MCP server, pushed"
+    lacks: ClassVar[Mapping[str, str]] = {**_ELICITED, "two people": ONE_AT_A_TIME}
+
+    @classmethod
+    def heard(cls, outcome: Outcome) -> Outcome:
+        """Add what the server made of it."""
+        return Outcome(outcome.record, ServedAssistant.hears(outcome), outcome.end, outcome.result)
+
+
+class ReturnedElicitationDoor(ElicitationDoor):
+    """The same, in the newer protocol."""
+
+    loop = AssistantOfAModernServer
+    name = "elicitation of an MCP server, returned"
+    lacks: ClassVar[Mapping[str, str]] = _ELICITED
+
+
 _AT_MCP = {
     "typed result": THEIR_RESULT,
     **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
@@ -541,4 +573,6 @@ ASKERS: Sequence[type[Door]] = (
     McpHttpDoor,
     AcpRunDoor,
     CodexServerDoor,
+    ElicitationDoor,
+    ReturnedElicitationDoor,
 )
