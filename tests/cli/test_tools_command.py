@@ -186,3 +186,57 @@ def test_a_question_of_a_command_that_is_not_declared_to_ask_is_data_and_said_on
     assert contents == [document, document]
     assert " ".join(ran.stderr.split()).count(key) == 1
     assert [(one["works"], key in one["said"]) for one in report if one["what"] == "t"] == [(False, True)]
+
+
+RULES = """
+[[conversation.tools.deploy.rules]]
+when.say = "hello*"
+run = "unattended"
+
+[[conversation.tools.deploy.rules]]
+when.say = "rm *"
+run = "skip"
+reason = "Never."
+"""
+
+
+def test_explain_says_which_rule_decides_and_how_the_others_stand(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    midturn.configure(midturn.config.read_text() + RULES)
+    first = midturn.config.read_text().splitlines().index("[[conversation.tools.deploy.rules]]") + 1
+
+    allowed = midturn.ok("tools", "explain", "deploy", "say=hello there").stdout
+    assert allowed.startswith("unattended: it runs without being asked about, by the rule at ")
+    assert f"config.toml:{first}\n" in allowed
+    other = midturn.ok("tools", "explain", "deploy", '{"say": "hello; rm x"}').stdout
+    assert other.startswith("ask: it is asked about before it runs, by `run`, for no rule holds\n")
+    assert "the rule does not say `shell = true`" in other
+    said = midturn.ok("tools", "explain", "deploy", "say=rm x", "--json").json
+    assert (said["run"], said["reason"], [rule["holds"] for rule in said["rules"]]) == ("skip", "Never.", [False, True])
+
+
+def test_a_rule_that_decides_is_on_record_and_the_file_of_a_clone_only_tightens(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    midturn.configure(midturn.config.read_text() + RULES)
+    model = midturn.script({"calls": [{"name": "deploy", "arguments": {"say": "hello"}}]})
+
+    midturn.ok("query", "-m", model, "Go.", "--non-interactive")
+    (approval,) = [event for event in midturn.events() if event["type"] == "approval"]
+    assert approval["answered_by"]["by"] == "configuration"
+    assert approval["answered_by"]["origin"].rpartition(":")[0].endswith("config.toml")
+    assert "by configuration" in midturn.ok("conversation", "show", "--inquiries").stdout
+
+    midturn.workspace_file('[[conversation.tools.deploy.rules]]\nwhen.say = "*"\nrun = "ask"\n')
+    refused = midturn.run("query", "-m", model, "Go.", "--non-interactive")
+    assert (refused.status, "refused, because no one was there to ask: deploy" in refused.stderr) == (4, True)
+
+    midturn.workspace_file('[[conversation.tools.deploy.rules]]\nrun = "unattended"\n')
+    ignored = midturn.run("query", "-m", model, "Go.", "--non-interactive")
+    assert (ignored.status, "`conversation.tools.deploy.rules` has no effect" in ignored.stderr) == (2, True)
+
+
+def test_a_wrong_rule_is_named_with_its_place(midturn: CommandLine) -> None:
+    midturn.configure('[[conversation.tools.deploy.rules]]\nrun = "ask"\nask = ["ops"]\n')
+    told = midturn.run("tools", "ls")
+    assert told.status == 2
+    assert "config.toml:1: `conversation.tools.deploy.rules`: rule 1: `ask` is about other people" in told.stderr

@@ -50,6 +50,7 @@ def values(leaf: Leaf) -> list[Json]:
         "json_type": ["string", ["string", "null"]],
         "required": [True, False],
         "json": [{"a": [1]}, "text"],
+        "rules": [[{"when": {"cmd": "git *"}, "run": "ask"}], [{"run": "skip"}]],
     }
     return kinds.get(leaf.kind, ["one", "two"])
 

@@ -404,3 +404,53 @@ def test_nobody_else_goes_on_with_the_turn_of_another_agent(midturn: CommandLine
     assert resumed.status == 1
     assert "is a call of Claude Code, and goes on there" in resumed.stderr
     assert "no turn is ready" in midturn.ok("resume", "--ready").stderr
+
+
+# Rules by argument ------------------------------------------------------------------------------------------------------
+
+
+RULES = """
+[[agents.claude.tools.Bash.rules]]
+when.command = "git status*"
+run = "unattended"
+
+[[agents.claude.tools.Bash.rules]]
+when.command = "*push*"
+run = "skip"
+reason = "Releases are pushed by hand."
+"""
+
+
+def asks(session: Session, command: str) -> Any:
+    """Run the hook for a command to its end; return what it decided."""
+    printed = session.run("PermissionRequest", tool_name="Bash", tool_input={"command": command})
+    return printed["hookSpecificOutput"]["decision"]
+
+
+def test_a_rule_decides_about_a_call_of_the_agent_and_is_on_record(midturn: CommandLine, headless: Session) -> None:
+    midturn.configure(RULES)
+    assert asks(headless, "git status -s") == {"behavior": "allow"}
+    refused = "A rule of the user's configuration does not allow this call: Releases are pushed by hand."
+    assert asks(headless, "git push") == {"behavior": "deny", "message": refused}
+    first, second = [[event for event in midturn.events(path) if event["type"] == "approval"] for path in midturn.conversations()]
+    assert [(one["state"], one["answered_by"]["by"]) for one in (*first, *second)] == [
+        ("approved", "configuration"),
+        ("skipped", "configuration"),
+    ]
+    assert first[0]["answered_by"]["origin"].endswith("config.toml:2")
+    assert midturn.ok("inbox", "--json").json == []
+
+
+def test_where_no_rule_lets_a_call_run_the_user_is_asked(midturn: CommandLine, headless: Session) -> None:
+    midturn.configure(RULES)
+    waiting = headless.start("PermissionRequest", tool_name="Bash", tool_input={"command": "git status; ls"})
+    (question,) = wait_for(midturn)
+    midturn.ok("answer", question["id"], "yes")
+    assert waiting.decision()["hookSpecificOutput"]["decision"]["behavior"] == "allow"
+
+
+def test_a_clone_lets_nothing_run_by_its_own_rules(midturn: CommandLine, headless: Session) -> None:
+    midturn.workspace_file('[[agents.claude.tools."*".rules]]\nrun = "unattended"\n')
+    waiting = headless.start("PermissionRequest", tool_name="Bash", tool_input={"command": "ls"})
+    wait_for(midturn)
+    waiting.kill()

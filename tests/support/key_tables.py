@@ -19,6 +19,7 @@ _NAMES = {
     "a question id": "<id>",
     "a variable": "<VARIABLE>",
     "a tool's name": "<tool>",
+    "an agent's name": "<agent>",
     "a parameter": "<parameter>",
     "a keyword of JSON Schema": "<keyword>",
     "a provider's name": "<name>",

@@ -14,6 +14,7 @@ _WITH: Mapping[str, Sequence[str]] = {
     "policy": ("name",),
     "assistant": ("model",),
     "static": ("origin",),
+    "configuration": ("origin",),
     "cached": (),
     "default": (),
 }
@@ -75,7 +76,7 @@ def _read(file: Path) -> list[dict[str, Any]]:
 
 
 def _in(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Go through a conversation. What another agent asked is decided by people alone, or nobody here knows by whom."""
+    """Go through a conversation. What another agent asked people decide, or nobody here knows who; calls are let run by rules, too."""
     is_foreign = any("asker" in (event.get("metadata") or {}) for event in events if event.get("type") == "turn_start")
     for event in events:
         if not _is_true(event, is_foreign=is_foreign):
@@ -92,7 +93,8 @@ def _is_true(event: Mapping[str, Any], *, is_foreign: bool) -> bool:
         case "inquiry_response" | "approval" if decided:
             kind = by.get("by", "") if by else ""
             known = by is not None and kind in _WITH and all(by.get(key) for key in _WITH[kind])
-            return known and (not is_foreign or (kind == "user" and bool(by and by.get("via"))))
+            is_ruled = event.get("type") == "approval" and kind == "configuration"
+            return known and (not is_foreign or is_ruled or (kind == "user" and bool(by and by.get("via"))))
         case "inquiry_response":
             return by is None and (not is_foreign or event.get("reason") in _CLOSED)
         case "approval":

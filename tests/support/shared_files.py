@@ -36,6 +36,7 @@ _TYPES: Mapping[str, Json] = {
     "json": {},
     "json_type": {"type": ["string", "array"]},
     "required": {"type": ["boolean", "array"]},
+    "rules": {"type": "array", "items": {"type": "object"}},
 }
 
 

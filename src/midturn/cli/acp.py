@@ -13,7 +13,7 @@ import click
 
 from midturn.cli.headless import complain, headless_place, prompt_of, say_prose, to_its_end
 from midturn.cli.lazy import CommandEntry, LazyGroup
-from midturn.cli.loading import Flags
+from midturn.cli.loading import Flags, rules_in
 from midturn.cli.options import with_model, with_store
 from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import Place, StoreAddress
@@ -109,7 +109,9 @@ def run_command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None,
 async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | None) -> ExitStatus:
     from midturn.acp.running import AcpRun
 
-    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say_prose, complain=complain, mode=mode)
+    run = AcpRun(
+        command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say_prose, complain=complain, rules=rules_in(place), mode=mode
+    )
     ended = await to_its_end(run.go(prompt))
     say_prose("\n")
     if ended is None or ended == "cancelled":

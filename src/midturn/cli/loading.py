@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,8 +20,11 @@ from midturn.errors import ConfigError
 from midturn.record.enabling import Toggle
 from midturn.record.events import ConfigDelta, Event
 from midturn.record.window import open_turn
+from midturn.routing.rules import Ruling
 from midturn.store.workspace import Workspace
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, JsonObject
+
+_LOG = logging.getLogger(__name__)
 
 _HOW_TO_TRUST = "`midturn trust` shows what it enables and asks you."
 _MODEL = "assistant.model.id"
@@ -94,6 +98,20 @@ def load_here() -> Loaded:
     cwd = Path.cwd()
     workspace = Workspace.find(cwd)
     return load(LoadRequest(cwd=cwd, root=workspace.root if workspace else None, environment=environment()))
+
+
+def rules_in(place: Place) -> Callable[[str, str, JsonObject], Ruling]:
+    """Return what configuration says about a call of another agent. It is read when it is asked; a wrong one lets nothing run."""
+
+    def rule(agent: str, tool: str, arguments: JsonObject) -> Ruling:
+        root = place.workspace.root if place.workspace else None
+        try:
+            return load(LoadRequest(cwd=place.cwd, root=root, environment=environment())).settings.ruling(agent, tool, arguments)
+        except ConfigError as error:
+            _LOG.warning("the configuration is wrong, so that no rule holds: %s", error)
+            return Ruling("ask")
+
+    return rule
 
 
 def loaded_if_right() -> Loaded | None:

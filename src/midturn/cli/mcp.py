@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from midturn.cli.hook.options import own_program, woken_agents
+from midturn.cli.loading import rules_in
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, block, note, say
 from midturn.cli.place import StoreAddress, environment, place_in
@@ -91,7 +92,7 @@ async def _serve(seconds: float, listening: Listening | None, store: StoreAddres
     from midturn.mcp_server.server import make_server, serve_http, serve_stdio
 
     place = place_in(Path.cwd(), store)
-    settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks)
+    settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks, rules=rules_in(place))
     server = make_server(place.store, {} if listening else environment(), SYSTEM, settings)
     if listening is None:
         await serve_stdio(server, environment())

@@ -34,6 +34,7 @@ from midturn.models.scripted import ScriptedModel
 from midturn.ports import Tool
 from midturn.record.events import Event, ToolCallResponse
 from midturn.record.exchange import ToolDefinition
+from midturn.routing.rules import Examined, examined
 from midturn.runtime.driver import RunEnding
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
@@ -43,11 +44,12 @@ from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 
 command = lazy_group(
     "tools",
-    "Show the tools of this workspace, or run one by hand.",
+    "Show the tools of this workspace, run one by hand, or see which rule decides about a call.",
     {
         "ls": CommandEntry("midturn.cli.tools:ls_command", "List them: what is offered, and who is asked."),
         "show": CommandEntry("midturn.cli.tools:show_command", "Show what a model is told about one."),
         "run": CommandEntry("midturn.cli.tools:run_command", "Run one, questions included."),
+        "explain": CommandEntry("midturn.cli.tools:explain_command", "Say whether a call would be asked about, and by which rule."),
     },
 )
 
@@ -180,6 +182,57 @@ def _print(turn: Sequence[Event]) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# `midturn tools explain`
+
+
+_RULINGS = {
+    "unattended": "it runs without being asked about",
+    "ask": "it is asked about before it runs",
+    "edit": "it is asked about before it runs",
+    "skip": "it does not run",
+}
+
+
+@click.command
+@click.argument("name", shell_complete=complete_tools)
+@click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@with_json
+def explain_command(name: str, arguments: tuple[str, ...], *, as_json: bool) -> ExitStatus:
+    """Say whether a call of the tool NAME with these arguments would be asked about, and which rule decides that.
+
+    Arguments are KEY=VALUE (JSON, or else a string), or one JSON object. Nothing is run.
+    """
+    given = read_arguments(arguments)
+    with known_here() as known:
+        policy = known.named(name).policy
+    ruling, rules = policy.ruling(given), examined(policy.rules, given)
+    if as_json:
+        said = [{"place": one.place, "rule": msgspec.to_builtins(one.rule), "holds": one.holds} for one in rules]
+        say_json({"run": ruling.run, "rule": ruling.place or None, "reason": ruling.reason, "rules": said})
+        return ExitStatus.DONE
+    why = line("the rule at {}", ruling.place) if ruling.place else line("`run`, for no rule holds") if rules else line("`run`")
+    say(line("{}: {}, by {}", ruling.run, _RULINGS[ruling.run], why))
+    for row in table([_rule_row(one) for one in rules]):
+        say(row)
+    return ExitStatus.DONE
+
+
+def _rule_row(one: Examined) -> list[Shown]:
+    when = json.dumps(one.rule.when, ensure_ascii=False) if one.rule.when else "always"
+    return [line("  {}", one.place), line("{}", one.rule.run), line("{}", when), line("{}", _standing(one))]
+
+
+def _standing(one: Examined) -> str:
+    if one.needs_shell:
+        return "does not hold: the text is more than plain words, and the rule does not say `shell = true`"
+    if not one.holds:
+        return "does not hold"
+    if not one.is_first:
+        return "holds, after another one"
+    return "holds, and counts where nothing is stricter: its file is not trusted" if one.only_tightens else "holds"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # `midturn tools ls`
 
 
@@ -251,6 +304,8 @@ def _facts(tool: ToolSettings, source: str | None) -> Iterator[tuple[str, Shown]
     yield "offered", line("{} (allow_toggle = {})", "yes" if tool.enable.state else "no", tool.enable.allow_toggle)
     yield "run", line("{}", tool.policy.run)
     yield "result", line("{}", tool.policy.result)
+    for rule in (one for origin in tool.policy.rules for one in zip(origin.places, origin.rules, strict=True)):
+        yield "rule", line("{} {} ({})", rule[1].run, json.dumps(rule[1].when, ensure_ascii=False), rule[0])
     detached = tool.policy.detached
     yield "detached", line("run {}, deliver {}, tool {}", detached.run, detached.deliver, detached.tool)
     if tool.command:

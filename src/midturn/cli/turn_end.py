@@ -31,6 +31,7 @@ _OTHERS = {
     "assistant": "by a model",
     "cached": "remembered",
     "static": "by configuration",
+    "configuration": "by a rule",
     "policy": "by a policy",
     "default": "by default",
 }

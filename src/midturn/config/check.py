@@ -11,6 +11,7 @@ from typing import Any, cast
 from midturn.config.keys import KEYS, Branch, Leaf, Node, ValueKind
 from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.errors import ConfigError
+from midturn.routing.rules import read_run_rules
 from midturn.values.json_value import Json
 from midturn.values.text import did_you_mean, seconds_of
 
@@ -185,6 +186,14 @@ def _json(value: Any, leaf: Leaf, depth: int = 0) -> Json:
     return _string(value, leaf, "JSON (write dates and times as strings)")
 
 
+def _rules(value: Any, leaf: Leaf) -> Json:
+    given = _json(value, leaf)
+    if not isinstance(given, list):
+        raise WrongValue('a list of rules, such as [{ when = { cmd = "git status*" }, run = "unattended" }]')
+    read_run_rules(given)
+    return given
+
+
 _CHECKS: dict[ValueKind, Callable[[Any, Leaf], Json]] = {
     "string": _string,
     "boolean": _boolean,
@@ -198,6 +207,7 @@ _CHECKS: dict[ValueKind, Callable[[Any, Leaf], Json]] = {
     "json_type": _json_type,
     "required": _required,
     "json": _json,
+    "rules": _rules,
 }
 
 
@@ -266,7 +276,9 @@ class Checker:
             return TreeEntry(checked(value, leaf, self.origin), self.origin, at or path)
         except WrongValue as wrong:
             self.problem(path, f"`{dotted(path)}`: expected {wrong.expected}{alternative}, not {_shown(value, leaf)}")
-            return None
+        except ConfigError as error:
+            self.problem(path, f"`{dotted(path)}`: {error}")
+        return None
 
 
 def known_child(node: Node, path: KeyPath) -> Node:

@@ -24,7 +24,20 @@ from midturn.values.text import NAME, QUESTION_ID, OutputProtocol
 
 
 ValueKind: TypeAlias = Literal[
-    "string", "boolean", "integer", "number", "seconds", "argv", "model", "cache", "variable", "paths", "json_type", "required", "json"
+    "string",
+    "boolean",
+    "integer",
+    "number",
+    "seconds",
+    "argv",
+    "model",
+    "cache",
+    "variable",
+    "paths",
+    "json_type",
+    "required",
+    "json",
+    "rules",
 ]
 
 
@@ -195,6 +208,11 @@ SANDBOX = Branch(
     shorthand=Shorthand(Leaf(kind="boolean", help="whether processes are kept in a sandbox"), _sandbox),
     why="opens the sandbox",
 )
+RULES = Leaf(
+    kind="rules",
+    why="sets which calls run without asking",
+    help="rules by argument, which decide in place of `run`; those of every file and flag count",
+)
 QUESTIONS = Branch(names=Names(QUESTION, "a question id", QUESTION_ID, star=QUESTION), star_covers_names=True)
 
 _ANY_TOOL: dict[str, Node] = {
@@ -204,6 +222,7 @@ _ANY_TOOL: dict[str, Node] = {
         why="sets whether you are asked before a model reads it",
         help="ask before the model reads the result?",
     ),
+    "rules": RULES,
     "detached": DETACHED,
     "enable": ENABLE,
     "questions": QUESTIONS,
@@ -240,6 +259,9 @@ TOOL = Branch(
         "description": Leaf(why=_TELLS, help="the whole documentation"),
         "rename": Leaf(why="puts a tool in another's place", help="the name of an MCP server's tool here"),
     }
+)
+AGENT = Branch(
+    keys={"tools": Branch(names=Names(Branch(keys={"rules": RULES}), "a tool's name", ".+", star=Branch(keys={"rules": RULES})))}
 )
 MCP = Branch(
     keys={
@@ -329,6 +351,7 @@ KEYS = Branch(
                 "mcp": Branch(names=Names(MCP, "a server's name", NAME)),
             }
         ),
+        "agents": Branch(names=Names(AGENT, "an agent's name", NAME)),
         "limits": LIMITS,
         "prompt": PROMPT,
         "display": Branch(keys={"reasoning": Leaf(kind="boolean", help="draw what the model thinks")}),

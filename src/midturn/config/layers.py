@@ -15,7 +15,7 @@ from midturn.config.check import Checker
 from midturn.config.keys import KEYS
 from midturn.config.places import Document, read_document, shown
 from midturn.config.tree import KeyPath, Origin, Tree, dotted, entry, merge
-from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, waiting, without
+from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, tightening, waiting, without
 from midturn.errors import ConfigError
 from midturn.values.json_value import overlay
 
@@ -35,10 +35,14 @@ class Layer(Struct, frozen=True):
 
 
 class Layers:
-    """Collects layers from the lowest up; problems of all of them are kept for one error at the end."""
+    """Collects layers from the lowest up; problems of all of them are kept for one error at the end.
+
+    `parts` are the single files, variables and flags: rules of each count, where of a value the highest one holds.
+    """
 
     def __init__(self, lowest: Layer) -> None:
         self.stack = [lowest]
+        self.parts = [lowest.tree]
         self.merged = lowest.tree
         self.problems: list[str] = []
         self.files: list[FileTrust] = []
@@ -56,6 +60,7 @@ class Layers:
             self.problems.append(f"{named.place}: `{dotted(_STORE)}`: {_WHOSE}")
         if tree:
             self.stack.append(Layer(name, tree))
+            self.parts += parts
             self.merged = merge(self.merged, tree, KEYS)
 
     def user(self, file: Path) -> None:
@@ -144,8 +149,7 @@ class Layers:
         """Return what of a file has effect; `earlier` is what the workspace's files before it set."""
         weak = waiting(tree, merge(self.merged, earlier, KEYS))
         if not weak:
-            self._unapproved.append(tree)
-            return tree
+            return self._tightening(tree)
         root = document.path.parents[len(Path(document.name).parts) - 1]
 
         subject = FileSubject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
@@ -156,7 +160,10 @@ class Layers:
         if file.notice:
             self.ignored.append(file.notice)
         self._withhold(weak)
-        kept = without(tree, weak)
+        return self._tightening(without(tree, weak))
+
+    def _tightening(self, tree: Tree) -> Tree:
+        kept = tightening(tree)
         self._unapproved.append(kept)
         return kept
 

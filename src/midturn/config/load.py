@@ -143,7 +143,7 @@ def load(request: LoadRequest) -> Loaded:
     layers.assigned("flags", given.flags)
     layers.tighten()
     toggles = tuple(toggle for delta in recorded for toggle in delta.toggles)
-    settings = resolve(Resolving(layers.merged, frozenset(layers.withheld), layers.problems), (*toggles, *given.toggles))
+    settings = resolve(_resolving(layers), (*toggles, *given.toggles))
     if layers.problems:
         raise ConfigError("\n".join(layers.problems))
     return Loaded(
@@ -154,6 +154,10 @@ def load(request: LoadRequest) -> Loaded:
         files=tuple(layers.files),
         given=given,
     )
+
+
+def _resolving(layers: Layers) -> Resolving:
+    return Resolving(layers.merged, frozenset(layers.withheld), layers.problems, tuple(layers.parts))
 
 
 def _files(layers: Layers, request: LoadRequest) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from shlex import split
 from typing import Any, TypeVar, cast, get_args
 
@@ -29,6 +29,7 @@ from midturn.record.enabling import Enable, Toggle
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.exchange import Family
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ResultPolicy, RunPolicy, Target, TargetKind, ToolPolicy, Words
+from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared
 from midturn.values.json_value import Json, JsonObject, overlay
 from midturn.values.limits import Limits
@@ -38,12 +39,13 @@ from midturn.values.text import ASK_USER, BUILT_IN_TOOLS
 # Targets of a tool's questions
 
 
-def tool_policy(name: str, tool: Tree) -> ToolPolicy:
+def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> ToolPolicy:
     """Return what applies to the tool `name`, whose values are `tool`."""
     values = plain(tool)
     return ToolPolicy(
         source=ASSISTANT if name == ASK_USER else Source.tool(name),
         run=cast("RunPolicy", values["run"]),
+        rules=rules,
         result=cast("ResultPolicy", values["result"]),
         detached=msgspec.convert(values["detached"], DetachedPolicies),
         questions={id_or_star: _question(branch(tool, "questions", id_or_star)) for id_or_star in branch(tool, "questions")},
@@ -83,17 +85,27 @@ def _target(fields: Tree) -> Target:
 
 
 class Resolving(Struct, frozen=True):
-    """The merged layers, the keys that were left out (not approved, or wrong), and where problems go."""
+    """The merged layers, the keys that were left out (not approved, or wrong), and where problems go.
+
+    `parts` are the single files, variables and flags that set something, lowest first.
+    """
 
     merged: Tree
     withheld: frozenset[KeyPath]
     problems: list[str]
+    parts: tuple[Tree, ...]
 
     def problem(self, path: KeyPath, message: str) -> None:
         """Note what is wrong with `path`; the place is where it, or the first value in it, was written."""
         found = entry(self.merged, *path) or next((below for _, below in entries(branch(self.merged, *path))), None)
         place = f"{found.place}: " if found else ""
         self.problems.append(f"{place}`{dotted(path)}`: {message}")
+
+    def rules(self, *tool: str) -> tuple[RunRules, ...]:
+        """Return the rules of every file, variable and flag about the tool at this path: of each its own, then those of `'*'`."""
+        paths = list(dict.fromkeys([(*tool, "rules"), (*tool[:-1], "*", "rules")]))
+        found = ([one for path in paths if (one := entry(part, *path))] for part in self.parts)
+        return tuple(_rules(written) for written in found if written)
 
     def is_withheld(self, *path: str) -> bool:
         """Say whether a value of `path`, or in it, was left out."""
@@ -110,6 +122,14 @@ class Resolving(Struct, frozen=True):
             self.problem(path, f"cannot be split into words ({error}); write a list")
             return ()
         return tuple(words)
+
+
+def _rules(written: Sequence[TreeEntry]) -> RunRules:
+    """Return the rules of one file, variable or flag, each with the file and line where it stands."""
+    rules = [read_run_rules(cast("Sequence[object]", one.value)) for one in written]
+    places = [one.origin.place((*one.at, str(number))) for one, read in zip(written, rules, strict=True) for number in range(len(read))]
+    only_tightens = not all(one.origin.approved for one in written)
+    return RunRules(tuple(rule for read in rules for rule in read), tuple(places), only_tightens=only_tightens)
 
 
 def declared(values: Mapping[str, Json]) -> Declared:
@@ -193,7 +213,7 @@ def tool(resolving: Resolving, name: str) -> ToolSettings:
     return ToolSettings(
         **given,
         name=name,
-        policy=tool_policy(rename or name, tree),
+        policy=tool_policy(rename or name, tree, resolving.rules(*TOOLS, name)),
         source=_source(values),
         command=_command(resolving, values, path),
         parameters={key: _schema(definition) for key, definition in parameters.items()},
@@ -284,6 +304,7 @@ def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
         tools=tools(resolving),
         any_tool=tool(resolving, "*"),
         toggles=toggles,
+        agents={agent: _agent(resolving, agent) for agent in branch(resolving.merged, "agents")},
         llm=_providers(resolving),
         mcp=_servers(resolving),
         limits=_table(resolving, Limits, "limits"),
@@ -316,6 +337,11 @@ def _provider(resolving: Resolving, path: KeyPath) -> LlmProvider | None:
             resolving.problem(path, 'an OpenAI-compatible server needs its address: `base_url = "http://127.0.0.1:8080/v1"`')
         return None
     return msgspec.convert({**values, "kind": kind}, LlmProvider)
+
+
+def _agent(resolving: Resolving, agent: str) -> dict[str, tuple[RunRules, ...]]:
+    path = ("agents", agent, "tools")
+    return {tool: resolving.rules(*path, tool) for tool in branch(resolving.merged, *path)}
 
 
 def _servers(resolving: Resolving) -> dict[str, McpServer]:

@@ -13,8 +13,9 @@ from midturn.record.enabling import Enable, Toggle
 from midturn.record.events import Source
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
 from midturn.routing.policy import ToolPolicy
+from midturn.routing.rules import Ruling, RunRules, strictest
 from midturn.sandbox.profile import Declared
-from midturn.values.json_value import JsonObject
+from midturn.values.json_value import Json, JsonObject
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.text import OutputProtocol
 
@@ -130,13 +131,17 @@ class NotificationSettings(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """The whole configuration, resolved. `notify` is the command of `notify.command`; `inquiry` what differs from `assistant`."""
+    """The whole configuration, resolved. `notify` is the command of `notify.command`; `inquiry` what differs from `assistant`.
+
+    `agents` has the rules about the calls of other agents, by agent and tool.
+    """
 
     assistant: AssistantSettings = AssistantSettings()
     inquiry: JsonObject = {}
     tools: Mapping[str, ToolSettings] = {}
     any_tool: ToolSettings = ToolSettings(name="*", policy=ToolPolicy(source=Source.tool("*")))
     toggles: tuple[Toggle, ...] = ()
+    agents: Mapping[str, Mapping[str, tuple[RunRules, ...]]] = {}
     llm: Mapping[str, LlmProvider] = {}
     mcp: Mapping[str, McpServer] = {}
     limits: Limits = DEFAULT_LIMITS
@@ -146,6 +151,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     web: WebSettings = WebSettings()
     notify: tuple[str, ...] = ()
     notifications: NotificationSettings = NotificationSettings()
+
+    def ruling(self, agent: str, tool: str, arguments: Json) -> Ruling:
+        """Say what the rules say about a call of another agent: it is asked about where none holds."""
+        tools = self.agents.get(agent, {})
+        return strictest(Ruling("ask"), tools.get(tool, tools.get("*", ())), arguments)
 
     def tool(self, name: str) -> ToolSettings:
         """Return what applies to the tool `name`, configured by name or not."""

@@ -22,12 +22,13 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 class Origin(Struct, frozen=True):
     """Where values come from: a file (`text` is its content), a flag, an environment variable, or `built-in`.
 
-    A relative `scripted:` file of a value is looked for in `bases`, in this order.
+    A relative `scripted:` file of a value is looked for in `bases`, in this order. One that is not `approved` only tightens.
     """
 
     name: str
     text: str | None = None
     bases: tuple[str, ...] = ()
+    approved: bool = True
 
     def place(self, path: KeyPath) -> str:
         """Return `config.toml:14` for the key `path` or its nearest parent that is written there; the name alone without a text."""
@@ -119,7 +120,10 @@ _CLOSE = {"]", "}"}
 
 @lru_cache(maxsize=16)
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line (from 1) on which each key, and each table that it stands in, is first written."""
+    """Return the line (from 1) on which each key, and each table that it stands in, is first written.
+
+    The tables of an array of tables stand there by their number, too, from 0.
+    """
     return _Scanner(text).lines
 
 
@@ -128,6 +132,7 @@ class _Scanner:
 
     def __init__(self, text: str) -> None:
         self.lines: dict[tuple[str, ...], int] = {}
+        self._counted: dict[tuple[str, ...], int] = {}
         self._words = _tokens(text)
         self._word, self._line = "", 0
         self._next()
@@ -144,9 +149,14 @@ class _Scanner:
         self._word, self._line = next(self._words, ("", self._line))
 
     def _header(self) -> tuple[str, ...]:
+        brackets, line = 0, self._line
         while self._word == "[":
+            brackets += 1
             self._next()
         table = self._key((), "]")
+        if brackets > 1:
+            number = self._counted[table] = self._counted.get(table, -1) + 1
+            self.lines.setdefault((*table, str(number)), line)
         while self._word == "]":
             self._next()
         return table

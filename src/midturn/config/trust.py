@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.config.approvals import FileSubject
 from midturn.config.keys import KEYS, Branch, Node
@@ -55,6 +56,10 @@ def _is_short(value: Json, _: Json) -> bool:
     return isinstance(value, str) and len(value) <= LABEL
 
 
+def _never_unattended(value: Json, _: Json) -> bool:
+    return all(cast("Mapping[str, Any]", rule).get("run") != "unattended" for rule in cast("Sequence[Json]", value))
+
+
 _ANY = AllowedIf(lambda _value, _standing: True, "any")
 _ASKING = (("unattended",), ("ask", "edit"), ("skip",))
 _DETACHED = _later("goes on without a human", ("auto",), ("defaults",), ("defer",), ("deny",))
@@ -67,6 +72,7 @@ _PARAMETERS_KEY = (
     "temperature", "top_p", "top_k", "max_tokens", "seed", "stop_sequences", "presence_penalty", "frequency_penalty", "thinking",
 )  # fmt: skip
 _TOOL = "conversation.tools.*"
+_TIGHTENING = AllowedIf(_never_unattended, "rules that ask or skip, where nothing stricter holds", "lets calls run without asking")
 
 RULES: Final[Mapping[str, AllowedIf]] = {
     "assistant.name": _ANY,
@@ -77,6 +83,8 @@ RULES: Final[Mapping[str, AllowedIf]] = {
     f"{_TOOL}.questions.*.exclusive": _only(True, "lets others than a human answer"),
     f"{_TOOL}.run": _later("asks less before a tool runs", *_ASKING),
     f"{_TOOL}.result": _later("asks less before a model reads a result", *_ASKING),
+    f"{_TOOL}.rules": _TIGHTENING,
+    "agents.*.tools.*.rules": _TIGHTENING,
     f"{_TOOL}.detached.run": _DETACHED,
     f"{_TOOL}.detached.deliver": _DETACHED,
     f"{_TOOL}.detached.tool": _DETACHED,
@@ -217,6 +225,14 @@ def _nested(path: KeyPath, leaf: TreeEntry) -> Tree:
     for name in reversed(path[:-1]):
         tree = {name: tree}
     return tree
+
+
+def tightening(tree: Tree) -> Tree:
+    """Return a layer whose file is not approved: its rules are heard only where they are stricter than all others."""
+    return {
+        name: tightening(found) if isinstance(found, dict) else replace(found, origin=replace(found.origin, approved=False))
+        for name, found in tree.items()
+    }
 
 
 def without(tree: Tree, weak: tuple[NeedsTrust, ...]) -> Tree:

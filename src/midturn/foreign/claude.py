@@ -130,8 +130,8 @@ class Claude(SpeaksLikeClaude):
                 return permission({"behavior": "allow", **({"updatedPermissions": chosen} if chosen else {})})
             case Approved(arguments=arguments):
                 return permission({"behavior": "allow", "updatedInput": arguments})
-            case Refused(reason):
-                return permission({"behavior": "deny", "message": words.refused(reason)})
+            case Refused():
+                return permission({"behavior": "deny", "message": words.refused(outcome)})
             case RepliedTo(said):
                 return permission({"behavior": "deny", "message": words.replied(said)})
             case TurnStopped():

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.errors import QuestionError
 from midturn.question.elicitation import Outgoing, heading
@@ -15,6 +16,7 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.asker import Asker, asker_of
 from midturn.record.events import (
+    AnsweredBy,
     Approval,
     ChatRequest,
     ConfigDelta,
@@ -29,7 +31,9 @@ from midturn.record.events import (
 )
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import pairs
+from midturn.routing.rules import Ruling
 from midturn.tools.ask_user_call import read_arguments
+from midturn.turn.approval import arguments_sha256
 from midturn.values.json_value import Json, JsonObject, members, text
 
 
@@ -50,16 +54,21 @@ class Errand(Struct, frozen=True, kw_only=True):
 
 
 class Approved(Struct, frozen=True):
-    """The call may run; with `arguments`, where the person changed them. `always` is what the agent is to keep of it, as it was shown."""
+    """The call may run; with `arguments`, where the person changed them. `always` is what the agent is to keep of it, as it was shown.
+
+    `rule` is the place of the rule that lets it run, where no person has decided.
+    """
 
     arguments: JsonObject | None = None
     always: str = ""
+    rule: str = ""
 
 
 class Refused(Struct, frozen=True):
-    """The person said no, and perhaps why."""
+    """The person said no, and perhaps why; or a `rule` did, at this place."""
 
     reason: str | None = None
+    rule: str = ""
 
 
 class AnswersGiven(Struct, frozen=True):
@@ -100,9 +109,18 @@ def asked_by(turn: Sequence[Event], asker: Asker, ids: Iterator[str]) -> tuple[E
     return () if is_over(turn) else (ConfigDelta(event_id=next(ids), metadata=asker.metadata()),)
 
 
-def permission(errand: Errand) -> Approval:
-    """Return what waits for a person who allows the call."""
-    return Approval(id=f"{errand.id}.__run__.1", call=errand.call, kind="run", state="waiting")
+def permission(errand: Errand, ruling: Ruling) -> Approval:
+    """Return what waits for a person who allows the call, or what the rule has decided that holds for it."""
+    asked = Approval(id=f"{errand.id}.__run__.1", call=errand.call, kind="run", state="waiting")
+    by = AnsweredBy("configuration", origin=ruling.place)
+    match ruling.run:
+        case "unattended":
+            digest = arguments_sha256(errand.arguments)
+            return replace(asked, state="approved", answered_by=by, reason=ruling.reason, arguments_sha256=digest)
+        case "skip":
+            return replace(asked, state="skipped", answered_by=by, reason=ruling.reason)
+        case _:
+            return replace(asked, reason=ruling.reason, rule=ruling.place)
 
 
 def errand_of(conversation: str, turn: Sequence[Event]) -> Errand | None:
@@ -206,13 +224,15 @@ def _permissions(turn: Sequence[Event]) -> list[Approval]:
 
 
 def _permitted(approval: Approval) -> Decided | None:
+    by = approval.answered_by
+    rule = (by.origin or "") if by and by.by == "configuration" else ""
     match approval.state:
         case "approved":
-            return Approved(always=approval.kept)
+            return Approved(always=approval.kept, rule=rule)
         case "edited":
             return Approved(members(approval.arguments))
         case "skipped":
-            return Refused(approval.reason)
+            return Refused(approval.reason, rule)
         case "superseded":
             return DecidedElsewhere()
         case _:

@@ -64,6 +64,7 @@ from midturn.question.form import Form
 from midturn.record.asker import Address, Asker
 from midturn.record.events import Approval, Event, InquiryRequest
 from midturn.record.open_question import OpenQuestion
+from midturn.routing.rules import Ruling
 from midturn.store.store import ConversationStore
 from midturn.turn.closed import why_closed
 from midturn.turn.pending import pending
@@ -75,6 +76,16 @@ Find: TypeAlias = Callable[[str, JsonObject], Awaitable[Errand | None]]
 """Finds what was asked about a tool and its arguments."""
 
 
+Rules: TypeAlias = Callable[[str, str, JsonObject], Ruling]
+"""Say whether a call may run, by its agent, tool and arguments."""
+
+
+def ask_always(agent: str, tool: str, arguments: JsonObject) -> Ruling:
+    """Have every call asked about."""
+    del agent, tool, arguments
+    return Ruling("ask")
+
+
 class Errands:
     """What one agent asks, in one store.
 
@@ -83,19 +94,21 @@ class Errands:
         asker: Who asks.
         clock: What time it is.
         room: How much more may be asked; shared by whatever asks in this process.
+        rules: What configuration says about a call of an agent.
     """
 
-    def __init__(self, store: ConversationStore, asker: Asker, clock: Clock, room: Room | None = None) -> None:
+    def __init__(self, store: ConversationStore, asker: Asker, clock: Clock, room: Room | None = None, rules: Rules = ask_always) -> None:
         self._store = store
         self._asker = asker
         self._clock = clock
         self._room = room or Room()
         self._log = ErrandLog(store, clock)
         self.backlog = Backlog(self._log, asker)
+        self._rules = rules
 
     def of(self, *, ends: str = "", defers: bool = False) -> Errands:
         """Return what asks for the same agent in another way: see `Asker.ends` and `Asker.defers`."""
-        return Errands(self._store, replace(self._asker, ends=ends, defers=defers), self._clock, self._room)
+        return Errands(self._store, replace(self._asker, ends=ends, defers=defers), self._clock, self._room, self._rules)
 
     async def permission(self, id: str, tool: str, arguments: JsonObject, always: Sequence[str] = (), left: Find | None = None) -> Errand:
         """Ask whether a call may run; a call that was asked about before is not asked about again, whichever process asked.
@@ -126,8 +139,11 @@ class Errands:
     async def _new_permission(self, id: str, tool: str, arguments: JsonObject, always: Sequence[str]) -> Errand:
         asker = replace(self._asker, always=tuple(always))
         errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
+        ruling, about = self._rules(asker.agent, tool, arguments), f"{tool}: {_shortened(arguments)}"
+        if ruling.run in ("unattended", "skip"):
+            return await self._log.open(errand, about, lambda errand: permission(errand, ruling))
         async with self._room_for(errand):
-            return await self._log.open(errand, f"{tool}: {_shortened(arguments)}", permission)
+            return await self._log.open(errand, about, lambda errand: permission(errand, ruling))
 
     async def _new_questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
         asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
-from midturn.foreign.errands import Errands
+from midturn.foreign.errands import Errands, Rules, ask_always
 from midturn.foreign.room import Room
 from midturn.ports import Clock
 from midturn.record.asker import Asker
@@ -106,6 +106,7 @@ class Headless(Struct, frozen=True, kw_only=True):
     clock: Clock
     say: Callable[[str], None]
     complain: Callable[[str], None]
+    rules: Rules = ask_always
 
     async def run(self, speak: Callable[[Process], AgentTalk], prompt: str, completed: str) -> str:
         """Run one prompt to its end; return how the last turn ended, as the protocol says it.
@@ -149,7 +150,7 @@ class Inbox:
         """Return what asks for the agent; of `asker`, which processes those are is filled in here."""
         cwd = str(self._run.cwd.absolute())
         named = structs.replace(asker, cwd=cwd, process=mark(os.getpid()), serves=self._agent, itself=self._agent)
-        return Errands(self._run.store, named, self._run.clock, self._room)
+        return Errands(self._run.store, named, self._run.clock, self._room, self._run.rules)
 
 
 class Unsaid:
@@ -167,7 +168,9 @@ class Unsaid:
     def keep(self, asked: str, outcome: Decided | None) -> None:
         """Keep what was said about something that was asked."""
         match outcome:
-            case Refused(reason=str()) | RepliedTo() | Approved(arguments=dict()):
+            case Refused(reason=reason, rule=rule) if reason or rule:
+                self._words.append(words.told(asked, outcome))
+            case RepliedTo() | Approved(arguments=dict()):
                 self._words.append(words.told(asked, outcome))
             case AnswersGiven(reasons=reasons) if reasons:
                 self._words.append(words.added(asked, reasons))

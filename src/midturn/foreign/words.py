@@ -18,6 +18,7 @@ NOBODY = (
 ENDED = "The user ended the turn. Stop here."
 ELSEWHERE = "it was decided at the agent's own prompt"
 ALLOWED = "The user allowed it."
+ALLOWED_BY_RULE = "A rule of the user's configuration allows it."
 FAILED = "midturn could not ask the user, so nobody has decided. This is not a no. Do not try the same thing another way."
 
 UNKNOWN = "midturn could not look or write just now, so nobody's answer is known. This is not a no. Ask again later."
@@ -34,8 +35,11 @@ def unasked(asked: Sequence[str], why: str) -> str:
     return f"midturn: {asked[0]}{more}: {FAILED} ({why})"
 
 
-def refused(reason: str | None) -> str:
-    """Say that a person said no, and why."""
+def refused(no: Refused) -> str:
+    """Say that a person said no, and why; or that a rule did."""
+    reason = no.reason
+    if no.rule:
+        return f"A rule of the user's configuration does not allow this call{f': {reason}' if reason else '.'}"
     return f"The user said no: {reason}" if reason else "The user said no."
 
 
@@ -74,6 +78,8 @@ def labels_of(answer: Json) -> list[Json]:
 def decided(outcome: Decided) -> str:
     """Say for the record what came of a call."""
     match outcome:
+        case Approved(arguments=None, rule=rule) if rule:
+            return ALLOWED_BY_RULE
         case Approved(arguments=None, always=always):
             return f"{ALLOWED} And from now on: {always}." if always else ALLOWED
         case AnswersGiven(answers):
@@ -89,8 +95,8 @@ def denial(outcome: Decided) -> str:
             return ""
         case Approved(arguments=arguments):
             return edited(arguments)
-        case Refused(reason):
-            return refused(reason)
+        case Refused():
+            return refused(outcome)
         case RepliedTo(said):
             return replied(said)
         case TurnStopped():
@@ -104,8 +110,8 @@ def told(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one return an o
             return f"midturn: the user now allows {asked}. Run it again."
         case Approved(arguments=arguments):
             return f"midturn: {asked}: {edited(arguments)}"
-        case Refused(reason):
-            return f"midturn: {asked}: {refused(reason)}"
+        case Refused():
+            return f"midturn: {asked}: {refused(outcome)}"
         case AnswersGiven(answers):
             listed = "; ".join(f"{key}: {answer_in_words(value)}" for key, value in answers.items())
             said = answer_in_words(next(iter(answers.values()))) if len(answers) == 1 else listed

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from midturn.errors import MidturnError, QuestionError
 from midturn.foreign.clients import AGENTS
 from midturn.foreign.errand import QUICKEST, Decided, Errand, is_called
-from midturn.foreign.errands import Errands
+from midturn.foreign.errands import Errands, Rules, ask_always
 from midturn.foreign.room import Room, process_of
 from midturn.foreign.words import nameless_session
 from midturn.mcp_server import results
@@ -64,6 +64,7 @@ class AskingSettings(Struct, frozen=True, kw_only=True):
         shared: Several clients talk with this process. None is known to be the one that asked a question, so a dialog shows only what its
             own call has just asked.
         tasks: A client that can leaves a call to run on as a task.
+        rules: What configuration says about the calls of agents that ask for permission here.
     """
 
     slice: float = 45.0
@@ -71,6 +72,7 @@ class AskingSettings(Struct, frozen=True, kw_only=True):
     quickest: float = QUICKEST
     shared: bool = False
     tasks: bool = True
+    rules: Rules = ask_always
 
 
 class AskUserCalls:
@@ -117,7 +119,7 @@ class AskUserCalls:
             keeps_dialog=caller.keeps_dialog,
         )
         remember(asker.itself, asker.name)
-        return Errands(self._store, asker, self._clock, self._room)
+        return Errands(self._store, asker, self._clock, self._room, self._settings.rules)
 
     async def ask(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         """Ask what the arguments say."""

@@ -211,8 +211,8 @@ def _decision(outcome: Decided | None, given: Json) -> dict[str, Json]:
     match outcome:
         case Approved(arguments=changed):
             return {"behavior": "allow", "updatedInput": given if changed is None else changed}
-        case Refused(reason):
-            return {"behavior": "deny", "message": words.refused(reason)}
+        case Refused():
+            return {"behavior": "deny", "message": words.refused(outcome)}
         case RepliedTo(said):
             return {"behavior": "deny", "message": words.replied(said)}
         case TurnStopped():

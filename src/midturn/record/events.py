@@ -149,6 +149,8 @@ def _padded(timestamp: str) -> str:
 class AnsweredBy(Struct, frozen=True, omit_defaults=True):
     """Who answered: `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`), `cached`, `default`.
 
+    A rule about the arguments of a call is `configuration`, with the file and line of the rule as its `origin`.
+
     `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`), `user` who it was, as the embedding
     program knows. A `policy` is a prompter of the program that stands for no person. Other tags are kept.
     """
@@ -369,6 +371,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
     `kept` is what another agent keeps of a yes that is `remembered`, as it was shown.
     A review that a person `skipped` was replied to, in the words of `reason`: nothing was sent.
+    `rule` is the place of the rule that had a person asked about the run.
     """
 
     id: str
@@ -387,6 +390,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     form: str | None = None
     question_id: str = ""
     question: PersistedQuestion | None = None
+    rule: str = ""
 
     @property
     def is_reply(self) -> bool:

@@ -65,6 +65,11 @@ def skipped_by_policy(tool: str, name: str, reason: str | None) -> str:
     return f"{tool} was not run: the policy {name!r} does not allow it." + (f' Reason: "{reason}"' if reason else "")
 
 
+def skipped_by_rule(tool: str, reason: str | None) -> str:
+    """Say that a rule of the configuration does not let this call run; another one may."""
+    return f"{tool} was not run: a rule of the configuration does not allow this call." + (f' Reason: "{reason}"' if reason else "")
+
+
 def not_allowed(tool: str) -> str:
     """Say that no one was there to allow the call."""
     return f"{tool} was not run: nobody is here to allow it. Do not retry this tool call in this turn."

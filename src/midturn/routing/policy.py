@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.record.events import Source
+from midturn.routing.rules import Ruling, RunRules, strictest
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.secret import SecretValue
 
@@ -55,15 +56,22 @@ class QuestionPolicy(Struct, frozen=True):
 class ToolPolicy(Struct, frozen=True, kw_only=True):
     """What configuration says about one tool, resolved: `questions` are by id, `'*'` for every other id.
 
+    `rules` decide by the arguments of a call, in place of `run`; the later origin is the higher one.
     `is_program`: what a model sends becomes the words and the input of a program, so that control characters in it are refused.
     """
 
     source: Source
     run: RunPolicy = "ask"
+    rules: tuple[RunRules, ...] = ()
     result: ResultPolicy = "unattended"
     detached: DetachedPolicies = DetachedPolicies()
     questions: Mapping[str, QuestionPolicy] = {}
     is_program: bool = False
+
+    def ruling(self, arguments: Json) -> Ruling:
+        """Say whether a call with these arguments may run, and which rule says so."""
+        otherwise = Ruling(self.run)
+        return strictest(otherwise, self.rules, arguments) if self.rules else otherwise
 
     def question(self, id: str) -> QuestionPolicy:
         """Return what applies to the question `id`."""

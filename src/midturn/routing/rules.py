@@ -1,13 +1,18 @@
-"""Rules about a call by its arguments: their conditions and their answers. The first that holds decides."""
+"""Rules about a call by its arguments: their conditions, and what they answer or let run. The first that holds decides.
+
+Matching does no splitting of its own: a text is taken as it will run. What lets a call through has to fit the whole text, and a text
+that may hold more than one command needs a rule that says `shell`. A rule that asks or refuses needs no such care.
+"""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here.
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.errors import ConfigError
 from midturn.question.schema import check_schema
@@ -15,8 +20,8 @@ from midturn.question.schema_check import validate
 from midturn.values.json_value import Json, JsonObject, canonical, compact
 
 _WILD: Final = frozenset("*?[")
-_PLAIN: Final = frozenset(" _-./:=@%+,~")
-"""What a text may be made of, beside letters and digits, to be let through by a pattern: nothing of it begins a second command."""
+_PLAIN: Final = frozenset(" _-./:=@%+,")
+"""What a text may be made of, beside letters and digits, to be let through by a pattern: words that no shell changes."""
 
 
 class Comparison(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -31,21 +36,123 @@ Condition: TypeAlias = Any
 """A glob over the argument's text, a value that it equals, one of these for each element of a list, or a `Comparison`."""
 
 
-class Rule(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is answered where all conditions hold. `when` is by argument, or by JSON pointer into the arguments.
+class Conditional(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a rule is about. `when` is by argument, or by JSON pointer into the arguments; all conditions have to hold."""
 
-    A pattern lets no text through that may hold a second command; with `shell` it does. A rule that says no needs no such care.
-    """
-
-    answer: Any
     when: dict[str, Condition] = {}
     reason: str | None = None
     shell: bool = False
 
+    @property
+    def lets_through(self) -> bool:
+        """Whether what the rule says lets something happen that a person would be asked about."""
+        return True
+
     def holds(self, arguments: Json) -> bool:
         """Say whether every condition holds; one on an argument that is not there does not."""
-        is_any_text = self.shell or self.answer is False
-        return all(_holds(condition, _found(arguments, name), is_any_text=is_any_text) for name, condition in self.when.items())
+        fits = Fit(whole=self.lets_through, plain=self.lets_through and not self.shell)
+        return all(_holds(condition, _found(arguments, name), fits) for name, condition in self.when.items())
+
+
+class Fit(Struct, frozen=True):
+    """How a pattern has to fit a text: the `whole` of it, and only where it is made of `plain` words."""
+
+    whole: bool
+    plain: bool
+
+
+class Rule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is answered where all conditions hold."""
+
+    answer: Any
+
+    @property
+    def lets_through(self) -> bool:
+        """Whether the answer is anything but a no."""
+        return self.answer is not False
+
+
+RuledRun: TypeAlias = Literal["unattended", "ask", "skip"]
+
+
+class RunRule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Whether a call may run where all conditions hold."""
+
+    run: RuledRun
+
+    @property
+    def lets_through(self) -> bool:
+        """Whether the call runs unasked."""
+        return self.run == "unattended"
+
+
+class RunRules(Struct, frozen=True):
+    """The rules of one origin about one tool, each with its place there (file and line).
+
+    `only_tightens`: they come from a file that its user has not approved, and are heard where they are stricter than all the rest.
+    """
+
+    rules: tuple[RunRule, ...]
+    places: tuple[str, ...]
+    only_tightens: bool = False
+
+    def ruling(self, arguments: Json) -> "Ruling | None":
+        """Return what the first rule says that holds."""
+        for rule, place in zip(self.rules, self.places, strict=True):
+            if rule.holds(arguments):
+                return Ruling(rule.run, place, rule.reason)
+        return None
+
+
+class Ruling(Struct, frozen=True):
+    """Whether a call may run, and the rule that says so: its `place` is empty where none holds. `by` as in `AnsweredBy`."""
+
+    run: Literal["unattended", "ask", "edit", "skip"]
+    place: str = ""
+    reason: str | None = None
+    by: str = "configuration"
+
+
+class Examined(Struct, frozen=True):
+    """One rule, and how it stands to a call: the first that holds of its origin, another one that holds, or one that does not.
+
+    `needs_shell`: it would hold if it said `shell`.
+    """
+
+    rule: RunRule
+    place: str
+    holds: bool
+    is_first: bool
+    needs_shell: bool
+    only_tightens: bool
+
+
+def examined(origins: Sequence[RunRules], arguments: Json) -> list[Examined]:
+    """Return every rule with how it stands to a call, in the order in which they are looked at."""
+    found: list[Examined] = []
+    for origin in origins:
+        held = False
+        for rule, place in zip(origin.rules, origin.places, strict=True):
+            holds = rule.holds(arguments)
+            needs_shell = not holds and replace(rule, shell=True).holds(arguments)  # noqa: S604  a field of ours
+            found.append(Examined(rule, place, holds, holds and not held, needs_shell, origin.only_tightens))
+            held = held or holds
+    return found
+
+
+_STRICTNESS: Final = {"unattended": 0, "ask": 1, "edit": 1, "skip": 2}
+
+
+def strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json) -> Ruling:
+    """Return what the rules of all origins come to: of each the first that holds, of these the strictest; `otherwise` where none holds."""
+    said = [(origin, ruling) for origin in origins if (ruling := origin.ruling(arguments))]
+    own = [ruling for origin, ruling in said if not origin.only_tightens] or [otherwise]
+    added = [ruling for origin, ruling in said if origin.only_tightens]
+    return max([max(own, key=_strictness), *added], key=_strictness)
+
+
+def _strictness(ruling: Ruling) -> int:
+    return _STRICTNESS[ruling.run]
 
 
 def read_rules(where: str, given: object) -> tuple[Rule, ...]:
@@ -55,7 +162,16 @@ def read_rules(where: str, given: object) -> tuple[Rule, ...]:
         ConfigError: One is not a rule; the message says where and why.
     """
     tables = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
-    return tuple(_rule(where if len(tables) == 1 else f"{where}[{number}]", table) for number, table in enumerate(tables))
+    return tuple(_answering(where if len(tables) == 1 else f"{where}[{number}]", table) for number, table in enumerate(tables))
+
+
+def read_run_rules(given: Sequence[object]) -> tuple[RunRule, ...]:
+    """Return the rules of a tool, as configuration writes them.
+
+    Raises:
+        ConfigError: One is not a rule; the message says which and why.
+    """
+    return tuple(_running(f"rule {number}", table) for number, table in enumerate(given, 1))
 
 
 def first_that_holds(rules: Sequence[Rule], arguments: Json) -> Rule | None:
@@ -63,13 +179,30 @@ def first_that_holds(rules: Sequence[Rule], arguments: Json) -> Rule | None:
     return next((rule for rule in rules if rule.holds(arguments)), None)
 
 
-def _rule(where: str, table: object) -> Rule:
+_LATER: Final = ("ask", "approvals", "only", "remind_after", "escalate")
+_AnyRule = TypeVar("_AnyRule", Rule, RunRule)
+
+
+def _answering(where: str, table: object) -> Rule:
     if not isinstance(table, Mapping):
         raise ConfigError(f"{where}: a rule is a table, such as `{{'answer': {table!r}}}`, or a list of them.")
+    return _read(where, cast("Mapping[str, object]", table), Rule, "`answer`, and may have `when`, `reason` and `shell`")
+
+
+def _running(where: str, table: object) -> RunRule:
+    if not isinstance(table, Mapping):
+        raise ConfigError(f'{where}: a rule is a table, such as `{{ when = {{ cmd = "git status*" }}, run = "unattended" }}`.')
+    rule = cast("Mapping[str, object]", table)
+    if later := next((key for key in _LATER if key in rule), None):
+        raise ConfigError(f'{where}: `{later}` is about other people, whom this version does not ask. Write `run = "ask"` in its place.')
+    return _read(where, rule, RunRule, '`run` ("unattended", "ask" or "skip"), and may have `when`, `reason` and `shell`')
+
+
+def _read(where: str, table: Mapping[str, object], type: type[_AnyRule], has: str) -> _AnyRule:
     try:
-        rule = msgspec.convert(table, Rule)
+        rule = msgspec.convert(table, type)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}. A rule has `answer`, and may have `when`, `reason` and `shell`.") from error
+        raise ConfigError(f"{where}: {error}. A rule has {has}.") from error
     for name, condition in rule.when.items():
         if problem := _problem(condition):
             raise ConfigError(f"{where}.when[{name!r}]: {problem}")
@@ -87,7 +220,9 @@ def _problem(condition: Condition) -> str | None:
         return f"{error}. A condition is a glob, a value, a list of these, or one of `below`, `one_of` and `matches`."
     if len(cast("dict[str, object]", condition)) != 1:
         return "give exactly one of `below`, `one_of` and `matches`."
-    broken = check_schema(_pattern(comparison.matches)) if comparison.matches is not None else ()
+    if comparison.matches is None:
+        return None
+    broken = check_schema(_pattern(comparison.matches)) or check_schema(_pattern(comparison.matches, whole=True))
     return broken[0].message if broken else None
 
 
@@ -105,28 +240,28 @@ def _found(arguments: Json, name: str) -> list[Json]:
     return [cast("Json", here)]
 
 
-def _holds(condition: Condition, found: list[Json], *, is_any_text: bool) -> bool:
+def _holds(condition: Condition, found: list[Json], fits: Fit) -> bool:
     if not found:
         return False
     value = found[0]
     if isinstance(condition, list):
         each, items = cast("list[Condition]", condition), cast("Sequence[Json]", value) if isinstance(value, list | tuple) else ()
-        fits = isinstance(value, list | tuple) and len(each) == len(items)
-        return fits and all(_holds(one, [item], is_any_text=is_any_text) for one, item in zip(each, items, strict=True))
+        is_as_long = isinstance(value, list | tuple) and len(each) == len(items)
+        return is_as_long and all(_holds(one, [item], fits) for one, item in zip(each, items, strict=True))
     if isinstance(condition, dict):
-        return _compares(msgspec.convert(condition, Comparison), value, is_any_text=is_any_text)
+        return _compares(msgspec.convert(condition, Comparison), value, fits)
     if not isinstance(condition, str):
         return canonical(value) == canonical(cast("Json", condition))
-    return _matches(condition, _text(value), is_any_text=is_any_text)
+    return _matches(condition, _text(value), fits)
 
 
-def _matches(glob: str, text: str | None, *, is_any_text: bool) -> bool:
+def _matches(glob: str, text: str | None, fits: Fit) -> bool:
     if text is None or not _WILD & set(glob):
         return text == glob
-    return fnmatchcase(text, glob) and (is_any_text or _is_plain(text))
+    return fnmatchcase(text, glob) and (not fits.plain or _is_plain(text))
 
 
-def _compares(comparison: Comparison, value: Json, *, is_any_text: bool) -> bool:
+def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
     if comparison.below is not None:
         return isinstance(value, int | float) and not isinstance(value, bool) and value < comparison.below
     if comparison.one_of is not None:
@@ -134,7 +269,7 @@ def _compares(comparison: Comparison, value: Json, *, is_any_text: bool) -> bool
     text = _text(value)
     if text is None or comparison.matches is None:
         return False
-    return not validate(_pattern(comparison.matches), text) and (is_any_text or _is_plain(text))
+    return not validate(_pattern(comparison.matches, whole=fits.whole), text) and (not fits.plain or _is_plain(text))
 
 
 def _text(value: Json) -> str | None:
@@ -145,8 +280,11 @@ def _text(value: Json) -> str | None:
 
 
 def _is_plain(text: str) -> bool:
-    return all(letter.isalnum() or letter in _PLAIN for letter in text)
+    """Whether a text is words with one space between them that no shell takes for anything else, and no path that leads up."""
+    if text != text.strip(" ") or "  " in text or not all(letter.isalnum() or letter in _PLAIN for letter in text):
+        return False
+    return ".." not in text.replace("/", " ").split(" ")
 
 
-def _pattern(matches: str) -> Json:
-    return {"type": "string", "pattern": matches}
+def _pattern(matches: str, *, whole: bool = False) -> Json:
+    return {"type": "string", "pattern": f"^(?:{matches})$" if whole else matches}

@@ -210,7 +210,7 @@ def _named(who: AnsweredBy) -> str:
             return f"by {exact(who.model or 'a model')}"
         case "cached" | "default" as unnamed:
             return "remembered" if unnamed == "cached" else "by default"
-        case "static":
+        case "static" | "configuration":
             return _FLAG if who.origin == _FLAG else "by configuration"
         case "policy":
             return f"by the policy {exact(who.name or 'policy')}"
@@ -231,7 +231,7 @@ def _said_no(who: AnsweredBy) -> str:
             return f"{exact(who.user or 'the user')} said no"
         case "cached":
             return "you said no before"
-        case "static" | "policy" as rule:
-            return "configuration says no" if rule == "static" else f"the policy {exact(who.name or 'policy')} said no"
+        case "static" | "configuration" | "policy" as rule:
+            return "configuration says no" if rule != "policy" else f"the policy {exact(who.name or 'policy')} said no"
         case _:
             return "no one was there to allow it"

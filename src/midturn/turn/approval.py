@@ -21,8 +21,8 @@ from midturn.record.prompt import Prompt
 from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject, Subject, approval_text
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
+from midturn.routing.rules import Ruling
 from midturn.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
-from midturn.turn.memory import permission_key
 from midturn.turn.record import CallRecord
 from midturn.values.json_value import Json, canonical, pointer_to
 
@@ -112,11 +112,12 @@ def foretold_by(waiting: Approval | None) -> Foretelling | None:
 
 
 class Permission(_Approving, frozen=True):
-    """May this call run, with exactly these arguments? `foretold` is what it would ask first."""
+    """May this call run, with exactly these arguments? `foretold` is what it would ask first, `ruling` what rules say about it."""
 
     kind: ClassVar[PromptKind] = "run"
 
     foretold: Foretelling | None = None
+    ruling: Ruling = Ruling("ask")
 
     @staticmethod
     def was_given(record: CallRecord) -> bool:
@@ -127,27 +128,35 @@ class Permission(_Approving, frozen=True):
         return decision.state == "edited" or decision.arguments_sha256 == arguments_sha256(record.arguments)
 
     def going(self) -> AwaitPerson | Closing:
-        """Use what was remembered, else ask, else follow the detached policy."""
-        remembered = self.view.turn.memory.permissions.get(permission_key(self.view.tool))
-        if remembered is not None:
-            return self._approve(AnsweredBy("cached")) if remembered == "y" else self._skip(AnsweredBy("cached"))
+        """Use what was remembered, else the rule that holds; else ask, else follow the detached policy."""
+        if (settled := self._settled()) is not None:
+            return settled
         if self.attached:
-            return AwaitPerson("person", self._waits(**self._as_foretold()))
+            return AwaitPerson("person", self._waits(reason=self.ruling.reason, **self._as_foretold()))
         match self._policy(self.view.policy.detached.run):
             case "auto" | "defaults":
                 return self._approve(BY_DEFAULT)
             case "deny":
                 return self._denied(messages.not_allowed(self.view.tool))
             case "defer":
-                return AwaitPerson("inbox", self._waits(**self._as_foretold()))
+                return AwaitPerson("inbox", self._waits(reason=self.ruling.reason, **self._as_foretold()))
             case _ as other:
                 assert_never(other)
+
+    def _settled(self) -> Closing | None:
+        """Decide without asking: by a rule that stops the call, by what was remembered, by a rule that lets it run."""
+        if self.ruling.run == "skip":
+            return self._skip(self._ruler, self.ruling.reason)
+        remembered = self.view.turn.memory.permission(self.view.tool, self.ruling.place if self.ruling.run == "ask" else "")
+        if remembered is not None:
+            return self._approve(AnsweredBy("cached")) if remembered == "y" else self._skip(AnsweredBy("cached"))
+        return self._approve(self._ruler, self.ruling.reason) if self.ruling.run == "unattended" else None
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
         shown = self._shown(CallSubject(self.view.call.call), may_remember=True)
         if self.foretold is None:
-            return shown
+            return replace(shown, question=replace(shown.question, context=self._why)) if self._why else shown
         return replace(shown, question=replace(shown.question, text=self._text, context=self.foretold.question.context))
 
     @property
@@ -158,6 +167,26 @@ class Permission(_Approving, frozen=True):
         """Return what a person who decides has seen, for the record."""
         return {} if self.foretold is None else self.foretold.fields()
 
+    @property
+    def _why(self) -> str | None:
+        """Why a rule has a person asked; it stands in the record that is waited for."""
+        waiting = self.waiting
+        return waiting.reason if waiting else self.ruling.reason
+
+    @property
+    def _ruler(self) -> AnsweredBy:
+        """Who decides where a rule does."""
+        by, place = self.ruling.by, self.ruling.place
+        return AnsweredBy(by, name=place) if by == "policy" else AnsweredBy(by, origin=place)
+
+    def _record(self, state: ApprovalState, **fields: Any) -> Approval:
+        """Return a record; what a person is asked, and says, is under the rule that had them asked."""
+        who: AnsweredBy | None = fields.get("answered_by")
+        waiting = self.waiting
+        place = waiting.rule if waiting else self.ruling.place if self.ruling.run == "ask" else ""
+        is_asked = who is None or who.was_asked
+        return super()._record(state, **fields, rule=place if is_asked else "")
+
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
         """Run, run with other arguments, or skip."""
         match reply:
@@ -165,8 +194,8 @@ class Permission(_Approving, frozen=True):
                 return self._approve(who, reason, remember=remember)
             case Answered(value=False, reason=reason, remember=remember):
                 return self._skip(who, reason, remember=remember)
-            case Edited(value) if self.view.policy.is_program and (problem := control_problem(value)):
-                return Misfit.because(f"{problem}. Only line ends and tabs are allowed in what a program is given.")
+            case Edited(value) if problem := self._not_to_run(value):
+                return Misfit.because(problem)
             case Edited(value) if isinstance(value, dict):
                 return Closing(Run(), (self._record("edited", answered_by=who, arguments=value),))
             case Edited():
@@ -175,6 +204,13 @@ class Permission(_Approving, frozen=True):
                 return NOT_AN_APPROVAL
             case _ as other:
                 assert_never(other)
+
+    def _not_to_run(self, arguments: Json) -> str | None:
+        """Say why a person cannot have the call run with these arguments."""
+        if self.view.policy.is_program and (problem := control_problem(arguments)):
+            return f"{problem}. Only line ends and tabs are allowed in what a program is given."
+        ruling = self.view.policy.ruling(arguments)
+        return f"A rule does not allow such a call ({ruling.place})." if ruling.place and ruling.run == "skip" else None
 
     def unattended(self) -> Permission:
         """Return the same decision as if no one was attached."""
@@ -190,10 +226,17 @@ class Permission(_Approving, frozen=True):
     def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> Closing:
         seen = self._as_foretold() if who.by == "user" else {}
         record = self._record("skipped", answered_by=who, remembered=bool(remember), reason=reason, **seen)
-        by_policy = who.by == "policy"
-        tool = self.view.tool
-        said = messages.skipped_by_policy(tool, who.name or who.by, reason) if by_policy else messages.skipped(tool, reason)
-        return Closing(Respond(said), (record,))
+        return Closing(Respond(self._refusal(who, reason)), (record,))
+
+    def _refusal(self, who: AnsweredBy, reason: str | None) -> str:
+        """Return what the model reads."""
+        match who.by:
+            case "configuration":
+                return messages.skipped_by_rule(self.view.tool, reason)
+            case "policy":
+                return messages.skipped_by_policy(self.view.tool, who.name or who.by, reason)
+            case _:
+                return messages.skipped(self.view.tool, reason)
 
 
 class Delivery(_Approving, frozen=True):

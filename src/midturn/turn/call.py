@@ -13,6 +13,7 @@ from midturn.record.events import AnsweredBy, Child, Image, ToolCallResponse
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
+from midturn.routing.rules import Ruling
 from midturn.turn import replay
 from midturn.turn.approval import Delivery, Foretelling, Permission, control_problem, foretold_by
 from midturn.turn.asks import Answers, Asks
@@ -42,6 +43,9 @@ from midturn.turn.record import CallRecord
 from midturn.turn.replay import Replay
 from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
 from midturn.turn.walk import answers_to_form
+
+UNATTENDED, SWITCHED_OFF = Ruling("unattended"), Ruling("skip")
+"""What is said of every call of a tool, and recorded of none."""
 
 
 class Call:
@@ -100,8 +104,9 @@ class Call:
     def begin(self) -> None:
         """Start the call, or start it again in a resumed turn: what was decided about it is not asked again."""
         name, policy = self.record.request.name, self._view.policy
+        ruling = policy.ruling(self.record.arguments)
         waiting = self.record.waiting("deliver")
-        if policy.run == "skip":
+        if ruling == SWITCHED_OFF:
             self._respond(messages.switched_off(name))
         elif not isinstance(self.record.arguments, dict):
             self._respond(messages.broken_arguments(name, "they could not be read"))
@@ -110,24 +115,30 @@ class Call:
         elif waiting:
             self._move(Move.FINISH)
             self._deliver(waiting.id, Respond(waiting.content or "", bool(waiting.is_error), waiting.images))
-        elif policy.run == "unattended" or Permission.was_given(self.record):
+        elif ruling == UNATTENDED or (ruling.run != "skip" and Permission.was_given(self.record)):
             self._run()
         else:
-            waiting = self.record.waiting("run")
-            self._approval = waiting.id if waiting else self._state.approval_id(self.record.request.id, "run")
-            if waiting is None and name in self._state.settings.foretelling:
-                self._state.foretelling.add(self._approval)
-                self._state.want(Foretell(self.record.call))
-            else:
-                attached = self._state.settings.attached
-                is_a_persons = waiting is not None and not attached
-                self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting)))
+            self._permit(ruling)
 
-    def foretold(self, question: Question[bool] | None) -> None:
-        """Ask whether the call may run, in the words of what its tool would ask first."""
+    def _permit(self, ruling: Ruling) -> None:
+        """Have it decided whether the call may run."""
+        waiting = self.record.waiting("run")
+        self._approval = waiting.id if waiting else self._state.approval_id(self.record.request.id, "run")
+        may_be_asked = ruling.run not in ("unattended", "skip")
+        if may_be_asked and waiting is None and self.record.request.name in self._state.settings.foretelling:
+            self._state.foretelling.add(self._approval)
+            self._state.want(Foretell(self.record.call))
+        else:
+            attached = self._state.settings.attached
+            is_a_persons = waiting is not None and not attached
+            self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting), ruling))
+
+    def foretold(self, question: Question[bool] | None, said: Ruling | None = None) -> None:
+        """Ask whether the call may run, in the words of what its tool would ask first; `said` is what the tool's own rule says."""
         if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
             first = Foretelling(question.id, question.persisted()) if question is not None else None
-            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first))
+            ruling = said or self._view.policy.ruling(self.record.arguments)
+            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first, ruling))
 
     def returned(self, asking: FormToAsk) -> None:
         """Take what the tool returned to have it answered; its run is over."""

@@ -66,7 +66,7 @@ def describe(by: AnsweredBy | None) -> str:
             name = by.user or "a person"
         case AnsweredBy(by="policy"):
             name = f"the policy {by.name}" if by.name else "a policy"
-        case AnsweredBy(by="static"):
+        case AnsweredBy(by="static" | "configuration"):
             name = f"the configuration ({by.origin})" if by.origin else "the configuration"
         case _:
             name = {"assistant": by.model or "an assistant", "cached": "an earlier answer", "default": "the default"}.get(by.by, by.by)

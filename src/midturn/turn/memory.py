@@ -23,6 +23,7 @@ class Memory:
     def __init__(self) -> None:
         self.answers: dict[str, Json] = {}
         self.permissions: dict[str, str] = {}
+        self._ruled: dict[tuple[str, str], str] = {}  # by tool, and the rule under which a person was asked
         self._set_by: dict[str, str] = {}  # the inquiry behind each answer
 
     def remember_answer(self, key: str, value: Json, inquiry: str) -> None:
@@ -40,9 +41,15 @@ class Memory:
         for key in [key for key, set_by in self._set_by.items() if set_by == inquiry]:
             del self._set_by[key], self.answers[key]
 
-    def remember_permission(self, tool: str, granted: str) -> None:
-        """Keep `y` or `n` for every further call of the tool."""
+    def remember_permission(self, tool: str, granted: str, rule: str = "") -> None:
+        """Keep `y` or `n` for every further call of the tool; `rule` is the one by which a person was asked."""
         self.permissions[permission_key(tool)] = granted
+        self._ruled[tool, rule] = granted
+
+    def permission(self, tool: str, rule: str = "") -> str | None:
+        """Return what was remembered for calls of a tool; a `rule` that has a person asked is satisfied by no yes to anything else."""
+        granted = self.permissions.get(permission_key(tool))
+        return self._ruled.get((tool, rule)) if rule and granted == "y" else granted
 
 
 def may_be_remembered(question: Question[Any]) -> bool:

@@ -127,7 +127,7 @@ class _Turn:
             case "review":
                 context = _listed(self._reviewed(approval))
             case _:
-                context = (approval.question and approval.question.context) or ""
+                context = (approval.question and approval.question.context) or approval.reason or ""
         return PersistedQuestion(text=asked_text(approval, tool), answer_type=BooleanType(), context=_cut(context) or None)
 
     def _reviewed(self, approval: Approval) -> AnswersSubject:

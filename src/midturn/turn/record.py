@@ -508,7 +508,7 @@ class TurnRecord:
             if event.is_reply:
                 call.answers.reply(event.event_id)
         if event.remembered and event.kind == "run":
-            self.memory.remember_permission(call.request.name, "n" if event.state == "skipped" else "y")
+            self.memory.remember_permission(call.request.name, "n" if event.state == "skipped" else "y", event.rule)
 
 
 def _is_same(one: Child, other: Child) -> bool:

@@ -145,6 +145,7 @@ _NAMES = {
     "policy": "Policies of programs",
     "assistant": "Models",
     "static": "Configuration",
+    "configuration": "Rules of the configuration",
     "default": "Defaults",
     "cached": "Remembered answers",
 }

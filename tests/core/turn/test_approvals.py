@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from midturn.question.reply import Answered, Edited, Unavailable
-from midturn.record.events import Approval, ToolCallResponse
+from midturn.record.codec import encode_event
+from midturn.record.events import AnsweredBy, Approval, ToolCallResponse
+from midturn.record.exchange import ToolCallPart
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.routing.rules import RunRules, read_run_rules
 from midturn.turn.effects import CallModel, PromptUser, RunTool, SuspendTurn
+from midturn.turn.inputs import ModelAnswered
 from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
 ASK = ToolPolicy(source=DEPLOY)
@@ -193,3 +199,120 @@ def test_nobody_edits_a_control_character_in() -> None:
 
     assert not played.wanted(RunTool)
     assert "/env has the control character U+001B" in str(played.prompt.prompt.error)
+
+
+# Rules by argument ------------------------------------------------------------------------------------------------------
+
+
+def ruled(*rules: dict[str, Any], **fields: Any) -> ToolPolicy:
+    """Return the policy of a tool with the rules of one file."""
+    read = read_run_rules(rules)
+    places = tuple(f"config.toml:{number}" for number in range(1, len(read) + 1))
+    return ToolPolicy(source=DEPLOY, rules=(RunRules(read, places),), **fields)
+
+
+STAGING = {"when": {"env": "staging"}, "run": "unattended", "reason": "Nobody is hurt."}
+PRODUCTION = {"when": {"env": "production"}, "run": "ask", "reason": "Customers are there."}
+NEVER = {"when": {"env": "old*"}, "run": "skip", "reason": "It is gone."}
+
+
+def test_a_rule_lets_a_call_run_and_is_on_record_with_its_place() -> None:
+    played = Played(settings(ruled(STAGING, run="skip")))
+    (call,) = played.model_calls("deploy", arguments={"env": "staging"})
+    assert played.run.call.event == call
+    (approval,) = played.recorded(Approval)
+    assert (approval.state, approval.answered_by, approval.reason) == (
+        "approved",
+        AnsweredBy("configuration", origin="config.toml:1"),
+        "Nobody is hurt.",
+    )
+    assert approval.arguments_sha256
+
+
+def test_a_rule_stops_a_call_and_the_model_reads_why() -> None:
+    played = Played(settings(ruled(NEVER, run="unattended")))
+    played.model_calls("deploy", arguments={"env": "old-1"})
+    assert contents(played) == ['deploy was not run: a rule of the configuration does not allow this call. Reason: "It is gone."']
+    (approval,) = played.recorded(Approval)
+    assert (approval.state, approval.answered_by) == ("skipped", AnsweredBy("configuration", origin="config.toml:1"))
+
+
+def test_a_rule_has_a_person_asked_who_sees_why() -> None:
+    played = Played(settings(ruled(PRODUCTION, run="unattended")))
+    (call,) = played.model_calls("deploy", arguments={"env": "production"})
+    assert played.prompt.prompt.question.context == "Customers are there."
+    played.answer(True)
+    assert played.run.call.event == call
+    assert [(a.state, a.rule) for a in played.recorded(Approval)] == [("waiting", "config.toml:1"), ("approved", "config.toml:1")]
+
+
+def test_without_a_rule_that_holds_the_tools_own_word_counts_and_nothing_new_is_written() -> None:
+    plain, with_rules = Played(settings(ASK)), Played(settings(ruled(STAGING, NEVER)))
+    for played in (plain, with_rules):
+        played.model_calls("deploy", arguments={"env": "other"})
+        played.answer(True)
+    assert list(map(encode_event, plain.events)) == list(map(encode_event, with_rules.events))
+
+
+def asked_for(played: Played, *environments: str) -> list[str]:
+    """Have the model call the tool for each; return who decided about each call, as far as it is decided."""
+    before = len(played.events)
+    played.step(ModelAnswered(tuple(ToolCallPart(f"call_{env}", "deploy", {"env": env}) for env in environments)))
+    return [a.answered_by.by for a in played.events[before:] if isinstance(a, Approval) and a.answered_by]
+
+
+def test_what_is_remembered_stands_between_what_a_rule_asks_or_stops_and_what_it_lets_run() -> None:
+    played = Played(settings(ruled(STAGING, PRODUCTION, NEVER)))
+    asked_for(played, "test")
+    played.answer(True, remember=True)
+    played.succeeds(played.run.call.event)
+    assert asked_for(played, "test", "staging", "production", "old") == ["cached", "cached", "configuration"]
+    assert played.prompt.prompt.arguments == {"env": "production"}
+    played.answer(True, remember=True)
+    for run in [effect.call for effect in played.last if isinstance(effect, RunTool)]:
+        played.succeeds(run.event)
+    assert [a.answered_by.by for a in played.recorded(Approval) if a.answered_by][-1] == "user"
+
+
+def test_a_permission_that_is_remembered_under_a_rule_counts_for_that_rule_also_after_a_crash() -> None:
+    policy = ruled(PRODUCTION, {"when": {"env": "prod*"}, "run": "ask"})
+    played = Played(settings(policy))
+    asked_for(played, "production")
+    played.answer(True, remember=True)
+    played.succeeds(played.run.call.event)
+    again = Played(settings(policy), played.events)
+    assert asked_for(again, "production", "prod-2") == ["cached"]
+    assert again.prompt.prompt.arguments == {"env": "prod-2"}
+
+
+def test_a_remembered_no_is_not_asked_again() -> None:
+    played = Played(settings(ruled(STAGING, PRODUCTION)))
+    asked_for(played, "test")
+    played.answer(False, remember=True)
+    assert asked_for(played, "production", "staging") == ["cached", "cached"]
+
+
+def test_nobody_edits_in_what_a_rule_stops() -> None:
+    played = Played(settings(ruled(NEVER)))
+    played.model_calls("deploy", arguments={"env": "staging"})
+    played.reply(Edited({"env": "old"}))
+    assert played.prompt.prompt.error == "A rule does not allow such a call (config.toml:1)."
+
+
+def test_a_call_that_a_rule_let_run_runs_again_after_a_crash_without_another_record() -> None:
+    policy = ruled(STAGING)
+    played = Played(settings(policy))
+    played.model_calls("deploy", arguments={"env": "staging"})
+    again = Played(settings(policy), played.events)
+    assert len(again.recorded(Approval)) == 1
+    assert again.run
+
+
+def test_a_rule_that_came_meanwhile_decides_about_a_call_that_waits() -> None:
+    for rule, state in ((STAGING, "approved"), ({"run": "skip"}, "skipped")):
+        deferred = settings(ruled(detached=DetachedPolicies(run="defer")), attached=False)
+        played = Played(deferred)
+        played.model_calls("deploy", arguments={"env": "staging"})
+        again = Played(settings(ruled(rule), attached=False), played.events)
+        waiting, decided = again.recorded(Approval)
+        assert (waiting.state, decided.state, decided.id) == ("waiting", state, waiting.id)

@@ -17,6 +17,7 @@ import click
 import msgspec
 
 from midturn.cli.hook.options import WAIT, with_policy
+from midturn.cli.loading import rules_in
 from midturn.cli.options import with_store
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
@@ -136,7 +137,7 @@ def _run(agent: HookAgent, document: JsonObject, wait: float, store: StoreAddres
         agent=agent,
         document=document,
         environment=given,
-        errands=Errands(place.store, asker, SYSTEM),
+        errands=Errands(place.store, asker, SYSTEM, rules=rules_in(place)),
         clock=SYSTEM,
         wait=min(wait, agent.wait),
         say=sink,

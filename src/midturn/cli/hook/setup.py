@@ -23,6 +23,7 @@ from midturn.cli.hook.options import (
     with_policy,
     writable_installation_of,
 )
+from midturn.cli.loading import rules_in
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, block, note, say, tell
 from midturn.cli.place import StoreAddress, environment, place_in
@@ -185,7 +186,16 @@ def codex_server_command(*, server: tuple[str, ...], prompt: str | None, session
 
 async def _run(server: tuple[str, ...], prompt: str, session: str, store: StoreAddress | None) -> ExitStatus:
     place = headless_place(store)
-    run = CodexServer(command=server, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say_prose, complain=complain, thread=session)
+    run = CodexServer(
+        command=server,
+        cwd=place.cwd,
+        store=place.store,
+        clock=SYSTEM,
+        say=say_prose,
+        complain=complain,
+        rules=rules_in(place),
+        thread=session,
+    )
     ended = await to_its_end(run.go(prompt))
     say_prose("\n")
     if ended == COMPLETED:
@@ -206,12 +216,12 @@ def opencode_command(*, url: str, store: StoreAddress | None) -> ExitStatus:
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.UsageError(f"`--url {url}` is not the address of a server, such as http://127.0.0.1:4096.")
     place = place_in(Path.cwd(), store)
-    room = Room()
+    room, rules = Room(), rules_in(place)
 
     def errands(session: str) -> Errands:
         here = mark(os.getpid())
         asker = Asker(name=NAME, agent=NAME, session=session, via="hook", cwd=str(Path.cwd()), process=here, serves=None)
-        return Errands(place.store, asker, SYSTEM, room)
+        return Errands(place.store, asker, SYSTEM, room, rules)
 
     bridge = Bridge(OpencodeServer(url, password_of(environment())), errands, SYSTEM, lambda words: note("midturn: {}", words))
     note("midturn: what opencode asks at {} waits in `midturn inbox`, too. Ctrl-C ends this.", url)

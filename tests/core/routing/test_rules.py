@@ -1,0 +1,221 @@
+"""Rules about the arguments of a call: which decides, and what never gets past a rule that lets calls run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from midturn.errors import ConfigError
+from midturn.routing.policy import ToolPolicy
+from midturn.routing.rules import Ruling, RunRule, RunRules, examined, read_run_rules, strictest
+from support.turns import DEPLOY
+
+
+def origin(*rules: dict[str, Any], name: str = "config.toml", only_tightens: bool = False) -> RunRules:
+    """Return the rules of one file."""
+    read = read_run_rules(rules)
+    return RunRules(read, tuple(f"{name}:{number}" for number in range(1, len(read) + 1)), only_tightens=only_tightens)
+
+
+def ruled(*origins: RunRules, run: Any = "ask", **arguments: Any) -> tuple[str, str]:
+    """Return what is said about a call, and the rule that says so."""
+    ruling = ToolPolicy(source=DEPLOY, run=run, rules=origins).ruling(arguments)
+    return ruling.run, ruling.place
+
+
+# Which rule decides -----------------------------------------------------------------------------------------------------
+
+
+STATUS = {"when": {"cmd": "git status*"}, "run": "unattended"}
+GIT = {"when": {"cmd": "git *"}, "run": "ask"}
+NEVER = {"when": {"cmd": "git push*"}, "run": "skip", "reason": "Pushes are for people."}
+
+
+def test_the_first_rule_that_holds_decides_and_without_one_the_tools_own_word() -> None:
+    rules = origin(STATUS, NEVER, GIT)
+    assert ruled(rules, cmd="git status -s") == ("unattended", "config.toml:1")
+    assert ruled(rules, cmd="git push origin") == ("skip", "config.toml:2")
+    assert ruled(rules, cmd="git log") == ("ask", "config.toml:3")
+    assert ruled(rules, cmd="ls") == ("ask", "")
+    assert ruled(rules, run="skip", cmd="ls") == ("skip", "")
+    assert ruled(rules, run="skip", cmd="git status") == ("unattended", "config.toml:1")
+
+
+def test_of_several_files_the_strictest_first_rule_decides() -> None:
+    mine, project = origin(STATUS, name="mine"), origin({**STATUS, "run": "skip"}, name="project")
+    assert ruled(mine, project, cmd="git status") == ("skip", "project:1")
+    assert ruled(project, mine, cmd="git status") == ("skip", "project:1")
+    assert ruled(mine, origin(GIT, name="project"), cmd="git status") == ("ask", "project:1")
+
+
+def test_a_file_that_is_not_approved_only_tightens() -> None:
+    theirs = origin(GIT, name="theirs", only_tightens=True)
+    assert ruled(theirs, run="skip", cmd="git log") == ("skip", "")
+    assert ruled(theirs, run="unattended", cmd="git log") == ("ask", "theirs:1")
+    assert ruled(origin(STATUS, name="mine"), theirs, cmd="git status") == ("ask", "theirs:1")
+    assert ruled(origin({"run": "skip"}, name="mine"), theirs, cmd="git status") == ("skip", "mine:1")
+
+
+rules_at_random = st.lists(
+    st.builds(
+        RunRule,
+        run=st.sampled_from(["unattended", "ask", "skip"]),
+        when=st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["x*", "y", "*"]), max_size=2),
+        shell=st.booleans(),
+    ),
+    max_size=3,
+).map(tuple)
+arguments_at_random = st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["x", "xy", "y", "x;y", "x$(y)"]), max_size=2)
+
+
+@given(
+    own=st.lists(rules_at_random, max_size=3),
+    theirs=st.lists(rules_at_random, max_size=3),
+    run=st.sampled_from(["unattended", "ask", "skip"]),
+    arguments=arguments_at_random,
+)
+def test_what_is_not_approved_never_loosens_and_what_is_added_is_never_forgotten(
+    own: list[tuple[RunRule, ...]], theirs: list[tuple[RunRule, ...]], run: Any, arguments: dict[str, Any]
+) -> None:
+    order = ["unattended", "ask", "skip"]
+
+    def of(rules: tuple[RunRule, ...], *, only_tightens: bool) -> RunRules:
+        return RunRules(rules, tuple(map(str, range(len(rules)))), only_tightens=only_tightens)
+
+    trusted = [of(rules, only_tightens=False) for rules in own]
+    untrusted = [of(rules, only_tightens=True) for rules in theirs]
+    before = strictest(Ruling(run), trusted, arguments).run
+    after = strictest(Ruling(run), [*trusted, *untrusted], arguments).run
+    said = [ruling.run for one in untrusted if (ruling := one.ruling(arguments))]
+    assert order.index(after) == max(map(order.index, [before, *said]))
+    shown = [one for one in examined([*trusted, *untrusted], arguments) if one.is_first]
+    firsts = [one.ruling(arguments) for one in [*trusted, *untrusted]]
+    assert [one.rule.run for one in shown] == [ruling.run for ruling in firsts if ruling]
+
+
+def test_a_rule_that_would_hold_if_it_said_shell_is_told_apart() -> None:
+    (one,) = examined([origin(STATUS)], {"cmd": "git status; ls"})
+    assert (one.holds, one.needs_shell) == (False, True)
+    (other,) = examined([origin(STATUS)], {"cmd": "ls"})
+    assert (other.holds, other.needs_shell) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ({"when": {}}, "rule 1: Object missing required field `run`. A rule has `run`"),
+        ({"run": "always"}, "rule 1: Invalid enum value 'always'"),
+        ({"run": "ask", "wen": {}}, "unknown field `wen`"),
+        ({"run": "ask", "ask": ["ops"]}, "`ask` is about other people, whom this version does not ask"),
+        ({"run": "ask", "approvals": 2}, "`approvals` is about other people"),
+        ({"run": "ask", "when": {"n": {"above": 1}}}, r"rule 1.when\['n'\]: .*unknown field `above`"),
+        ({"run": "ask", "when": {"cmd": {"matches": "(?=a)"}}}, "linear time"),
+        ("ask", "rule 1: a rule is a table"),
+    ],
+)
+def test_a_wrong_rule_says_what_is_wrong(rule: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_run_rules([rule])
+
+
+def test_a_pattern_has_to_fit_the_whole_of_what_it_lets_run_and_any_part_of_what_it_stops() -> None:
+    pattern = {"cmd": {"matches": "git (status|log)"}}
+    assert ruled(origin({"when": pattern, "run": "unattended"}), cmd="git log")[0] == "unattended"
+    assert ruled(origin({"when": pattern, "run": "unattended"}), cmd="sudo git log")[0] == "ask"
+    assert ruled(origin({"when": pattern, "run": "skip"}), cmd="sudo git log; ls")[0] == "skip"
+
+
+def test_an_enormous_text_is_matched_at_once() -> None:
+    """In linear time, or not at all: what is too much to look at lets nothing run."""
+    rules = origin({"when": {"cmd": {"matches": "(a|aa|a*)*b"}}, "run": "unattended"}, {"when": {"cmd": "*a*a*a*a*b"}, "run": "unattended"})
+    assert ruled(rules, cmd="a" * 100_000)[0] == "ask"
+
+
+# What does not get past a rule that lets calls run ------------------------------------------------------------------------
+
+
+LETTING: list[tuple[Any, str]] = [
+    ("git *", "git status"),
+    ("git status*", "git status"),
+    ("git status *", "git status -s"),
+    ("*status*", "git status"),
+    ("g?t status*", "git status"),
+    ({"matches": "git .*"}, "git status"),
+    ({"matches": "(?s)git .*"}, "git log"),
+    ("npm run *", "npm run test"),
+]
+TRICKS = [
+    "{}; rm -r .", "{};rm -r .", "{} ;rm", "; {}", "{} & rm", "{}&rm", "{} && rm", "{} || rm", "{} | sh", "{}|sh",
+    "{} $(rm)", "{} `rm`", "{} ${{IFS}}rm", "{} $HOME", "{} > ~/.bashrc", "{} >> x", "{} < /etc/passwd", "{} <(rm)", "{} 2>&1",
+    "{}\nrm", "{}\r\nrm", "{}\rrm", "{}\x0brm", "{}\x0crm", "{}\u2028rm", "{}\u2029rm", "{}\x85rm", "{}\x00rm", "{}\trm",
+    "{} 'a b'", '{} "a b"', "{} \\; rm", "{} \\\nrm", "{} {{a,b}}", "{} *", "{} ?", "{} [a]", "{} ~root", "{} !!", "{} !rm", "{} #x",
+    "{} (rm)", "({})", "{{ {}; }}", "{}  rm", " {}", "{} ", "{}\u00a0rm", "{} \uff1b rm", "{} \u037e rm", "{} \u2024\u2024/x",
+    "{} ..", "{} ../x", "{} x/../../y", "{} /..", "{} ^a^b", "{} $'\\x3b'", "{} \ufeffrm", "{} \u202erm", "{} \u200brm", "{} <<X",
+]  # fmt: skip
+
+
+def hostile() -> Iterator[tuple[Any, str]]:
+    """Yield rules that let calls run, each with a text that is more than they speak of."""
+    for pattern, text in LETTING:
+        for trick in TRICKS:
+            yield pattern, trick.format(text)
+
+
+def test_none_of_several_hundred_texts_gets_past_a_rule() -> None:
+    """Quotes, newlines, substitution, redirection, look-alikes of Unicode, globs, paths that lead up."""
+    tried = list(hostile())
+    assert len(tried) >= 300
+    through = [(pattern, text) for pattern, text in tried if ruled(origin({"when": {"cmd": pattern}, "run": "unattended"}), cmd=text)[1]]
+    assert through == []
+    assert all(ruled(origin({"when": {"cmd": pattern}, "run": "unattended"}), cmd=text)[1] for pattern, text in LETTING)
+
+
+def test_a_rule_that_says_shell_takes_any_text() -> None:
+    rules = origin({"when": {"cmd": "git *"}, "run": "unattended", "shell": True})
+    assert ruled(rules, cmd="git log | head") == ("unattended", "config.toml:1")
+
+
+def test_a_rule_that_asks_or_skips_takes_any_text() -> None:
+    for run in ("ask", "skip"):
+        rules = origin({"when": {"cmd": "*rm -r*"}, "run": run}, {"run": "unattended"})
+        assert ruled(rules, cmd="git status; rm -r .") == (run, "config.toml:1")
+
+
+LETTERS = "ab9 _-./:=@%+,~é字" + ";|&$`<>\n\t\\'\"(){}[]*?!#^\r"
+
+
+@given(st.text(LETTERS, max_size=12))
+def test_a_text_that_gets_through_is_the_words_that_it_shows(rest: str) -> None:
+    """Read as a shell reads it, and as it stands, it is the same."""
+    text = f"git {rest}"
+    if ruled(origin({"when": {"cmd": "git *"}, "run": "unattended"}), cmd=text)[1]:
+        assert not set(text) & set(";|&$`<>\n\t\\'\"(){}[]*?!#^\r~")
+        assert all(word and word != ".." for word in text.split(" "))
+
+
+def test_a_real_shell_runs_nothing_but_the_words_of_what_gets_through(tmp_path: Path) -> None:
+    """The only program that there is says what it was given."""
+    git = tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@"\n')
+    git.chmod(0o755)
+    texts = [
+        f"git {rest}" for rest in ("status", "log -1 --format=%H", "show HEAD:a/b.txt", "diff a@b c,d x=y +z", "add é/字.txt", "-c a.b=c d")
+    ]
+    assert all(ruled(origin({"when": {"cmd": "git *"}, "run": "unattended"}), cmd=text)[1] for text in texts)
+    for text in texts:
+        said = subprocess.run(
+            ["/bin/sh", "-c", text],
+            env={"PATH": str(git.parent) + os.pathsep + "/bin"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert said.stdout.splitlines() == [str(git), *text.split(" ")[1:]]
