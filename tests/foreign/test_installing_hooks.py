@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -189,9 +190,23 @@ def test_a_projects_settings_name_the_command_and_no_path_of_this_machine(midtur
     assert not file.exists()
 
 
+def test_a_hook_imports_nothing_of_the_directory_that_an_agent_works_in(midturn: CommandLine, settings: Path) -> None:
+    clone = midturn.root
+    for name in ("click", "asyncio", "msgspec"):
+        (clone / f"{name}.py").write_text("import pathlib; pathlib.Path('loaded').touch()\n")
+    midturn.ok("hook", "install", "claude", PATH="/usr/bin:/bin")  # no script on the path: hooks name the interpreter
+    (clone / "loaded").unlink(missing_ok=True)
+
+    (hooks,) = json.loads(settings.read_text())["hooks"]["Stop"]
+    ran = subprocess.run(hooks["hooks"][0]["command"], shell=True, input=b"{}", cwd=clone, env=midturn.environment, check=False)
+
+    assert ran.returncode == 0
+    assert not (clone / "loaded").exists()
+
+
 # What is outdated -----------------------------------------------------------------------------------------------------------
 
-HERE = f"{sys.executable} -m midturn hook"
+HERE = f"{sys.executable} -P -m midturn hook"
 
 
 @pytest.fixture(params=OURS)

@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 
 
 def own_program() -> Sequence[str]:
-    """Return the words that start midturn wherever they are run: our own script, where the one on the path is that of this Python."""
+    """Return the words that start midturn wherever they are run: our own script, where the one on the path is that of this Python.
+
+    Else the interpreter is named, with `-P`: an agent works in directories of anybody's, where a `click.py` must not be imported for ours.
+    """
     found = shutil.which("midturn")
-    return [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
+    return [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-P", "-m", "midturn"]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
