@@ -46,7 +46,7 @@ class Editor:
         self.forms = forms
         self.reading = reading
         self.choose: Callable[[Permission], Awaitable[str | None] | str | None] | None = None
-        self.fill: Callable[[Form], Mapping[str, Any] | str] | None = None
+        self.fill: Callable[[Form], Awaitable[Mapping[str, Any] | str] | Mapping[str, Any] | str] | None = None
         self.updates: list[tuple[str, Any]] = []
         self.permissions: list[Permission] = []
         self.elicitations: list[Form] = []
@@ -88,7 +88,8 @@ class Editor:
             await asyncio.Event().wait()
             raise AssertionError
         await asyncio.sleep(self.reading)
-        said = self.fill(form)
+        filled = self.fill(form)
+        said = await filled if isinstance(filled, Awaitable) else filled
         if isinstance(said, str):
             return schema.DeclineElicitationResponse(action="decline") if said == "decline" else _CANCEL
         return schema.AcceptElicitationResponse(action="accept", content=cast("Any", dict(said)))

@@ -15,6 +15,7 @@ from support.postgres import no_postgres
 from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
 from support.stories.assistants import AskingModel, Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedInADatabase, WorkedProgram
+from support.stories.editors import EditedAssistant
 from support.stories.headless import AcpAgent, CodexApp
 from support.stories.mcp_doors import FormPerson, Latecomer, LookingAgent, McpAgent, ShownAgent, http_server, over_http, over_stdio
 from support.stories.outcome import Outcome
@@ -403,6 +404,9 @@ class CopilotHookDoor(HookDoor):
 HEADLESS_WAITS = "this agent waits for what it has asked, and asks nothing else meanwhile"
 NO_GATES = "a form of this protocol has no questions that depend on others, and so nothing to go back to"
 KILLED_THERE = "agents that are killed, or run far from us, are tests of their own"
+CHOOSES = "a choice of an editor has no place for changes: who wants them refuses, and says so"
+NO_SHAPE = "a prompt in an editor asks for words, and has no place for a shape"
+DROPPED = "a dialog that an editor leaves open is told nothing: what it sends late is dropped"
 _HEADLESS = {
     "typed result": THEIR_RESULT,
     **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
@@ -539,6 +543,29 @@ class McpDialogDoor(McpDoor):
         return self.met(asker, person)
 
 
+class EditorDoor(Door):
+    """A person answers in the editor in which our assistant runs."""
+
+    name = "editor with `midturn acp`"
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_ATTACHED,
+        **dict.fromkeys(("answered late", "answered twice", "answered twice at once", "superseded by a changed text"), DROPPED),
+        "a form, half answered": WHOLE_FORM,
+        **dict.fromkeys(("reply", "rejected with a reason", "permission: no"), WORDLESS),
+        **dict.fromkeys(("permission: edit", "deliver: edit"), CHOOSES),
+        **dict.fromkeys(("back", "review"), NO_BACK_THERE),
+        "secret": SECRETS,
+        "typed result": NO_SHAPE,
+        "asker dead, then back": KILLED_THERE,
+        "inner agent": OF_A_PROGRAM,
+    }
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = EditedAssistant(scene, directory)
+        return Pair(asker, asker.person)
+
+
 ANSWERERS: Sequence[type[Door]] = (
     TerminalDoor,
     PlainTerminalDoor,
@@ -553,6 +580,7 @@ ANSWERERS: Sequence[type[Door]] = (
     PrompterDoor,
     StoreDoor,
     McpDialogDoor,
+    EditorDoor,
 )
 
 ASKERS: Sequence[type[Door]] = (
