@@ -1,35 +1,47 @@
-"""OpenTelemetry (extra `otel`): spans of turns, requests to models, tool calls and questions, by the conventions for generative AI.
+"""OpenTelemetry (extra `otel`): spans of turns, requests to models, tool calls and questions; metrics of answers and turns.
 
 ```python
 import midturn.otel
 
 midturn.otel.instrument()
+midturn.otel.measure(store=store)
 ```
 
 The span of a question is as long as the wait for its answer, and says who answered, and not what. A run that goes on with a turn,
 and an answer that comes while no process runs it, are linked to the run that left it open, where that was in this process. Nothing that
-people or models wrote is in a span, unless `content=True`.
+people or models wrote is in a span, unless `content=True`; nothing of it is in a metric, nor any name that has no end of values.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
 
 try:
-    from opentelemetry import context, trace
+    from opentelemetry import context, metrics, trace
+    from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
     from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer, TracerProvider
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("Spans need the extra `otel`: pip install 'midturn[otel]'.", name=error.name) from error
+    raise ModuleNotFoundError("Spans and metrics need the extra `otel`: pip install 'midturn[otel]'.", name=error.name) from error
 
+from midturn.errors import StoreError
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
-from midturn.record.events import Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.record.exchange import Finished, ModelRequest, ToolCall
+from midturn.record.open_question import OpenQuestion
+from midturn.record.window import open_turn
+from midturn.store.store import ConversationStore
 
+_LOG = logging.getLogger("midturn.otel")
 _NANO = 1_000_000_000
+_LOOK: Final = 10.0
+"""Seconds for which what was found in a store is told again: several exporters do not ask it several times."""
 _MOST_LEFT = 1_000  # open turns whose last run is remembered
 
 
@@ -40,13 +52,35 @@ def instrument(tracer_provider: TracerProvider | None = None, *, content: bool =
         tracer_provider: Where the spans go; the global one of OpenTelemetry where none is given.
         content: Put questions, answers, arguments and results into the spans, too. Secrets are never in them.
     """
-    uninstrument()
+    _leave(_Spans)
     OBSERVERS.append(_Spans(trace.get_tracer("midturn", tracer_provider=tracer_provider), content=content))
 
 
+def measure(meter_provider: MeterProvider | None = None, *, store: ConversationStore | None = None) -> None:
+    """Measure what midturn does in this process from now on; calling it again replaces what was set.
+
+    Args:
+        meter_provider: Where the metrics go; the global one of OpenTelemetry where none is given.
+        store: Whose open questions are counted, whenever metrics are collected. One process does that for all that share a store.
+    """
+    _leave(_Metrics)
+    OBSERVERS.append(_Metrics(metrics.get_meter("midturn", meter_provider=meter_provider), store))
+
+
 def uninstrument() -> None:
-    """Make no more spans."""
-    OBSERVERS[:] = [observer for observer in OBSERVERS if not isinstance(observer, _Spans)]
+    """Make no more spans, and measure nothing more."""
+    _leave(_Spans)
+    _leave(_Metrics)
+
+
+def _leave(kind: type[_Spans | _Metrics]) -> None:
+    for observer in [observer for observer in OBSERVERS if isinstance(observer, kind)]:
+        OBSERVERS.remove(observer)
+        observer.close()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Spans
 
 
 class _Spans:
@@ -75,6 +109,15 @@ class _Spans:
 
     def request_began(self, model: str, request: ModelRequest) -> RequestObservation:
         return _Request(self, model, request)
+
+    def close(self) -> None:
+        """Leave the spans that are begun to their runs."""
+
+    def refused(self, error: Exception) -> None:
+        """Make no span: nothing has happened to the question."""
+
+    def claimed(self, events: Sequence[Event]) -> None:
+        """Make no span: the run has one."""
 
     def answered(self, conversation: str, turn: Sequence[Event], batch: Sequence[Event]) -> None:
         for event in batch:
@@ -190,6 +233,138 @@ class _Request:
             self._span.set_attribute("error.type", type(error).__name__)
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Metrics
+
+
+_BUCKETS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0)
+"""Seconds that an answer takes: a model's, a person's at the terminal, one's of the next day."""
+_CLAIMS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0, 300.0)
+
+
+class _Metrics:
+    def __init__(self, meter: Meter, store: ConversationStore | None) -> None:
+        self._store = store
+        self._found: tuple[float, Sequence[float]] | None = None
+        self.active = meter.create_up_down_counter("midturn.turns.active", "{turn}", "Turns that run in this process.")
+        self.resumes = meter.create_counter("midturn.turns.resumed", "{turn}", "Open turns that were gone on with.")
+        self.answers = meter.create_counter("midturn.answers", "{answer}", "Questions and approvals that were closed.")
+        self.seconds = meter.create_histogram(
+            "midturn.answer.duration", "s", "Time from a question to its answer.", explicit_bucket_boundaries_advisory=_BUCKETS
+        )
+        self._refusals = meter.create_counter("midturn.answers.refused", "{answer}", "Answers from outside that were not taken.")
+        self._claims = meter.create_histogram(
+            "midturn.claim.duration",
+            "s",
+            "Time from the last event of a due turn to its claim.",
+            explicit_bucket_boundaries_advisory=_CLAIMS,
+        )
+        if store is not None:
+            meter.create_observable_gauge("midturn.questions.open", [self._open], "{question}", "Questions that wait for an answer.")
+            meter.create_observable_gauge("midturn.questions.age", [self._ages], "s", "Age of the open questions, by quantile.")
+
+    def close(self) -> None:
+        """Count no open questions any more: a provider never forgets a gauge."""
+        self._store = None
+
+    def run_began(self, journal: Journal) -> RunObservation:
+        if open_turn(journal.events):
+            self.resumes.add(1)
+        self.active.add(1)
+        return _MeasuredRun(self, journal)
+
+    def request_began(self, model: str, request: ModelRequest) -> RequestObservation:
+        del model, request
+        return _Unmeasured()
+
+    def refused(self, error: Exception) -> None:
+        self._refusals.add(1, {"error.type": type(error).__name__})
+
+    def claimed(self, events: Sequence[Event]) -> None:
+        if events:
+            self._claims.record(_since(events[-1].at))
+
+    def answered(self, conversation: str, turn: Sequence[Event], batch: Sequence[Event]) -> None:
+        del conversation
+        for event in batch:
+            self.count(turn, event)
+
+    def count(self, turn: Sequence[Event], event: Event) -> None:
+        """Count a question, or a decision about a call, that is closed by an event."""
+        if isinstance(event, Approval) and event.state != "waiting":
+            asked = next((found for found in reversed(turn) if _is_waiting(found, event.id)), None)
+            attributes = {"midturn.outcome": event.state, **_who(event.answered_by)}
+        elif isinstance(event, InquiryResponse):
+            asked = next((found for found in reversed(turn) if isinstance(found, InquiryRequest) and found.id == event.id), None)
+            attributes = {"midturn.outcome": event.outcome}
+            attributes |= {"midturn.reason": event.reason} if isinstance(event, InquiryCancelled) else _who(event.answered_by)
+        else:
+            return
+        self.answers.add(1, attributes)
+        if asked is not None:
+            self.seconds.record(max(0.0, (event.at - asked.at).total_seconds()), attributes)
+
+    def _open(self, _: CallbackOptions) -> Iterable[Observation]:
+        if (ages := self._looked()) is not None:
+            yield Observation(len(ages))
+
+    def _ages(self, _: CallbackOptions) -> Iterable[Observation]:
+        ages = self._looked() or ()
+        for quantile in (0.5, 0.9, 1.0) if ages else ():
+            yield Observation(ages[min(len(ages) - 1, int(len(ages) * quantile))], {"quantile": str(quantile)})
+
+    def _looked(self) -> Sequence[float] | None:
+        """Return how old the open questions are, the youngest first; None where the store is away, or is left."""
+        store, now = self._store, time.monotonic()
+        if store is None:
+            return None
+        if self._found is None or now - self._found[0] > _LOOK:
+            try:
+                self._found = now, sorted(map(_age, store.pending_sync()))
+            except StoreError as error:
+                _LOG.debug("open questions cannot be counted for now: %s", error)
+                return None
+        return self._found[1]
+
+
+class _MeasuredRun:
+    def __init__(self, measured: _Metrics, journal: Journal) -> None:
+        self._measured = measured
+        self._journal = journal
+
+    def show(self, happening: Happening) -> None:
+        if isinstance(happening, Recorded):
+            self._measured.count(self._journal.events, happening.event)
+
+    def end(self, status: str) -> None:
+        del status
+        self._measured.active.add(-1)
+
+
+class _Unmeasured:
+    def end(self, finished: Finished | None, error: BaseException | None) -> None:
+        """Measure nothing: libraries of providers do."""
+
+
+def _is_waiting(event: Event, id: str) -> bool:
+    return isinstance(event, Approval) and event.id == id and event.state == "waiting"
+
+
+def _who(answered_by: AnsweredBy | None) -> Mapping[str, str]:
+    """Return the kind of answerer, and by which way they answered: never who it was, which would make a series of each person."""
+    if answered_by is None:
+        return {}
+    return {"midturn.answered.by": answered_by.by, **({"midturn.answered.via": answered_by.via} if answered_by.via else {})}
+
+
+def _age(question: OpenQuestion) -> float:
+    return _since(datetime.fromisoformat(question.asked_at))
+
+
+def _since(moment: datetime) -> float:
+    return max(0.0, (datetime.now(UTC) - moment).total_seconds())
 
 
 def _nanoseconds(event: Event) -> int:

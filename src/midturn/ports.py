@@ -258,6 +258,20 @@ class Observer(Protocol):
         """Take note of an answer that was recorded where no run is; `turn` is the turn before it."""
         ...
 
+    def refused(self, error: Exception) -> None:
+        """Take note of an answer from outside that was not taken."""
+        ...
+
+    def claimed(self, events: Sequence[Event]) -> None:
+        """Take note of a conversation whose turn was due, and that a worker goes on with."""
+        ...
+
 
 OBSERVERS: list[Observer] = []
 """All that observe this process."""
+
+
+def show_claimed(events: Sequence[Event]) -> None:
+    """Let all of them know that a worker goes on with a conversation."""
+    for observer in OBSERVERS:
+        observer.claimed(events)

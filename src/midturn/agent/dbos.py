@@ -16,6 +16,7 @@ from dbos import DBOS, DBOSConfig
 from psycopg import sql
 
 from midturn.errors import NotOpen, StoreError, StoreLocked
+from midturn.ports import show_claimed
 from midturn.store.held import HeldConversation
 from midturn.store.postgres.conversations import PostgresConversations
 from midturn.store.store import ConversationStore
@@ -113,6 +114,7 @@ class DbosEngine:
         """Run one segment. Nothing that the store or a tool does leaves it as an error: DBOS would never run it again."""
         try:
             async with await self._store.open(conversation) as journal:
+                show_claimed(journal.events)
                 await self._segment(journal)
         except (NotOpen, StoreLocked):
             return "nothing to do"

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
 from midturn.errors import ConfigError, StoreError
+from midturn.ports import show_claimed
 from midturn.store.held import HeldConversation
 from midturn.store.store import ConversationStore
 
@@ -55,6 +56,7 @@ class Worker:
                 await asyncio.sleep(_PAUSE)
                 return
             for journal in claimed:
+                show_claimed(journal.events)
                 task = asyncio.create_task(self._go_on(journal), name=f"conversation {journal.conversation}")
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)

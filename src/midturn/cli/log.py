@@ -9,12 +9,16 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from midturn.cli.output import block, line, note
 from midturn.config.places import state_directory
 from midturn.errors import ConfigError
 from midturn.files import ensure_private
 from midturn.values.text import exact
+
+if TYPE_CHECKING:
+    from midturn.store.store import ConversationStore
 
 VARIABLE = "MIDTURN_LOG"
 LEVELS = ("debug", "info", "warning", "error")
@@ -60,6 +64,28 @@ def log_unexpected(error: BaseException) -> None:
     if not _LOG.handlers:
         start_log({})
     _LOG.error("unexpected", exc_info=error)
+
+
+def start_measuring(environment: Mapping[str, str], store: ConversationStore) -> None:
+    """Make spans and metrics where the environment configures OpenTelemetry, as `opentelemetry-instrument midturn worker …` does.
+
+    A program that the command has loaded, and that measures already, is left alone.
+    """
+    if not any(name.startswith("OTEL_") for name in environment):
+        return
+    from midturn.ports import OBSERVERS  # only for those who measure
+
+    if OBSERVERS:
+        return
+    try:
+        from midturn import otel
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "midturn":
+            raise
+        _LOG.warning("%s", error)
+        return
+    otel.instrument()
+    otel.measure(store=store)
 
 
 class _OneLine(logging.Formatter):

@@ -18,6 +18,7 @@ import click
 from msgspec.structs import replace
 
 from midturn.cli.held import without_echo
+from midturn.cli.log import start_measuring
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, is_terminal, note, presented, say, tell
 from midturn.cli.place import find_place
@@ -95,6 +96,7 @@ def run_serve(given: Serve) -> ExitStatus:
     from midturn.web.app import application
     from midturn.web.port import Port
 
+    start_measuring(os.environ, place.store)
     listeners = bound(given.listening)
     site = site_of(place, given)
     announce(given.port, given.address)

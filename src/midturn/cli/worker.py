@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 import click
 
 from midturn.agent.agent import Agent
+from midturn.cli.log import start_measuring
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import StoreAddress
@@ -44,6 +45,7 @@ def command(*, agent: str, at_once: int, store: StoreAddress | None, engine: Lit
     listening = None if health is None else _listening(health)
     found = _find(agent)
     working = found if store is None else found.with_store(store_at(store.where))
+    start_measuring(os.environ, working.store)
     note("midturn: working on turns that are due, {} at once.", str(at_once))
     return asyncio.run(_beside(listening, working.store, partial(working.work, at_once=at_once, engine=engine)))
 

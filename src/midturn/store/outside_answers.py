@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from midturn.clock import pause
-from midturn.errors import AlreadyAnswered, AnswerError, Busy, NotOpen, Problem, StoreError, StoreLocked
+from midturn.errors import AlreadyAnswered, AnswerError, Busy, MidturnError, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.question.reply import Answered, EndedTurn
 from midturn.record.asker import Address, Asker, asker_of, parse_address
@@ -72,9 +72,17 @@ class OutsideAnswers:
             StoreError: The conversation cannot be read or written.
         """
         at = parse_address(id)
-        if at is None:
-            raise NotOpen(f"{id!r} names no question: an id is `<conversation>-<event id>`, as `pending()` lists it.")
-        submission.as_reply()
+        try:
+            if at is None:
+                raise NotOpen(f"{id!r} names no question: an id is `<conversation>-<event id>`, as `pending()` lists it.")
+            submission.as_reply()
+            return await self._taken(at, submission)
+        except MidturnError as error:
+            for observer in OBSERVERS:
+                observer.refused(error)
+            raise
+
+    async def _taken(self, at: Address, submission: Submission) -> Receipt:
         try:
             await self._check_admission(at, submission)
             return await self._answered(at, submission)
