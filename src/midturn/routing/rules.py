@@ -15,8 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError
-from midturn.question.schema import check_schema
-from midturn.question.schema_check import validate
 from midturn.values.json_value import Json, JsonObject, canonical, compact
 
 _WILD: Final = frozenset("*?[")
@@ -222,6 +220,8 @@ def _problem(condition: Condition) -> str | None:
         return "give exactly one of `below`, `one_of` and `matches`."
     if comparison.matches is None:
         return None
+    from midturn.question.schema import check_schema  # the validator is slow to load, and few rules have patterns
+
     broken = check_schema(_pattern(comparison.matches)) or check_schema(_pattern(comparison.matches, whole=True))
     return broken[0].message if broken else None
 
@@ -269,6 +269,8 @@ def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
     text = _text(value)
     if text is None or comparison.matches is None:
         return False
+    from midturn.question.schema_check import validate  # as above
+
     return not validate(_pattern(comparison.matches, whole=fits.whole), text) and (not fits.plain or _is_plain(text))
 
 
