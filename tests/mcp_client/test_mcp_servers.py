@@ -166,6 +166,26 @@ def test_a_reply_from_the_inbox_reaches_the_server_when_the_turn_goes_on(servers
     assert (response.content, response.is_error) == (replied(given), False)
 
 
+@pytest.mark.timeout(30)
+def test_calls_that_a_server_takes_one_at_a_time_wait_for_people_one_after_the_other(tmp_path: Path) -> None:
+    """The second cannot even begin while the first waits: the turn is left to people all the same."""
+    store = MemoryStore()
+    call: dict[str, Any] = {"name": "probe_ask", "arguments": {}}
+    model = ScriptedModel([{"calls": [call, call, call]}, {"text": "Done."}])
+    with McpServers([spec(tmp_path, "legacy")]) as servers:
+        agent = Agent(model, tools=tools_of(servers), store=store)
+        result = agent.run_sync("Go")
+        for _ in range(3):
+            assert result.status == "suspended"
+            (question,) = store.pending_sync()
+            store.answer_sync(question.id, reply="Ask Ann.")
+            result = agent.resume_sync(result.conversation)
+
+    assert result.status == "completed"
+    responses = [event for event in store.read_sync(result.conversation).events if isinstance(event, events.ToolCallResponse)]
+    assert [response.content for response in responses] == [replied({})] * 3
+
+
 TURN_TO_KILL = """
 import os, sys
 import midturn as mt

@@ -6,7 +6,7 @@ place of an answer is for the model: the server hears `decline`, and the model t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from mcp import types
@@ -41,9 +41,13 @@ class Elicitations:
     Args:
         ask: Asks a form; None where nobody can be asked.
         tool: The name under which a model knows the tool.
+        call: The event of the call.
+        queued: Hears which calls are ahead of it, where a server takes one at a time.
     """
 
-    def __init__(self, ask: AskForm | None, tool: str) -> None:
+    def __init__(self, ask: AskForm | None, tool: str, call: str, queued: Callable[[Sequence[str]], object]) -> None:
+        self.call = call
+        self.queued = queued
         self.replies: list[str] = []
         self.unasked: list[str] = []
         self._ask = ask

@@ -54,6 +54,7 @@ class Connection:
         self._keeper: asyncio.Task[None] | None = None
         self._leave = asyncio.Event()
         self._lock = asyncio.Lock()
+        self._queue: list[Elicitations] = []
         self._connecting = asyncio.Lock()
         self._call: ServerCall | None = None
         self._farewells = Farewells()
@@ -106,7 +107,7 @@ class Connection:
 
     async def _made(self, tool: types.Tool, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
         client = await self._connected()
-        async with self._alone(client):
+        async with self._alone(client, asked):
             client = await self._connected()  # the call before may have left the server
             http = self._http
             try:
@@ -150,13 +151,19 @@ class Connection:
                 return error
 
     @asynccontextmanager
-    async def _alone(self, client: Client) -> AsyncGenerator[None]:
+    async def _alone(self, client: Client, asked: Elicitations) -> AsyncGenerator[None]:
         """Let one call at a time run where a server asks without saying for which call (the older protocol)."""
         if (client.session.protocol_version or "") >= "2026":
             yield
             return
-        async with self._lock:
-            yield
+        if self._queue:
+            asked.queued([ahead.call for ahead in self._queue])
+        self._queue.append(asked)
+        try:
+            async with self._lock:
+                yield
+        finally:
+            self._queue.remove(asked)
 
     async def _connected(self) -> Client:
         async with self._connecting:

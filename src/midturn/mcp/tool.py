@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Self, TypeVar, cast
 
 from mcp import types
@@ -142,7 +143,12 @@ class McpTool:
             return next((none for none in given.values() if isinstance(none, NoAnswer)), None) or _values(given)
 
         asks = self._connection.spec.asks
-        asked = Elicitations((lambda form: _in_loop(ask(form), here)) if asks else None, self._definition.name)
+        asked = Elicitations(
+            (lambda form: _in_loop(ask(form), here)) if asks else None,
+            self._definition.name,
+            run.call.event,
+            partial(here.call_soon_threadsafe, run.queued),
+        )
         arguments = dict(cast("Mapping[str, Any]", run.call.arguments))
         call = self._connection.call(self._tool, arguments, asked, self._silence)
         server = f"the MCP server `{self._connection.spec.name}`"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from midturn.ports import Tool
 from midturn.record.events import Child
@@ -16,7 +19,7 @@ from midturn.runtime.nesting import OUTER, OuterCall
 from midturn.runtime.surroundings import Surroundings
 from midturn.turn.effects import GiveAnswers, Given, RunChild, RunTool
 from midturn.turn.ending import Ending
-from midturn.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolReturned
+from midturn.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolQueued, ToolReturned
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 
@@ -78,7 +81,7 @@ class ToolRuns:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
             return await self._ask(call.event, next(numbers), may_be_asked(tool, asking, limits, hide))
 
-        run = self._surroundings.of_run(call, answers, ask)
+        run = replace(self._surroundings.of_run(call, answers, ask), queued=partial(self._queued, call.event))
         outer = self._enter(call.event)
         try:
             executed = await execute(tool, run)
@@ -103,6 +106,9 @@ class ToolRuns:
                     self._exceptions[call.event] = executed.exception
                 self._report(ToolDone(call.event, outcome))
         del executed  # what the tool raised holds this frame
+
+    def _queued(self, call: str, ahead: Sequence[str]) -> None:
+        self._report(ToolQueued(call, tuple(ahead)))
 
     def _enter(self, call: str) -> OuterCall | None:
         """Let agents that run inside this run of a tool find it."""

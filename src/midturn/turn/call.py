@@ -64,6 +64,7 @@ class Call:
         self._replay = replay or Replay(record)
         self.asks = Asks(state, self._view, self._replay)
         self._approval: str | None = None
+        self.ahead: tuple[str, ...] = ()
 
     @property
     def event(self) -> str:
@@ -98,6 +99,11 @@ class Call:
         if not waiting:
             return not self.children.are_resting
         return not all(map(self._state.desk.is_in_inbox, waiting))
+
+    @property
+    def is_resting_inside(self) -> bool:
+        """Whether its tool has begun, and waits for a person who comes by later."""
+        return self.stage is Stage.RUN and not self.is_moving
 
     # Its stages -----------------------------------------------------------------------------------------------------
 
@@ -295,6 +301,7 @@ class Call:
         """Have the tool run with everything that was answered so far."""
         self._approval = None
         self.children.forget()
+        self.ahead = ()
         self._move(Move.RUN)
         self._state.want(RunTool(self.record.call, dict(self.asks.answers)))
 

@@ -148,6 +148,13 @@ class ChildMoved(Struct, frozen=True):
     now: Literal["moving", "resting", "over", "ended"]
 
 
+class ToolQueued(Struct, frozen=True):
+    """A running tool cannot begin before the tools of other calls are done, which are ahead of it."""
+
+    call: str
+    ahead: tuple[str, ...]
+
+
 class ToolDone(Struct, frozen=True):
     """A tool is done."""
 
@@ -202,7 +209,7 @@ class Interrupted(Struct, frozen=True):
     parts: tuple[Part, ...] = ()
 
 
-ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolReturned | Foretold | AskDropped | ChildWanted | ChildMoved
+ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolQueued | ToolReturned | Foretold | AskDropped | ChildWanted | ChildMoved
 """What a tool says of its call; `call` is the event that requested it."""
 
 Happened: TypeAlias = (

@@ -84,6 +84,7 @@ from midturn.turn.inputs import (
     ToldByTool,
     ToolAwaits,
     ToolDone,
+    ToolQueued,
     ToolReturned,
     TurnFailed,
     TurnRequested,
@@ -162,7 +163,11 @@ class Turn:
         """Whether every call of the turn waits for a person who comes by later."""
         if self._over or not self._calls or not (self._state.desk.has_an_inbox or self._has_children):
             return False
-        return not any(call.is_moving for call in self._calls.values())
+        return not any(call.is_moving and not self._is_held_up(call) for call in self._calls.values())
+
+    def _is_held_up(self, call: Call) -> bool:
+        """Whether its tool cannot begin before that of another call is done, which waits for a person who comes by later."""
+        return any(ahead in self._calls and self._calls[ahead].is_resting_inside for ahead in call.ahead)
 
     def rest(self) -> tuple[Effect, ...]:
         """Say what is to be done when nothing else is under way: a turn that only people who come by later can move is suspended.
@@ -184,7 +189,7 @@ class Turn:
         match happened:
             case ModelAnswered(parts):
                 self._answered(parts)
-            case ToolAwaits() | ToolDone() | ToolReturned() | Foretold() | AskDropped() | ChildWanted() | ChildMoved():
+            case ToolAwaits() | ToolDone() | ToolQueued() | ToolReturned() | Foretold() | AskDropped() | ChildWanted() | ChildMoved():
                 if live := self._calls.get(happened.call):
                     self._hear(live, happened)
             case UserReplied():
@@ -218,7 +223,7 @@ class Turn:
             case _ as other:
                 assert_never(other)
 
-    def _hear(self, call: Call, happened: ToldByTool) -> None:
+    def _hear(self, call: Call, happened: ToldByTool) -> None:  # noqa: C901  one line per input
         match happened:
             case ToolAwaits(_, ask, asking):
                 call.awaits(ask, asking)
@@ -226,6 +231,8 @@ class Turn:
                 call.finished(outcome)
             case ToolReturned(_, asking):
                 call.returned(asking)
+            case ToolQueued(_, ahead):
+                call.ahead = ahead
             case Foretold(_, question):
                 call.foretold(question)
             case AskDropped(_, ask):

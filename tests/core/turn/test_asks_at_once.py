@@ -10,7 +10,7 @@ from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, 
 from midturn.record.subject import AnswersSubject
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target
 from midturn.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
-from midturn.turn.inputs import AskDropped, AssistantReplied, UserReplied
+from midturn.turn.inputs import AskDropped, AssistantReplied, ToolQueued, UserReplied
 from midturn.turn.pending import pending
 from midturn.turn.visit import Visit
 from midturn.values.secret import SecretValue
@@ -75,6 +75,33 @@ def test_a_model_and_a_person_are_asked_at_the_same_time() -> None:
     played.step(AssistantReplied(played.asked_as("call_1.a.1"), "model's", "m", "why"))
 
     assert given(played) == [(1, ["model's"])]
+
+
+def test_a_tool_that_cannot_begin_before_one_that_waits_for_people_holds_nothing_up() -> None:
+    """Nothing that runs is left, and nothing is left that a call before it may still let begin."""
+    played = Played(settings(DEFER, attached=False))
+    first, second, third = played.model_calls("deploy", "deploy", "deploy")
+    played.step(ToolQueued(second, (first,)))
+    played.step(ToolQueued(third, (first, second)))
+    assert not played.wanted(SuspendTurn), "the first runs"
+
+    played.asks(first, A, ask=1)
+
+    assert played.wanted(SuspendTurn)
+    assert [question.question.text for question in pending(played.events, "1")] == ["A?"]
+
+
+def test_a_tool_begins_when_the_one_ahead_of_it_is_done_whatever_becomes_of_that_result() -> None:
+    played = Played(settings(replace(DEFER, result="ask"), attached=False))
+    first, second = played.model_calls("deploy", "deploy")
+    played.step(ToolQueued(second, (first,)))
+
+    played.succeeds(first)
+    assert [approval.state for approval in played.recorded(Approval)] == ["waiting"], "a person has to allow it"
+
+    assert not played.wanted(SuspendTurn), "the second runs now"
+    played.succeeds(second)
+    assert played.wanted(SuspendTurn)
 
 
 def test_who_comes_by_later_sees_all_of_them() -> None:
