@@ -55,6 +55,10 @@ class Environment:
         """Run a command."""
         return self._run(self.home, "-P", "-m", "midturn", *arguments, says=says, **variables)
 
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Python."""
+        return self._run(self.home, *arguments)
+
     def _run(self, home: Path, *arguments: str, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MIDTURN", "PYTHON"))}
         given: Mapping[str, str] = {**kept, "HOME": str(home), "TEAM_STORES": str(home / "stores"), **variables}
@@ -96,6 +100,14 @@ def test_its_store_tool_and_command_work_together(team: Environment) -> None:
     answered = team.midturn("answer", question["id"], "yes", "--resume", "--store", "team://payments")
     assert answered.returncode == 0, answered.stderr
     assert team.midturn("standup", "--store", "team://payments").stdout == "Nothing is open.\n"
+
+
+def test_its_store_holds_to_what_every_store_does(team: Environment) -> None:
+    code = "import midturn, midturn.testing as t; t.check_store_sync(lambda: midturn.open_store('team://checked'))"
+
+    checked = team.run("-c", code)
+
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_its_agent_asks_through_hooks_that_are_installed_and_found(team: Environment) -> None:
@@ -178,7 +190,7 @@ def test_a_cloned_workspace_cannot_have_a_tool_of_a_package_loaded(fresh: Enviro
 
 
 def test_the_guide_shows_what_the_example_declares() -> None:
-    guide = (ROOT / "docs" / "guides" / "plug-ins.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "guides" / "plug-ins.md").read_text(encoding="utf-8").partition("| group |")[0]
     shown = textwrap.dedent("\n".join(line for line in guide.splitlines() if line.startswith("    ") or not line))
 
     declared = tomllib.loads((PACKAGE / "pyproject.toml").read_text())

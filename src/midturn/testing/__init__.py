@@ -1,4 +1,4 @@
-"""For your tests: whoever answers, scripted; and what was recorded, to compare. The pytest plugin stands in `plugin`.
+"""For your tests: whoever answers, scripted; what was recorded, to compare; what a store must do. The pytest plugin stands in `plugin`.
 
 The names are loaded on first use: pytest imports this package in every project that has midturn installed.
 """
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
     from midturn.testing.prompter import ScriptedPrompter, UnscriptedPrompt
     from midturn.testing.recorded import RecordedPair, assert_answers, recorded_pairs
+    from midturn.testing.store import check_store, check_store_sync
     from midturn.testing.tool_run import ToolRunReport, run_tool, run_tool_sync
 
 _HOMES = {
@@ -24,6 +25,8 @@ _HOMES = {
     "ToolRunReport": "tool_run",
     "UnscriptedPrompt": "prompter",
     "assert_answers": "recorded",
+    "check_store": "store",
+    "check_store_sync": "store",
     "recorded_pairs": "recorded",
     "run_tool": "tool_run",
     "run_tool_sync": "tool_run",
@@ -39,6 +42,8 @@ __all__ = [
     "ToolRunReport",
     "UnscriptedPrompt",
     "assert_answers",
+    "check_store",
+    "check_store_sync",
     "recorded_pairs",
     "run_tool",
     "run_tool_sync",

@@ -19,6 +19,7 @@ from midturn.store.postgres import database
 from midturn.store.postgres.conversations import PostgresConversations
 from midturn.store.postgres.own_loop import parse_database_address
 from midturn.store.postgres.store import PostgresStore
+from midturn.testing import check_store_sync
 from support.loops import in_a_loop
 from support.postgres import Cluster
 
@@ -289,3 +290,7 @@ async def test_tables_of_a_newer_version_are_left_alone(url: str) -> None:
     await store.database.loop.run(store.database.database.rows("update {s}.midturn set version = 99 returning version"))
     with pytest.raises(StoreError, match=r"has version 99; this midturn needs version 1\. A newer midturn wrote it"):
         await PostgresStore(url).ids()
+
+
+def test_a_database_does_what_every_store_must_do(url: str) -> None:
+    check_store_sync(lambda: mt.open_store(url))
