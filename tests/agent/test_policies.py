@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import midturn as mt
 from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallResponse
+from midturn.values.json_value import JsonObject
 
 
 @mt.tool(run="unattended")
@@ -300,3 +301,68 @@ def test_a_configured_answer_is_used_before_a_rule() -> None:
     )
     result = agent.run_sync("Ship it.")
     assert [who.by for who in recorded(agent, result) if who] == ["policy", "static"]
+
+
+# A function of the program that says whether a call may run ---------------------------------------------------------------
+
+
+def small(arguments: JsonObject, context: mt.ToolContext[Any]) -> Literal["unattended", "ask", "skip"]:
+    """Let small sums go, ask about large ones, and stop what has no sum at all."""
+    assert context.arguments == arguments
+    amount = arguments["amount"]
+    assert isinstance(amount, int)
+    return "skip" if amount == 0 else "unattended" if amount < 100 else "ask"
+
+
+@mt.tool(run=small)
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+@pytest.mark.parametrize(
+    ("amount", "says", "by"),
+    [
+        (5, "paid 5", [AnsweredBy("policy", name="small")]),
+        (0, "pay was not run: the policy 'small' does not allow it.", [AnsweredBy("policy", name="small")]),
+        (500, "paid 500", [None, AnsweredBy("user")]),
+    ],
+)
+def test_a_function_says_whether_a_call_may_run_and_is_recorded_as_a_policy(amount: int, says: str, by: list[AnsweredBy | None]) -> None:
+    agent = mt.Agent(of("pay", amount=amount), tools=[pay], prompter=mt.ScriptedPrompter({"pay.__run__": True}, unscripted="raise"))
+    result = agent.run_sync("Go.")
+    assert (told(agent, result), recorded(agent, result)) == (says, by)
+
+
+def test_what_a_function_has_asked_waits_and_its_word_is_not_asked_for_again() -> None:
+    agent = mt.Agent(of("pay", amount=500), tools=[pay])
+    waiting = agent.run_sync("Go.")
+    assert waiting.status == "suspended"
+    agent.store.answer_sync(waiting.pending[0].id, approve=True)
+    assert told(agent, agent.resume_sync(waiting.conversation)) == "paid 500"
+
+
+def broken(*_: object) -> float:
+    """Fail."""
+    return 1 / 0
+
+
+def vague(*_: object) -> bool:
+    """Say something else."""
+    return True
+
+
+async def later(*_: object) -> str:
+    """Say it too late."""
+    return "unattended"
+
+
+@pytest.mark.parametrize("rule", [broken, vague, later])
+def test_a_function_that_fails_or_says_something_else_lets_nothing_run(rule: Any) -> None:
+    tool = mt.tool(name="odd", description="Odd.", run=rule)(_ran)
+    agent = mt.Agent(of("odd"), tools=[tool])
+    assert agent.run_sync("Go.").status == "suspended"
+
+
+def _ran() -> str:
+    return "ran"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from midturn.errors import ModelError, ScriptError
 from midturn.ports import Display, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     from midturn.ports import Tool, ToolRun
     from midturn.record.exchange import ToolCall
+    from midturn.routing.rules import Ruling
 
 
 class ModelResponse:
@@ -104,14 +105,19 @@ _LOG = logging.getLogger(__name__)
 
 def foretelling(tools: Mapping[str, Tool]) -> frozenset[str]:
     """Return which tools can say what they would ask."""
-    return frozenset(name for name, tool in tools.items() if getattr(tool, "can_foretell", False))
+    return frozenset(name for name, tool in tools.items() if getattr(tool, "can_foretell", False) or _rule_of(tool))
 
 
 def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCall) -> Foretold:
-    """Ask the tool of a call what it would ask first; only what a yes answers can be told together with a permission."""
-    foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(tools.get(call.name), "foretell", None)
-    if foretell is None:
-        return Foretold(call.event, None)
+    """Ask the tool of a call what it would ask first, and its program whether it may run.
+
+    Only what a yes answers can be told together with a permission.
+    """
+    tool = tools.get(call.name)
+    said = _said(tool, surroundings.of_run(call, {}, _refuse_to_ask))
+    foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(tool, "foretell", None)
+    if foretell is None or (said and said.run != "ask"):
+        return Foretold(call.event, None, said)
 
     try:
         question = foretell(surroundings.of_run(call, {}, _refuse_to_ask))
@@ -119,7 +125,24 @@ def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCa
         _LOG.debug("%r could not foretell what it asks", call.name, exc_info=True)
         question = None
     is_yes_or_no = isinstance(question, Question) and isinstance(question.answer_type, BooleanType)
-    return Foretold(call.event, question if is_yes_or_no else None)
+    return Foretold(call.event, question if is_yes_or_no else None, said)
+
+
+def _rule_of(tool: Tool | None) -> Callable[[ToolRun], Ruling] | None:
+    """Return the program's own rule about the calls of a tool."""
+    return cast("Callable[[ToolRun], Ruling] | None", getattr(tool, "ruling", None)) if getattr(tool, "has_rule", False) else None
+
+
+def _said(tool: Tool | None, run: ToolRun) -> Ruling | None:
+    """Ask the program's own rule about a call. One that fails lets nothing run: a person is asked."""
+    rule = _rule_of(tool)
+    if rule is None:
+        return None
+    try:
+        return rule(run)
+    except Exception:  # whatever it is, it is no yes
+        logging.getLogger("midturn.tools").exception("the rule of %r failed, so that a person is asked", run.call.name)
+        return None
 
 
 async def _refuse_to_ask(asking: FormToAsk) -> NoReturn:

@@ -6,13 +6,14 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError
 from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
+from midturn.routing.rules import Ruling
 from midturn.tools.docstring import read_docstring
 from midturn.tools.names import check_run, name_problem
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
     from midturn.question.question import Question
     from midturn.record.outcome import Outcome
     from midturn.routing.policy import RunPolicy
+    from midturn.routing.rules import RuledRun
+    from midturn.tools.context import ToolContext
+    from midturn.values.json_value import JsonObject
 
+RunRuleFunction: TypeAlias = "Callable[[JsonObject, ToolContext[Any]], RuledRun]"
+"""Says whether a call may run, by its arguments and its context."""
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -44,16 +50,22 @@ class FunctionTool(Generic[P, R_co]):
         function: What is called, typed parameter by parameter.
         name: Its name, where that is not the name of the function.
         description: What the model is told, where that is not in the docstring.
-        run: Who allows each call: `unattended` (without asking), `ask`, `edit` or `skip`.
+        run: Who allows each call: `unattended` (without asking), `ask`, `edit` or `skip`; or a function of its arguments and its context
+            that says `unattended`, `ask` or `skip`.
     """
 
     def __init__(
-        self, function: Callable[P, R_co], *, name: str | None = None, description: str | None = None, run: RunPolicy = "unattended"
+        self,
+        function: Callable[P, R_co],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        run: RunPolicy | RunRuleFunction = "unattended",
     ) -> None:
         check_text_or_none("name", name)
         check_text_or_none("description", description)
         self._function = function
-        self._run: RunPolicy = run
+        self._run: RunPolicy | RunRuleFunction = run
         self._foretelling: Callable[P, Question[bool] | None] | None = None
         self._description = description
         self.is_unbound = _is_method(function)
@@ -89,8 +101,26 @@ class FunctionTool(Generic[P, R_co]):
 
     @property
     def run(self) -> RunPolicy:
-        """Its permission policy, unless configuration says otherwise."""
-        return self._run
+        """Its permission policy, unless configuration says otherwise; `ask` where a function decides."""
+        return "ask" if callable(self._run) else self._run
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether a function of the program decides whether a call may run."""
+        return callable(self._run)
+
+    def ruling(self, run: ToolRun) -> Ruling:
+        """Return what the program's function says about a call.
+
+        Args:
+            run: The call.
+
+        Raises:
+            ConfigError: It says nothing that it may say.
+        """
+        from midturn.tools.function_call import ruled  # as for `execute`
+
+        return ruled(self._run, run, self.inquiry_source()) if callable(self._run) else Ruling(self._run)
 
     @property
     def name(self) -> str:
@@ -143,7 +173,7 @@ class FunctionTool(Generic[P, R_co]):
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, run: RunPolicy = "unattended"
+    *, name: str | None = None, description: str | None = None, run: RunPolicy | RunRuleFunction = "unattended"
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -151,7 +181,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    run: RunPolicy = "unattended",
+    run: RunPolicy | RunRuleFunction = "unattended",
 ) -> object:
     """Turn a typed function, a method, a bound method or a partial, sync or async, into a tool.
 
@@ -162,7 +192,9 @@ def tool(
         function: The function.
         name: The name that the model calls, if not the function's own.
         description: What the model reads of it, if not the docstring; the docstring still describes the parameters.
-        run: The permission policy; functions run unattended by default, for their author is the program's.
+        run: The permission policy; functions run unattended by default, for their author is the program's. A function in its place is
+            given the arguments and the context of each call and says `unattended`, `ask` or `skip`; it runs nothing and asks nothing. What
+            it decides is recorded as a policy under its name, and where it fails a person is asked.
 
     Raises:
         TypeError: A parameter has no type, or one that JSON Schema cannot describe.

@@ -5,18 +5,22 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import cast, get_args
 
+from midturn.errors import ConfigError
 from midturn.ports import ToolRun
 from midturn.question.python_types import Mismatch
 from midturn.question.question import Question
 from midturn.record.events import Source
 from midturn.record.outcome import Outcome, ToolError
+from midturn.routing.rules import RuledRun, Ruling
 from midturn.tools.asker import CALL
 from midturn.tools.call_life import CallLife, UnaskedError, in_thread
 from midturn.tools.context import ToolContext
 from midturn.tools.parameters import Parameters, TypedFunction
 from midturn.tools.returned import outcome_of
+
+_RULED = cast("tuple[RuledRun, ...]", get_args(RuledRun))
 
 
 def foretold(
@@ -26,6 +30,21 @@ def foretold(
     context: ToolContext[object] = ToolContext(run, source, CallLife())
     positional, keywords = parameters.bind(parameters.read(run.call.arguments), context)
     return foretelling(*positional, **keywords)
+
+
+def ruled(rule: Callable[..., object], run: ToolRun, source: Source) -> Ruling:
+    """Return what a function of the program says about a call.
+
+    Raises:
+        ConfigError: It says nothing that it may say.
+    """
+    context: ToolContext[object] = ToolContext(run, source, CallLife())
+    said = rule(run.call.arguments, context)
+    if said not in _RULED:
+        if inspect.iscoroutine(said):
+            said.close()
+        raise ConfigError(f"Tool `{run.call.name}`: the function `run` returned {said!r}; it says {', '.join(map(repr, _RULED))}, at once.")
+    return Ruling(said, getattr(rule, "__name__", type(rule).__name__), by="policy")
 
 
 async def executed(callee: TypedFunction, run: ToolRun, source: Source) -> Outcome:

@@ -58,12 +58,12 @@ def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[st
 RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
 
 
-def check_run(tool: str, run: str) -> None:
-    """Let a policy pass.
+def check_run(tool: str, run: object) -> None:
+    """Let a policy pass, or a rule of the program.
 
     Raises:
         ConfigError: There is no such policy.
     """
-    if run not in RUN_POLICIES:
+    if not callable(run) and run not in RUN_POLICIES:
         known = ", ".join(map(repr, RUN_POLICIES))
         raise ConfigError(f"Tool `{tool}`: run={run!r} is not one of {known}.{did_you_mean(str(run), RUN_POLICIES)}")

@@ -10,6 +10,7 @@ from msgspec import Struct
 from midturn.record.events import AnsweredBy, Child, Source, TurnStart
 from midturn.record.exchange import Part
 from midturn.routing.policy import ToolPolicy
+from midturn.routing.rules import Ruling
 from midturn.turn.record import TurnRecord
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.limits import DEFAULT_LIMITS, Limits
@@ -89,10 +90,14 @@ class FormToAsk(Struct, frozen=True):
 
 
 class Foretold(Struct, frozen=True):
-    """What the tool of a call would ask first if it ran now; None where that is nothing, or nothing that a yes would answer."""
+    """What the tool of a call would ask first if it ran now; None where that is nothing, or nothing that a yes would answer.
+
+    `said`: what the program's own rule says about the call, where its tool has one.
+    """
 
     call: str
     question: Question[bool] | None
+    said: Ruling | None = None
 
 
 class TimeIsUp(Struct, frozen=True):

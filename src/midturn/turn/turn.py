@@ -233,8 +233,8 @@ class Turn:
                 call.returned(asking)
             case ToolQueued(_, ahead):
                 call.ahead = ahead
-            case Foretold(_, question):
-                call.foretold(question)
+            case Foretold(_, question, said):
+                call.foretold(question, said)
             case AskDropped(_, ask):
                 call.dropped(ask)
             case ChildWanted():
