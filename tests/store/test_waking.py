@@ -10,9 +10,9 @@ import pytest
 import midturn as mt
 from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store import file_conversations
-from midturn.store.answer_bell import ring
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
+from midturn.store.open_index import ring
 
 
 @mt.tool

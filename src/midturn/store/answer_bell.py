@@ -1,4 +1,4 @@
-"""Hearing at once that a turn on disk was answered: who records an answer touches its name in the index, and the kernel tells who waits.
+"""Hearing at once that a turn on disk was answered: its name in the index is touched (`open_index.ring`), and the kernel tells who waits.
 
 Only for speed: who hears nothing (another kernel, no room for one more watch) looks once a second.
 """
@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import os
 import select
+import struct
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from midturn.store.folder import Folder
 from midturn.store.open_index import OPEN
 
-_TOUCHED = 0x4  # IN_ATTRIB
+_HEARD = 0x4 | 0x80 | 0x100 | 0x200  # IN_ATTRIB: rung for; IN_MOVED_TO, IN_CREATE, IN_DELETE: its turn begins or ends
 _ONLY_DIRECTORIES = 0x01000000
+_LOST = 0x4000 | 0x8000  # IN_Q_OVERFLOW: there was too much to tell; IN_IGNORED: the index is another one now
+_EVENT = struct.Struct("iIII")
 _MUCH = 65_536
-
-
-def ring(conversation: Folder, id: str) -> None:
-    """Ring for a conversation that was answered while it was free."""
-    try:
-        os.utime(f"../{OPEN}/{id}", dir_fd=conversation.fd, follow_symlinks=False)
-    except OSError:
-        return  # who waits looks once a second
 
 
 class AnswerBell:
@@ -34,7 +28,9 @@ class AnswerBell:
     def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = tuple(folders)
         self._fd = -1
-        self._watched: set[Path] = set()
+        self._watched: dict[Path, int] = {}
+        self._names: set[str] = set()
+        self._has_missed = True
 
     async def wait(self, most: float) -> None:
         """Return when it rings, at the latest after `most` seconds."""
@@ -73,14 +69,36 @@ class AnswerBell:
         if self._fd < 0:
             self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         for folder in missing:
-            if self._fd >= 0 and libc.inotify_add_watch(self._fd, os.fsencode(folder / OPEN), _TOUCHED | _ONLY_DIRECTORIES) >= 0:
-                self._watched.add(folder)
+            watch = libc.inotify_add_watch(self._fd, os.fsencode(folder / OPEN), _HEARD | _ONLY_DIRECTORIES) if self._fd >= 0 else -1
+            if watch >= 0:
+                self._watched[folder] = watch
+                self._has_missed = True
+
+    def heard(self) -> set[str] | None:
+        """Return which conversations it rang for since the last time; None where that cannot be told, at first for one."""
+        self.listen()
+        self._hear()
+        names, has_missed = self._names, self._has_missed
+        self._names, self._has_missed = set(), False
+        return None if has_missed else names
 
     def _hear(self) -> None:
-        """Forget what has rung."""
+        """Take down what has rung."""
         with suppress(BlockingIOError):
-            while self._fd >= 0 and os.read(self._fd, _MUCH):
-                pass
+            while self._fd >= 0 and (told := os.read(self._fd, _MUCH)):
+                self._note(told)
+
+    def _note(self, told: bytes) -> None:
+        place = 0
+        while place < len(told):
+            watch, mask, _, length = _EVENT.unpack_from(told, place)
+            place += _EVENT.size + length
+            name = os.fsdecode(told[place - length : place].rstrip(b"\0"))
+            if mask & _LOST:
+                self._has_missed = True
+                self._watched = {folder: number for folder, number in self._watched.items() if number != watch}
+            elif name.isdecimal():
+                self._names.add(name)
 
     def __del__(self) -> None:
         if self._fd >= 0:

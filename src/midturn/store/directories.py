@@ -68,6 +68,11 @@ class Directories:
             raise StoreError(f"Several directories hold a conversation {id!r}: {listed}. Give the directory's whole name.")
         return found[0]
 
+    def place(self, id: str) -> str:
+        """Return the directory of a conversation as a text, by its link alone; nothing is at the end of one that there is no link to."""
+        linked = (f"{place}/{name}" for _, place in self._places if (name := _linked_name(place, id)))
+        return next(linked, f"{self._places[0][1]}/{id}")
+
     @contextmanager
     def new(self, words: str, wanted: str | None = None) -> Generator[Folder]:
         """Make a directory for a conversation of now, or for one whose id `wanted` is, where that is free.

@@ -20,7 +20,7 @@ from midturn.files import keep, user_data
 from midturn.record.asker import parse_address, parse_beginning
 from midturn.record.events import Event
 from midturn.record.log import NO_PAST
-from midturn.record.window import awaited_children, open_turn, parent_of
+from midturn.record.window import open_turn, parent_of
 from midturn.store import lock
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile, is_jp
@@ -29,7 +29,7 @@ from midturn.store.handover import FileAnswers
 from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
-from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
+from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open, ring
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which
 from midturn.store.tail import NAME, EventReader
 from midturn.values.limits import DEFAULT_LIMITS, Limits
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from midturn.record.open_question import OpenQuestion
     from midturn.store.answer_bell import AnswerBell
     from midturn.store.conversation import Conversation
+    from midturn.store.due_turns import DueTurns
     from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns
     from midturn.store.submission import HandedOver
 
@@ -52,14 +53,6 @@ def _load_pasts() -> KnownPasts:
     from midturn.store.seen_turns import PASTS
 
     return PASTS
-
-
-@cache
-def _load_ring() -> Callable[[Folder, str], None]:
-    """Load the bell: a process that runs a turn does not ring."""
-    from midturn.store.answer_bell import ring
-
-    return ring
 
 
 @cache
@@ -111,21 +104,17 @@ class FileConversations:
             folder.close()
             raise
         _load_pasts().keep(place, journal.past)
+        ring(folder, id)
         return journal
 
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
         """Hold conversations that are due and free."""
-        from midturn.store.decisions import is_due  # only workers take what is due
-
         claimed: list[FileJournal] = []
-        for number, seen in self.looks():
+        for number in self._due.look():
+            if journal := await self._tried(number):
+                claimed.append(journal)
             if len(claimed) == limit:
                 break
-            if parent_of(seen.turn):
-                continue  # the turn around goes on
-            goes_on = seen.is_due or self._is_ready(seen) or (awaited_children(seen.turn) and is_due(LastTurn(seen.turn), self._find))
-            if goes_on and (journal := await self._tried(number)):
-                claimed.append(journal)
         return claimed
 
     async def _tried(self, id: str) -> FileJournal | None:
@@ -151,13 +140,14 @@ class FileConversations:
         return alone_among_files(self._directories.begun(), name)
 
     async def woken(self) -> None:
-        """Return when a turn was answered, at the latest after a second."""
-        await self._bell.wait(_LOOK)
+        """Return when a turn was answered, at the latest after a second; at once where not all were looked at yet."""
+        await self._bell.wait(0.0 if self._due.rounds.is_behind else _LOOK)
 
     async def stirred(self, since: int) -> int:
         """Return when a turn that waits was answered, or when it is time to look: what a turn that runs records rings no bell."""
         if since:
             await self._watching_bell.wait(_WATCHED)
+            self._watching_bell.heard()
         else:
             self._watching_bell.listen()
         return since + 1
@@ -199,7 +189,7 @@ class FileConversations:
                 if turn.handed and written:
                     writer.tidy(turn.handed, (*turn.events, *written))
             if written:
-                _load_ring()(folder, id)
+                ring(folder, id)
             return Settled(turn)
 
     async def look(self, id: str) -> Settled | HeldBy:
@@ -213,7 +203,10 @@ class FileConversations:
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
         """Put an answer beside the conversation, where its holder finds it."""
         with self._folder(held.conversation) as folder:
-            return lock.is_held(folder) and FileAnswers(folder).put(answer)
+            if not lock.is_held(folder) or not FileAnswers(folder).put(answer):
+                return False
+            ring(folder, held.conversation)
+            return True
 
     # Reading --------------------------------------------------------------------------------------------------------------
 
@@ -379,7 +372,7 @@ class FileConversations:
                             _name(folder, number, seen.turn)
                     yield number, seen
                 else:
-                    self._mend(number, seen.path)
+                    self._mend(number, seen)
             except StoreError as error:
                 _LOG.warning("a conversation is left out: %r", str(error))
 
@@ -413,15 +406,15 @@ class FileConversations:
                 _LOG.warning("a conversation is left out: %r", str(error))
         return found
 
-    def _mend(self, number: str, path: Path) -> None:
+    def _mend(self, number: str, seen: Seen) -> None:
         """Take a conversation that is finished out of the index, unless it is being written: then its writer does that."""
         from midturn.store.seen_turns import unfinished_turn  # as above
 
-        with suppress(StoreError), Folder.at(path) as folder:
+        with suppress(StoreError), Folder.at(seen.path) as folder:
             held = lock.Lock(folder)
             if held.try_to_take():
                 try:
-                    if not open_turn(unfinished_turn(path)):
+                    if not open_turn(unfinished_turn(seen.path)):
                         name_finished(folder, number)
                 finally:
                     held.release()
@@ -470,6 +463,14 @@ class FileConversations:
         from midturn.store.seen_turns import SeenTurns
 
         return SeenTurns(self._directories.path)
+
+    @cached_property
+    def _due(self) -> DueTurns:
+        from midturn.store.due_turns import DueTurns, Rounds  # only workers take what is due
+
+        indexes = [index for _, index in self._indexes]
+        rounds = Rounds(partial(self._candidates, ""), self._directories, indexes, self._bell)
+        return DueTurns(rounds, self._seen, self._find, self._mend)
 
     @cached_property
     def _bell(self) -> AnswerBell:

@@ -45,6 +45,14 @@ class OpenIndex:
             return None
         return at if at + _CLOCK_STEP < time.time_ns() else None  # a change in the same step of the clock would not be noticed
 
+    def mark(self) -> tuple[int, int] | None:
+        """Return what changes when a name is added, taken away or rung for, on whichever host; None where there is no index."""
+        folder = self._conversations / OPEN
+        try:
+            return folder.stat().st_mtime_ns, (folder / _EMPTY).lstat().st_ctime_ns
+        except OSError:
+            return None
+
     def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
         """Return the conversations that the index names. Where it cannot be trusted, `scan` says which have an open turn."""
         try:
@@ -112,6 +120,16 @@ def name_finished(conversation: Folder, id: str) -> None:
         return  # it is not named, or stays until a reader comes that may write here
     finally:
         folder.close()
+
+
+def ring(conversation: Folder, id: str) -> None:
+    """Ring for a conversation: it was answered while it was free, or a process holds it now and may die with what others hand over to it.
+
+    Its name is touched, and then what all names have in common: of that it is seen on other hosts.
+    """
+    with suppress(OSError):  # who waits looks once a second
+        os.utime(f"../{OPEN}/{id}", dir_fd=conversation.fd, follow_symlinks=False)
+        os.utime(f"../{OPEN}/{_EMPTY}", dir_fd=conversation.fd, follow_symlinks=False)
 
 
 def is_named(conversation: Folder, id: str) -> bool:

@@ -14,8 +14,8 @@ from msgspec import Struct
 from midturn.record.events import Event
 from midturn.record.log import NO_PAST, Past
 from midturn.record.open_question import OpenQuestion
-from midturn.record.window import open_turn
-from midturn.store.decisions import is_due, is_ready
+from midturn.record.window import Window, open_turn
+from midturn.store.decisions import is_ready
 from midturn.store.event_file import is_jp
 from midturn.store.folder import Folder
 from midturn.store.port import LastTurn
@@ -71,19 +71,24 @@ class Seen(Struct, frozen=True, dict=True):
     """The last turn of a conversation, unless the file says that it is over, and what it waits for."""
 
     path: Path
+    id: str
     turn: Sequence[Event]
-    is_open: bool
-    questions: Sequence[OpenQuestion]
+    window: Window | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open."""
+        return self.window is not None
+
+    @cached_property
+    def questions(self) -> Sequence[OpenQuestion]:
+        """What people can answer in it."""
+        return pending_in(self.window, self.id) if self.window else ()
 
     @cached_property
     def is_ready(self) -> bool:
         """Whether it can go on without a person who is absent."""
         return is_ready(LastTurn(self.turn))
-
-    @cached_property
-    def is_due(self) -> bool:
-        """Whether it does not wait for a person alone."""
-        return is_due(LastTurn(self.turn))
 
 
 class SeenTurns:
@@ -108,7 +113,7 @@ class SeenTurns:
         state = _state(file)
         turn = unfinished_turn(path)
         window = open_turn(turn)
-        seen = Seen(path, turn, window is not None, () if window is None else pending_in(window, id))
+        seen = Seen(path, id, turn, window)
         if state and window is not None:
             if len(self._turns) >= _MOST_TURNS and id not in self._turns:
                 self._turns.popitem()  # the newest: of what is looked at again and again in one order, the oldest comes next
@@ -116,6 +121,10 @@ class SeenTurns:
         else:
             self._turns.pop(id, None)
         return seen
+
+    def forget(self, id: str) -> None:
+        """Keep nothing of a conversation."""
+        self._turns.pop(id, None)
 
     def make_room(self, ids: Iterable[str]) -> None:
         """Where there is no room for more, forget all but these conversations: the others are over."""
