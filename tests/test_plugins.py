@@ -18,9 +18,12 @@ from support.plugins import install
 
 SHELF = """
 from pathlib import Path
+from midturn import MemoryStore
 from midturn.store.file_store import FileStore
 def open_shelf(address, limits):
     return FileStore(Path(address.partition("://")[2]), limits=limits)
+def open_memory(address, limits):
+    return MemoryStore()
 def open_nothing(address, limits):
     return "a store"
 not_a_function = 3
@@ -127,7 +130,8 @@ def test_a_name_that_nothing_has_is_told_what_there_is(place: Path) -> None:
 @pytest.fixture
 def shelf(place: Path) -> Path:
     """A package that adds a store."""
-    stores = {"shelf": "brought_shelf:open_shelf", "nothing": "brought_shelf:open_nothing", "number": "brought_shelf:not_a_function"}
+    functions = {"shelf": "open_shelf", "memory": "open_memory", "nothing": "open_nothing", "number": "not_a_function"}
+    stores = {name: f"brought_shelf:{function}" for name, function in functions.items()}
     return install(place, "brought_shelf", {"stores": stores}, SHELF)
 
 
@@ -147,7 +151,7 @@ def test_a_store_of_a_package_is_opened_by_its_address(shelf: Path, tmp_path: Pa
         ("number://here", "`brought_shelf:not_a_function` is not a function of an address"),
         (
             "unknown://here",
-            "There is no store `unknown://…`. There are: `postgresql://…`, `postgres://…`, `nothing://…`, `number://…`, `sh",
+            "There is no store `unknown://…`. There are: `postgresql://…`, `postgres://…`, `memory://…`, `nothing://…`, ",
         ),
     ],
 )
@@ -169,6 +173,16 @@ def test_a_store_of_a_package_that_lies_in_a_workspace_is_refused(shelf: Path, t
         with pytest.raises(ConfigError, match="where tools may write"):
             open_store(f"shelf://{written.format(path)}")
     assert open_store(f"shelf://{inside}", trusted=True).ids_sync() == []
+
+
+def test_doctor_says_where_conversations_are_that_have_no_files(shelf: Path, tmp_path: Path) -> None:
+    midturn = CommandLine(tmp_path / "user")
+    address = "memory://ada:secret@team"
+
+    found = midturn.run("doctor", "--json", PYTHONPATH=str(shelf), MIDTURN_CFG_CONVERSATION__STORE=address).json
+
+    said = [(row["works"], row["said"]) for row in found if row["what"] in {"conversations", "inbox"}]
+    assert said == [(True, "at memory://ada@team")]
 
 
 def test_a_command_keeps_conversations_where_a_package_says(shelf: Path, tmp_path: Path) -> None:

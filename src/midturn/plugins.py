@@ -50,6 +50,7 @@ class Registry(Struct, Generic[T], frozen=True, kw_only=True):
         fits: Says whether what was loaded can be used under a name.
         ought: What it has to be, for the error where it cannot.
         shown: How a name is shown.
+        besides: What there is besides, in a sentence for who named something that there is not.
         names: What a name looks like, as a regular expression.
     """
 
@@ -58,6 +59,7 @@ class Registry(Struct, Generic[T], frozen=True, kw_only=True):
     fits: Callable[[object, str], bool]
     ought: str
     shown: str = "{}"
+    besides: str = ""
     names: str = r"[a-z][a-z0-9-]*"
 
     @property
@@ -119,11 +121,14 @@ class Registry(Struct, Generic[T], frozen=True, kw_only=True):
 
     def _unknown(self, name: str) -> str:
         known = ", ".join(map(self._shown, [*self.built_in, *self.added]))
-        listed = f" There are: {known}." if known else ""
-        return (
-            f"There is no {self.kind} {self._shown(name)}.{listed} A package that adds one has to be installed into the environment of "
-            f"midturn ({sys.prefix}); `midturn doctor` lists those that are."
+        sentences = (
+            f"There is no {self.kind} {self._shown(name)}.",
+            f"There are: {known}." if known else "",
+            self.besides,
+            f"A package that adds one has to be installed into the environment of midturn ({sys.prefix}).",
+            "`midturn doctor` lists those that are.",
         )
+        return " ".join(filter(None, sentences))
 
     def _shown(self, name: str) -> str:
         return f"`{self.shown.format(name)}`"

@@ -90,7 +90,8 @@ def _workspace() -> Iterator[Finding]:
     yield Finding("workspace", works=workspace is not None, said=found)
     try:
         yield _conversations(workspace)
-        yield _inbox()
+        if find_place().is_on_disk:  # elsewhere the store keeps its own
+            yield _inbox()
     except MidturnError as error:  # such as a folder that is a link, or that everybody may write: no other line depends on it
         yield Finding("conversations", works=False, said=str(error))
     try:
@@ -106,9 +107,10 @@ def _workspace() -> Iterator[Finding]:
 
 def _conversations(workspace: Workspace | None) -> Finding:
     """Look at where what is said here is kept, whether it can be, and what an older version or a colleague has left in the workspace."""
-    folder = find_place().folder
+    place = find_place()
+    folder = place.folder
     if folder is None:
-        return Finding("conversations", works=True, said="in a database")
+        return Finding("conversations", works=True, said=f"at {place.address.shown if place.address else 'no address'}")
     there = next(place for place in (folder, *folder.parents) if place.exists())
     writable = os.access(there, os.W_OK | os.X_OK)
     mode = f"mode {stat.S_IMODE(folder.stat().st_mode):04o}" if there == folder else "made with the first one"

@@ -47,6 +47,11 @@ class StoreAddress(Struct, frozen=True):
         """What a command is given to act there, too."""
         return ("--store", str(self.where)) if self.by == "--store" else ()
 
+    @property
+    def shown(self) -> str:
+        """The address for people: a password is left out."""
+        return _without_password(str(self.where))
+
     def absolute(self) -> StoreAddress:
         """Return the same address for a process that runs elsewhere."""
         return replace(self, where=self.where.absolute()) if isinstance(self.where, Path) else self

@@ -137,5 +137,6 @@ STORES: Final[Registry[Callable[[str, Limits], object]]] = Registry(
     fits=_opens,
     ought="a function of an address and `Limits` that returns a `ConversationStore`",
     shown="{}://…",
+    besides="A directory is named by its path.",
 )
 """What packages add to open a store, by the scheme of its addresses."""

@@ -88,7 +88,7 @@ def test_what_only_files_have_is_refused_in_words(midturn: CommandLine, url: str
     assert (unknown.status, unknown.stderr) == (1, "midturn: There is no conversation '999'. `midturn conversation ls` lists them.\n")
     foreign = midturn.run("inbox", "--store", "mysql://somewhere/x")
     assert foreign.status == 2
-    assert foreign.stderr.startswith("midturn: There is no store `mysql://…`. There are: `postgresql://…`, `postgres://…`. A package ")
+    assert foreign.stderr.startswith("midturn: There is no store `mysql://…`. There are: `postgresql://…`, `postgres://…`. A directory is ")
 
 
 def test_conversations_move_from_a_database_to_files_and_back(midturn: CommandLine, url: str, other_url: str) -> None:
