@@ -10,7 +10,7 @@ import midturn as mt
 from midturn.store.store import ConversationStore
 from support.cli import asks
 from support.stories.elsewhere import no_namespace
-from support.stories.outcome import answered, asked, closed, outcome
+from support.stories.outcome import answered, asked, closed, failed, outcome
 from support.stories.people import StorePerson
 from support.stories.scene import Pair, Scene
 from support.stories.story import Story
@@ -145,7 +145,7 @@ ABSENCES = (
         name="nobody there: deny",
         scene=Scene(ask=[CONFIRM], detached="deny"),
         play=nobody_there,
-        outcome=outcome(asked("confirm"), closed("confirm", "detached_denied"), words=NOBODY),
+        outcome=outcome(asked("confirm"), closed("confirm", "detached_denied"), words=failed(NOBODY)),
     ),
     Story(
         name="nobody there: defaults",
@@ -157,7 +157,7 @@ ABSENCES = (
         name="nobody there: defaults, without one",
         scene=Scene(ask=[CONFIRM], detached="defaults"),
         play=nobody_there,
-        outcome=outcome(asked("confirm"), closed("confirm", "no_default"), words=NOBODY),
+        outcome=outcome(asked("confirm"), closed("confirm", "no_default"), words=failed(NOBODY)),
     ),
     Story(
         name="nobody there: auto",

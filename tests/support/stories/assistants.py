@@ -31,7 +31,7 @@ from support.hooks import until
 from support.nested_agents import Asked
 from support.postgres import unused_schema
 from support.stories.elsewhere import InAProcess, Silent
-from support.stories.outcome import OPEN, Outcome, outcome_of
+from support.stories.outcome import OPEN, Outcome, approval, outcome_of
 from support.stories.scene import CHANGED, INQUIRIES, Scene
 
 
@@ -322,6 +322,12 @@ class WorkedInADatabase(WorkedProgram):
         asyncio.run(port.loop.run(port.database.close()))
 
 
+def unless_reviewed(found: Outcome, *, reviews: bool) -> Outcome:
+    """Leave the reviews out that were passed, where they are no part of the story."""
+    passed = approval("review", "approved")
+    return found if reviews else replace(found, record=tuple(line for line in found.record if line != passed))
+
+
 class AskingModel(Program):
     """A model that asks by `ask_user`; a review that is no part of the story is passed."""
 
@@ -336,3 +342,7 @@ class AskingModel(Program):
             if question.kind == "review" and not self.reviews:
                 asyncio.run(self.store.answer(question.id, approve=True))
                 super().go_on()
+
+    def outcome(self) -> Outcome:
+        """Say what is on record."""
+        return unless_reviewed(super().outcome(), reviews=self.reviews)

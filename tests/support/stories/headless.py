@@ -13,6 +13,7 @@ from midturn.acp.running import AcpRun
 from midturn.clock import SYSTEM
 from midturn.foreign import words
 from midturn.foreign.codex_server import CodexServer
+from midturn.foreign.errand import Refused
 from midturn.foreign.headless import Headless
 from midturn.question.elicitation import Outgoing
 from support.stories.agents import OtherAgent
@@ -73,7 +74,7 @@ class HeadlessAgent(OtherAgent):
         if state == "approved":
             return cls.permitted(is_allowed=True)
         if state == "skipped":
-            why = words.refused(json.loads(said.partition("Reason: ")[2]))
+            why = words.refused(Refused(json.loads(said.partition("Reason: ")[2])))
         else:
             why = words.edited(json.loads(decision.removeprefix("run: edited to ").removesuffix(" by user")))
         return cls.permitted(is_allowed=False) + cls.next_prompt(f'midturn: "deploy": {why}')

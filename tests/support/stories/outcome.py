@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
+UNANNOUNCED = ", and was not on record before"
+"""What is added to a decision that nobody was recorded to have been asked for."""
 OPEN = "open"
 """The end of a turn that waits."""
 
@@ -17,8 +19,7 @@ class Outcome(Struct, frozen=True):
 
     `result` is the typed result of the turn as JSON, where it has one.
 
-    Ids, times, the door (`via`) and the asker are left out, and that an approval had to wait, which is on record only where the turn
-    stopped for it; so is a review that was passed. Nothing else may differ.
+    Ids, times, the door (`via`) and the asker are left out. Nothing else may differ.
     """
 
     record: tuple[str, ...]
@@ -30,6 +31,11 @@ class Outcome(Struct, frozen=True):
 def outcome(*record: str, words: str | None = None, end: str = "completed", result: str = "") -> Outcome:
     """State what becomes of a story with at most one call."""
     return Outcome(record, () if words is None else (words,), end, result)
+
+
+def failed(words: str) -> str:
+    """Say that what the model reads is an error."""
+    return f"Error: {words}"
 
 
 def asked(id: str) -> str:
@@ -62,13 +68,18 @@ def outcome_of(events: Iterable[Mapping[str, Any]]) -> Outcome:
     """Return what events on record come to."""
     found = _call_by_call(list(events))
     ends = [str(event["status"]) for event in found if event["type"] == "turn_end"]
-    words = tuple(str(event["content"]) for event in found if event["type"] == "tool_call_response")
+    words = tuple(_read(event) for event in found if event["type"] == "tool_call_response")
     typed = [json.dumps(event["structured"]) for event in found if "structured" in event]
     return Outcome(tuple(_lines(found)), words, ends[-1] if ends else OPEN, typed[-1] if typed else "")
 
 
+def _read(event: Mapping[str, Any]) -> str:
+    return failed(event["content"]) if event.get("is_error") else event["content"]
+
+
 def _lines(events: list[Mapping[str, Any]]) -> Iterator[str]:
     ids: dict[str, str] = {}
+    waits: set[str] = set()
     for event in events:
         match event["type"]:
             case "inquiry_request":
@@ -76,8 +87,10 @@ def _lines(events: list[Mapping[str, Any]]) -> Iterator[str]:
                 yield asked(event["question_id"])
             case "inquiry_response":
                 yield _response(ids[event["id"]], event)
-            case "approval" if event["state"] != "waiting" and (event["kind"], event["state"]) != ("review", "approved"):
-                yield _approval(event)
+            case "approval" if event["state"] == "waiting":
+                waits.add(event["id"])
+            case "approval":
+                yield _approval(event) + ("" if event["id"] in waits else UNANNOUNCED)
             case _:
                 pass
 

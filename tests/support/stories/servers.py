@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import midturn as mt
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.tool import McpServers
-from support.stories.assistants import Assistant
+from support.stories.assistants import Assistant, unless_reviewed
 from support.stories.outcome import Outcome
 from support.stories.scene import Scene
 
@@ -52,6 +52,10 @@ class ServedAssistant(Assistant):
             if question.kind == "review" and not self.reviews:
                 self.store.answer_sync(question.id, approve=True)
                 super().go_on()
+
+    def outcome(self) -> Outcome:
+        """Say what is on record."""
+        return unless_reviewed(super().outcome(), reviews=self.reviews)
 
     @classmethod
     def hears(cls, outcome: Outcome) -> tuple[str, ...]:

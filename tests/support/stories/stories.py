@@ -6,7 +6,7 @@ from typing import Any
 
 from support.cli import asks
 from support.stories.absences import ABSENCES
-from support.stories.outcome import Outcome, answered, approval, asked, closed, outcome, secretly
+from support.stories.outcome import Outcome, answered, approval, asked, closed, failed, outcome, secretly
 from support.stories.people import StorePerson
 from support.stories.scene import Pair, Scene
 from support.stories.story import Story
@@ -225,7 +225,7 @@ STORIES = (
         play=not_allowed,
         outcome=outcome(
             approval("run", "skipped", reason="Not on a Friday."),
-            words='deploy was skipped by the user. Reason: "Not on a Friday."',
+            words=failed('deploy was skipped by the user. Reason: "Not on a Friday."'),
         ),
     ),
     Story(
@@ -238,7 +238,7 @@ STORIES = (
         name="cancelled",
         scene=Scene(ask=[CONFIRM]),
         play=cancelled,
-        outcome=outcome(asked("confirm"), closed("confirm", "user"), words="Tool input cancelled by user.", end="ended_by_user"),
+        outcome=outcome(asked("confirm"), closed("confirm", "user"), words=failed("Tool input cancelled by user."), end="ended_by_user"),
     ),
     Story(
         name="back",
@@ -267,6 +267,7 @@ STORIES = (
             answered("confirm", True),
             asked("confirm"),
             answered("confirm", False),
+            approval("review", "approved"),
             words='{"env": "dev", "confirm": false}',
         ),
     ),
@@ -280,7 +281,7 @@ STORIES = (
         name="deliver: no",
         scene=Scene(say="Deployed to x.", result="ask"),
         play=withheld,
-        outcome=outcome(approval("deliver", "skipped"), words="The result of deploy was withheld by the user."),
+        outcome=outcome(approval("deliver", "skipped"), words=failed("The result of deploy was withheld by the user.")),
     ),
     Story(
         name="deliver: edit",
@@ -304,7 +305,7 @@ STORIES = (
         name="answered late",
         scene=Scene(ask=[CONFIRM]),
         play=answered_late,
-        outcome=outcome(asked("confirm"), closed("confirm", "user"), words="Tool input cancelled by user.", end="ended_by_user"),
+        outcome=outcome(asked("confirm"), closed("confirm", "user"), words=failed("Tool input cancelled by user."), end="ended_by_user"),
     ),
     Story(
         name="answered twice",
