@@ -1,11 +1,13 @@
-"""System time."""
+"""System time, and what is away for some time."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from datetime import UTC, datetime
 
+from midturn.errors import StoreAway
 from midturn.values.text import stamp
 
 
@@ -45,3 +47,30 @@ async def pause(seconds: float) -> None:
         await asyncio.sleep(seconds)
     else:
         time.sleep(seconds)  # noqa: ASYNC251  nothing else runs here
+
+
+class Outage:
+    """What is away for a while: one line of a log when that begins and one when it ends, however often it is met in between."""
+
+    def __init__(self, log: logging.Logger, back: str) -> None:
+        """Write to `log`; `back` says that it is over."""
+        self._log = log
+        self._back = back
+        self._since: float | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is said to have begun."""
+        return self._since is not None
+
+    def noticed(self, message: str, *arguments: object) -> None:
+        """Say that it begins, unless that was said, or a store among the `arguments` has said it of itself."""
+        if self._since is None and not any(isinstance(argument, StoreAway) for argument in arguments):
+            self._since = time.monotonic()
+            self._log.warning(message, *arguments)
+
+    def over(self) -> None:
+        """Say that it is over, if it was said to have begun."""
+        if self._since is not None:
+            self._log.warning("%s, after %.0f s", self._back, time.monotonic() - self._since)
+            self._since = None

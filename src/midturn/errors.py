@@ -140,6 +140,12 @@ class StoreLocked(StoreError):  # noqa: N818
         super().__init__(message)
 
 
+class StoreAway(StoreError):  # noqa: N818
+    """The store cannot be reached for now. It has said so in its log: who meets this need not say it again."""
+
+    transient = True
+
+
 class Busy(StoreError):  # noqa: N818
     """Others write this conversation in quick succession, and waiting for them did not help: try again."""
 

@@ -8,6 +8,7 @@ last, so that a user's next connection always gets through; those over which a u
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import socket
@@ -23,6 +24,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from midturn.clock import Outage
 from midturn.errors import StoreError
 from midturn.http import Listening, bound
 from midturn.sandbox.peers import Doubt, Peer, doubt_about, find_peer
@@ -37,6 +39,7 @@ _UNKEPT: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosnif
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE: Final = 3  # seconds that a response may take when the server ends
 _MOMENT: Final = 0.01
+_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _STATE: Final = "midturn.connection"
 
 
@@ -149,7 +152,9 @@ async def serving(app: ASGIApp, listening: Listening) -> AsyncGenerator[None]:
     Raises:
         ConfigError: The port is taken, or not ours to take.
     """
-    server = _Server(_settings(app, listening))
+    settings = _settings(app, listening)
+    settings.lifespan = "off"  # its end would be waited for
+    server = _Server(settings)
     running = await _begun(server, bound(listening))
     try:
         yield
@@ -283,13 +288,16 @@ class _Server(uvicorn.Server):
 
     async def _take(self, listener: socket.socket, doorway: Doorway) -> None:
         loop = asyncio.get_running_loop()
+        full = Outage(_LOG, "connections can be taken again")
         while True:
             try:
                 opened, _ = await loop.sock_accept(listener)
-            except OSError as error:  # too many files are open, or the other end has gone already
-                _LOG.warning("a connection cannot be taken: %s", error)
+            except OSError as error:
+                if error.errno in _FULL:  # the other end has gone already, else
+                    full.noticed("no connection can be taken: %s", error)
                 await asyncio.sleep(_MOMENT)
                 continue
+            full.over()
             connection = Connection(opened, doorway)
             connection.task = loop.create_task(self._open(opened, connection))
             doorway.admit(connection)

@@ -15,6 +15,7 @@ import psycopg
 from dbos import DBOS, DBOSConfig
 from psycopg import sql
 
+from midturn.clock import Outage
 from midturn.errors import NotOpen, StoreError, StoreLocked
 from midturn.ports import show_claimed
 from midturn.store.held import HeldConversation
@@ -68,6 +69,7 @@ class DbosEngine:
         self._store = store
         self._segment = segment
         self._at_once = at_once
+        self._away = Outage(_LOG, "due turns can be enqueued again")
         self._queue = f"midturn.{self._postgres.address.schema}"
 
     async def run(self) -> None:
@@ -99,7 +101,7 @@ class DbosEngine:
         except Exception as error:
             if not _is_away(error):
                 raise
-            _LOG.warning("DBOS cannot be launched for now: %s", error)
+            self._away.noticed("DBOS cannot be launched for now: %s", error)
             await asyncio.to_thread(DBOS.destroy)
             return False
         return True
@@ -141,7 +143,9 @@ class DbosEngine:
         try:
             await self._postgres.loop.run(self._postgres.database.rows(_SWEEP_UP, {"moment": moment}))
         except StoreError as error:
-            _LOG.warning("nothing can be swept for now: %s", error)
+            self._away.noticed("due turns cannot be enqueued for now: %s", error)
+        else:
+            self._away.over()
 
 
 def _is_away(error: Exception) -> bool:

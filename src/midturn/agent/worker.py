@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
+from midturn.clock import Outage
 from midturn.errors import ConfigError, StoreError
 from midturn.ports import show_claimed
 from midturn.store.held import HeldConversation
@@ -36,6 +37,7 @@ class Worker:
         self._segment = segment
         self._at_once = at_once
         self._running: set[asyncio.Task[None]] = set()
+        self._away = Outage(_LOG, "turns can be claimed again")
 
     async def run(self) -> None:
         """Work until cancelled; then every turn is handed back at once, open, for another worker to go on with."""
@@ -52,9 +54,10 @@ class Worker:
             try:
                 claimed = await self._store.claim(room)
             except StoreError as error:
-                _LOG.warning("nothing can be claimed for now: %s", error)
+                self._away.noticed("nothing can be claimed for now: %s", error)
                 await asyncio.sleep(_PAUSE)
                 return
+            self._away.over()
             for journal in claimed:
                 show_claimed(journal.events)
                 task = asyncio.create_task(self._go_on(journal), name=f"conversation {journal.conversation}")
@@ -76,7 +79,7 @@ class Worker:
                 look.cancel()
         for look in woken:
             if look.done() and not look.cancelled() and (error := look.exception()):
-                _LOG.warning("the store cannot be listened to for now: %s", error)
+                self._away.noticed("the store cannot be listened to for now: %s", error)
                 await asyncio.sleep(_PAUSE)
 
     async def _go_on(self, journal: HeldConversation) -> None:

@@ -25,6 +25,8 @@ LEVELS = ("debug", "info", "warning", "error")
 _USUAL = "warning"
 _OURS = ("midturn", "asyncio", "py.warnings", "psycopg")
 """asyncio reports tasks that were never awaited, py.warnings what Python warns of, psycopg each connection that is lost."""
+_ONLY_ERRORS = {"warning": ("asyncio", "psycopg")}
+"""Each try to reach a database that is away is one of psycopg's warnings: the store says once that it is."""
 _SAID = "midturn.store.away"
 """What is logged here, the person who waits for it is told as well."""
 _LOG = logging.getLogger("midturn")
@@ -49,7 +51,7 @@ def start_log(environment: Mapping[str, str]) -> None:
     for name in _OURS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
-        logger.setLevel(logging.ERROR if name == "asyncio" else level.upper())
+        logger.setLevel(logging.ERROR if name in _ONLY_ERRORS.get(level, ("asyncio",)) else level.upper())
         logger.propagate = False
     logging.getLogger(_SAID).handlers = [_Told()]
     root = logging.getLogger()  # libraries that we use have loggers of their own, and some have none

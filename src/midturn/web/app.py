@@ -187,7 +187,7 @@ async def _too_large(request: Request, _error: Exception) -> Response:
 
 async def _unavailable(request: Request, error: StoreError) -> Response:
     """Say that the store cannot be read now: that is not the same as an empty one."""
-    _LOG.warning("a page cannot be shown: %r", str(error))
+    _LOG.info("a page cannot be shown: %r", str(error))  # its visitor is told
     return await _problem(request, HTTPException(503, str(error)))
 
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from midturn.clock import SYSTEM
+from midturn.clock import SYSTEM, Outage
 from midturn.errors import MidturnError
 from midturn.record.asker import parse_address
 from midturn.record.open_question import OpenQuestion
@@ -121,6 +121,7 @@ class Board:
         self._titles: OrderedDict[str, str] = OrderedDict()
         self._looked_at = 0.0
         self._took = 0.0
+        self._unread = Outage(_LOG, "the open questions can be read again")
         self._looking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
@@ -166,6 +167,7 @@ class Board:
         async with self._looking:
             begun, is_first = time.monotonic(), not self._looked_at
             changes = await self._watch.look()
+            self._unread.over()
             self._looked_at = time.monotonic()
             self._took = self._looked_at - begun
             for change in () if is_first else changes:
@@ -176,7 +178,7 @@ class Board:
         try:
             await self.look()
         except MidturnError as error:
-            _LOG.warning("the open questions cannot be read: %r", str(error))
+            self._unread.noticed("the open questions cannot be read: %r", error)
 
     async def stop(self) -> None:
         """Stop looking, and let everybody go who listens."""
@@ -192,7 +194,7 @@ class Board:
                 since = await self.port.stirred(since)
                 await self.look()
             except MidturnError as error:
-                _LOG.warning("the open questions cannot be read: %r", str(error))
+                self._unread.noticed("the open questions cannot be read: %r", error)
                 await asyncio.sleep(_AFTER_TROUBLE)
             await asyncio.sleep(self._took * _SHARE)
 

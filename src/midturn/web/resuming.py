@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Protocol
 
+from midturn.clock import Outage
 from midturn.errors import AnswerError, MidturnError, NoConversation, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.prompter import Prompter
 from midturn.question.form import Form
@@ -164,6 +165,7 @@ class Resuming:
         self._nudged = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._stopped = False
+        self._unknown = Outage(_LOG, "what can go on can be found out again")
 
     def nudge(self) -> None:
         """Look for turns that are ready now."""
@@ -229,7 +231,9 @@ class Resuming:
             try:
                 await self._begin_ready()
             except MidturnError as error:
-                _LOG.warning("what can go on cannot be found out: %r", str(error))
+                self._unknown.noticed("what can go on cannot be found out: %r", error)
+            else:
+                self._unknown.over()
             try:
                 await asyncio.wait_for(self._nudged.wait(), _EVERY)
             except TimeoutError:

@@ -16,7 +16,8 @@ from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from midturn.errors import StoreError
+from midturn.clock import Outage
+from midturn.errors import StoreAway, StoreError
 from midturn.store.postgres import statements
 from midturn.store.postgres.own_loop import Bells, DatabaseAddress, end_tasks
 
@@ -39,6 +40,8 @@ _NAMES = 4
 """Names that one process has at a time: each keeps a connection of the pool, and a process that has one needs another."""
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
+_DEAF_AFTER = 20.0
+"""Seconds without the session that listens before it is said, where statements get through, or none is made."""
 _SAID_AFTER = 1
 """Tries that fail before it is said: a short restart is not worth a word."""
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
@@ -70,6 +73,8 @@ class Database:
         self._holder: int | None = None
         self._session: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
+        self._away = Outage(_AWAY, f"{address.shown} is back")
+        self._deaf = Outage(_LOG, f"the session with {address.shown} is back")
         self._wants_stirs = False
         self._hears_stirs = False
 
@@ -98,7 +103,7 @@ class Database:
         try:
             await asyncio.wait_for(self._listening.wait(), self.outage)
         except TimeoutError:
-            raise StoreError(f"{self.address.shown} cannot be reached.") from None
+            raise StoreAway(f"{self.address.shown} cannot be reached.") from None
         return cast("int", self._holder)
 
     async def stirred(self, since: int) -> int:
@@ -275,34 +280,42 @@ class Database:
         tries = 0
         while True:
             try:
-                return await attempt()
+                done = await attempt()
             except _GONE as error:
-                if time.monotonic() - began > self.outage or _is_refusal(error):
+                if _is_refusal(error):
                     raise StoreError(f"{self.address.shown} cannot be reached: {_words(error)}") from error
-                if tries == _SAID_AFTER:
-                    _AWAY.warning("%s is away (%s); waiting for it, for up to %.0f s", self.address.shown, _words(error), self.outage)
+                if tries >= _SAID_AFTER or isinstance(error, PoolTimeout):  # for seconds, there was no connection
+                    self._away.noticed("%s is away (%s); waiting for it, for up to %.0f s", self.address.shown, _words(error), self.outage)
+                if time.monotonic() - began > self.outage:
+                    raise StoreAway(f"{self.address.shown} cannot be reached: {_words(error)}") from error
                 await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
             except (psycopg.Error, UnicodeEncodeError) as error:  # the latter: half a character, of which no text in a database is made
                 raise StoreError(f"{self.address.shown} refused: {_words(error)}") from error
+            else:
+                self._away.over()
+                return done
 
     # The session that lives as long as the process ---------------------------------------------------------------------------
 
     async def _live(self, holder: int) -> None:
         """Hold this process's advisory lock and listen, in one session after the other, for as long as the process lives."""
-        tries = 0
+        tries, ended = 0, 0.0
         while True:
             try:
                 connection = await psycopg.AsyncConnection.connect(self.address.direct, autocommit=True, **_KEEPALIVE)
                 async with connection:
                     await self._announce(connection, holder)
                     tries = 0
+                    self._deaf.over()
                     self._listening.set()
                     self.bells.ring_all()
                     await self._listen(connection)
             except (psycopg.Error, PoolTimeout, StoreError) as error:
-                level = logging.WARNING if tries == 0 else logging.DEBUG
-                _LOG.log(level, "the session with %s ended, and is begun anew: %s", self.address.shown, _words(error))
+                _LOG.debug("the session with %s ended, and is begun anew: %s", self.address.shown, _words(error))
+                ended = time.monotonic() if tries == 0 else ended
+                if time.monotonic() - ended > _DEAF_AFTER and not self._away.is_on:  # what is away as a whole is said once
+                    self._deaf.noticed("the session with %s cannot be begun: %s", self.address.shown, _words(error))
                 await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
 
