@@ -125,7 +125,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         """Ask, and record what a person said.
 
         Raises:
-            Nobody: The question is still open, for somebody else.
+            Nobody: The question is still open, to be answered elsewhere.
         """
         form = self._form(question)
         began = self.clock.monotonic()

@@ -1,4 +1,4 @@
-"""Runs an agent that speaks the Agent Client Protocol, where nobody sits: what it asks waits in the inbox."""
+"""Runs an agent that speaks the Agent Client Protocol, with no one at its terminal: its questions wait in the inbox."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class AskingClient:
         if self._stopping:
             self._stopping.cancel()
             await asyncio.gather(self._stopping, return_exceptions=True)
-        with suppress(ConnectionError):  # what was still to be sent has nobody to read it
+        with suppress(ConnectionError):  # what was still to be sent has no reader
             await self._connection.close()
 
     async def _change_mode(self, mode: str, offered: schema.SessionModeState | None) -> None:
@@ -162,7 +162,7 @@ class AskingClient:
     async def request_permission(
         self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """Ask whether a call may run; what nobody decided is cancelled, and never a no."""
+        """Ask whether a call may run; what no one decided is cancelled, and never a no."""
         errands = self._errands(session_id)
         title = tool_call.title or tool_call.tool_call_id
         arguments: JsonObject = members(tool_call.raw_input) or {"call": title}
@@ -180,7 +180,7 @@ class AskingClient:
         return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=chosen))
 
     async def create_elicitation(self, message: str, mode: schema.ElicitationMode, **_: Any) -> schema.CreateElicitationResponse:
-        """Ask a form, or whether an address is opened; what nobody could be shown is cancelled."""
+        """Ask a form, or whether an address is opened; what could not be shown is cancelled."""
         try:
             return await self._elicited(message, mode)
         except NoRoom as full:

@@ -29,7 +29,7 @@ from midturn.store.watching import times_to_look
 
 
 class Telling:
-    """What was `told` waits here until somebody sends it, or drops it."""
+    """What was `told` waits here until it is sent, or dropped."""
 
     def __init__(self, connection: Client, session: str) -> None:
         self._connection = connection
@@ -72,7 +72,7 @@ class Telling:
             try:
                 await take(update)
             except ConnectionError:
-                take = _drop  # nobody is there any more
+                take = _drop  # the editor is gone
             finally:
                 self._waiting.task_done()
 
@@ -85,7 +85,7 @@ async def _drop(update: Update) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What runs our assistant's turns for an editor: whoever knows the configuration
+# What runs our assistant's turns for an editor: what knows the configuration
 
 
 Interrupt: TypeAlias = Callable[[], object]
@@ -185,7 +185,7 @@ class EditorSession:
             self._interrupt()
 
     async def close(self) -> None:
-        """Let go of everything; what is open stays open, and waits for somebody else."""
+        """Let go of everything; what is open stays open, and waits to be answered elsewhere."""
         if self._behind:
             self._behind.cancel()
             await asyncio.gather(self._behind, return_exceptions=True)
@@ -234,7 +234,7 @@ class EditorSession:
             return RunEnding("ended_by_user")
 
     async def _run(self, words: str | None, wanted: int) -> RunEnding | None:
-        """Run what can be run; None where somebody else does, or has."""
+        """Run what can be run; None where another process does, or has."""
 
         def begun(interrupt: Interrupt) -> None:
             self._interrupt = interrupt
@@ -245,7 +245,7 @@ class EditorSession:
         try:
             async with await self._turns.store.open(self._known) as journal:
                 if words is None:
-                    self._updates.tell(journal.events)  # whoever answered may have recorded what followed
+                    self._updates.tell(journal.events)  # the process that answered may have recorded what followed
                 ending = await self._turns.run(journal, words, self._updates, begun)
                 self._left = _length(journal.events)
                 return ending
@@ -257,7 +257,7 @@ class EditorSession:
             self._interrupt = None
 
     async def _waited(self, wanted: int) -> bool:
-        """Wait until an open turn can go on here, or is cancelled; False where it is over: somebody else went on with it."""
+        """Wait until an open turn can go on here, or is cancelled; False where it is over: another process went on with it."""
         if wanted != self._cancels:
             return True
         waiting = asyncio.create_task(self._goes_on())

@@ -31,7 +31,7 @@ _LONGEST = 80
 
 
 class Updates:
-    """Says what happens in one conversation; each event once, whoever records it."""
+    """Says what happens in one conversation; each event once, whichever process records it."""
 
     def __init__(self, send: SendUpdate) -> None:
         self._send = send
@@ -70,7 +70,7 @@ class Updates:
         self._send(acp.update_agent_thought_text(f"midturn: {text}\n"))
 
     def waits(self, call: str, words: str) -> None:
-        """Say at a call where somebody is asked what it needs."""
+        """Say at a call where its question is asked."""
         self._send(acp.update_tool_call(call, content=_texts([*self._content.get(call, ()), words])))
 
     def _of(self, event: Event) -> Iterator[Update]:
@@ -121,11 +121,11 @@ def _texts(texts: Sequence[str]) -> list[schema.ContentToolCallContent]:
 BELIEVED: Final = ("zed", "codecompanion")
 """Clients, by the beginning of the name that they give themselves, in which only a person refuses.
 
-Others refuse by themselves when nobody is there: what they refuse stays open.
+Others refuse by themselves when no one is there: what they refuse stays open.
 """
 
 YES_OR_NO: Final = ("acpx",)
-"""Clients, by the same, that show no options: whoever says yes there takes the first, without having seen it."""
+"""Clients, by the same, that show no options: a yes there takes the first one, unseen."""
 
 
 class Editor(Struct, frozen=True, kw_only=True):

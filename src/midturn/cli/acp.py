@@ -115,7 +115,7 @@ async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | No
     ended = await to_its_end(run.go(prompt))
     say_prose("\n")
     if ended is None or ended == "cancelled":
-        note("midturn: the agent was stopped. What it asked and nobody answered stays on record.")
+        note("midturn: the agent was stopped. Its unanswered questions stay on record.")
         return ExitStatus.ENDED_BY_USER
     if ended != "end_turn":
         note("midturn: the agent stopped: {}.", ended)

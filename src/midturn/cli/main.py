@@ -178,7 +178,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Say which version this is.")
 def midturn() -> None:
-    """Ask whoever should answer, in the middle of an agent's turn, and lose nothing."""
+    """Ask the right person in the middle of an agent's turn, and lose nothing."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -116,7 +116,7 @@ def with_output(command: _F) -> _F:
 
 def with_non_interactive(command: _F) -> _F:
     """Add `--non-interactive`."""
-    return click.option("--non-interactive", is_flag=True, help="Ask nobody; the detached policies decide.")(command)
+    return click.option("--non-interactive", is_flag=True, help="Ask no one; the detached policies decide.")(command)
 
 
 def with_conversation(command: _F) -> _F:

@@ -154,7 +154,7 @@ class Query(Struct, frozen=True, kw_only=True):
 @click.option("--schema", metavar="FILE|JSON", help="The shape of the answer, as a JSON Schema.")
 @click.option("--answer", multiple=True, metavar="TOOL.QUESTION=VALUE", help="Answer a question before it is asked. Never a secret.")
 @with_non_interactive
-@click.option("--defer", is_flag=True, help="Ask nobody, and leave every question for somebody who comes by later.")
+@click.option("--defer", is_flag=True, help="Ask no one now: every question waits in the inbox.")
 @click.option("--wait", is_flag=True, help="With --defer: stay until the questions are answered.")
 @click.option("--dry-run", is_flag=True, help="Print the request that would be sent, and send nothing.")
 @without("--local", LOCAL)

@@ -142,7 +142,7 @@ def _resume_one(resume: ResumeFlags, place: Place, conversation: str, left: dict
             left[conversation] = len(held.events)  # while it is held: an answer that comes right after is news
             return ExitStatus.ENDED_BY_USER if runner.interrupted else status
     except StoreLocked:
-        note("midturn: somebody else goes on with it.")
+        note("midturn: another process goes on with it.")
         return ExitStatus.DONE
     except MidturnError as error:
         note(line("midturn: {}", block(str(error))))

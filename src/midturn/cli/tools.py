@@ -164,7 +164,7 @@ def _call(name: str, parts: CommandParts) -> ExitStatus:
     result = result_of(journal.conversation, session.window, ending)
     failed = _print(session.window)
     if result.status == "suspended":
-        note("midturn: nobody was there to answer; run it at a terminal.")
+        note("midturn: no one was there to answer; run it at a terminal.")
         return ExitStatus.ERROR
     status = status_of(result)
     return ExitStatus.ERROR if failed and status == ExitStatus.DONE else status

@@ -74,7 +74,7 @@ class _Stream(httpx2.AsyncByteStream):
 
 
 class _Nothing(_Stream):
-    """What nobody reads."""
+    """Messages without a reader."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         return
@@ -114,7 +114,7 @@ class _Document(_Stream):
 
 
 class _Events(_Stream):
-    """Events, each passed on when it is there whole. One that is too long ends them: with the error, where somebody waits for an answer."""
+    """Events, each passed on when it is there whole. One that is too long ends them: with the error, where a call waits for an answer."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Events(_Stream):
 
 
 def _waiter(request: httpx2.Request) -> tuple[types.RequestId, bool]:
-    """Return the id under which somebody waits for an answer, and whether anybody does."""
+    """Return the id of the call that waits for an answer, and whether there is one."""
     if request.method != "POST":
         return 0, False
     message = members(json.loads(request.content))

@@ -16,7 +16,7 @@ from midturn.question.schema_check import TOO_LARGE, validate
 from midturn.values.json_value import Json, members, objects
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What is still said to a server of a call that nobody waits for any more
+# What is still said to a server of a call that is not waited for any more
 
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ async def _said(farewell: Coroutine[Any, Any, object]) -> None:
     try:
         async with asyncio.timeout(_PATIENCE):
             await farewell
-    except Exception:  # noqa: BLE001  nobody reads what comes of it
+    except Exception:  # noqa: BLE001  what comes of it is read by no one
         _LOG.debug("an MCP server did not take that a call was left", exc_info=True)
 
 
@@ -202,7 +202,7 @@ class ServerCall:
         await self._sent(tool, arguments, responses, asked.request_state)
 
     async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Ask; the clock stands still meanwhile. What is asked for a call that is over, or ends meanwhile, is shown to nobody any more."""
+        """Ask; the clock stands still meanwhile. What is asked for a call that is over, or ends meanwhile, is shown no more."""
         return await self._watched(self._asked.answer(params))
 
     async def pushed(self, params: types.ElicitRequestParams) -> types.ElicitResult:
@@ -226,7 +226,7 @@ class ServerCall:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return _CANCEL  # not this task: whoever ran the call has withdrawn the question
+            return _CANCEL  # not this task: the runner of the call has withdrawn the question
         finally:
             self._open -= 1
             self._wind()
@@ -241,7 +241,7 @@ class ServerCall:
         """Ask a person to open what the server wants opened before the call.
 
         Raises:
-            MCPError: They do not, or nobody could be shown it.
+            MCPError: They do not, or no one could be shown it.
         """
         for wanted in objects(members(error.error.data).get("elicitations")):
             said = await self._watched(self._asked.answer_now(types.ElicitRequestURLParams.model_validate(wanted)))

@@ -192,7 +192,7 @@ class Connection:
                 self.tools = await _listed(client)
                 ready.set_result(client)
                 await self._leave.wait()
-        except Exception as error:  # noqa: BLE001  whoever waits hears of it
+        except Exception as error:  # noqa: BLE001  the call that waits hears of it
             if not ready.done():
                 ready.set_exception(error)
             else:
@@ -221,7 +221,7 @@ class Connection:
             yield client
 
     async def _answer(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Ask what a server of the older protocol asks during the one call that runs; nobody is shown what it asks when none does."""
+        """Ask what a server of the older protocol asks during the one call that runs; when none does, it is shown to no one."""
         del context
         return await self._call.pushed(params) if self._call else _CANCEL
 

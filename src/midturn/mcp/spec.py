@@ -22,7 +22,7 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
         headers: Sent with every request to `url`.
         environment: The whole environment of `command`.
         cwd: Where `command` runs.
-        asks: Somebody can be asked what the server asks; otherwise it is told that nobody can.
+        asks: A person can be asked what the server asks; otherwise it is told that no one can.
         advice: Says what helps where the server failed with these words on its standard error; nothing is an empty string.
     """
 

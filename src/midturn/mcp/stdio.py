@@ -64,7 +64,7 @@ class Lines:
 
     @property
     def is_endless(self) -> bool:
-        """Whether a line has become so long that nobody waits for its end."""
+        """Whether a line has become too long to wait for its end."""
         return self._length > self._endless
 
     def take(self, piece: bytes) -> Iterator[bytes | Overlong]:
@@ -127,11 +127,11 @@ async def started(spec: ServerSpec, errors: IO[bytes], broke: Callable[[str], No
         reading.close()
         writing.close()
         leaving = asyncio.create_task(_left(process, transport, reader, writer))
-        await asyncio.shield(leaving)  # whoever is not waited for any more is ended all the same
+        await asyncio.shield(leaving)  # a server that is not waited for any more is ended all the same
 
 
 async def _read(stdout: asyncio.StreamReader, incoming: Incoming, broke: Callable[[str], None]) -> None:
-    """Hand messages on; when nobody takes them any more, what still comes is dropped, so that the server is not stuck at its end."""
+    """Hand messages on; when they are taken no more, what still comes is dropped, so that the server is not stuck at its end."""
     lines = Lines()
     with suppress(*_CLOSED, ConnectionError):
         async with incoming:
@@ -166,7 +166,7 @@ async def _hand_on(line: bytes | Overlong, incoming: Incoming) -> None:
 
 
 async def _write(stdin: asyncio.StreamWriter, outgoing: Outgoing, incoming: Incoming) -> None:
-    """Send what is to be sent. A server that takes no more is gone, for whoever waits for an answer of it, too."""
+    """Send what is to be sent. A server that takes no more is gone, also for calls that wait for its answer."""
     try:
         async with outgoing:
             async for sent in outgoing:

@@ -205,7 +205,7 @@ class AskUserCalls:
         return await racing
 
     async def _raced(self, call: _Call, ticket: int) -> CallAnswer:
-        """Wait for whoever answers first, in the client's dialog or anywhere else."""
+        """Wait for the first answer, in the client's dialog or anywhere else."""
         dialog = self.dialog(call.caller, call.errands, call.errand)
         refused = not call.caller.pushes and await self._take_response(call, dialog)
         outcome = await call.errands.outcome(call.errand)
@@ -269,7 +269,7 @@ class AskUserCalls:
         return "" if self._settings.shared else id
 
     def _id(self, caller: Caller) -> str:
-        """Return the id of a call; where the client gives none, one that nobody else has."""
+        """Return the id of a call; where the client gives none, one that no other call has."""
         self._number += 1
         here = mark(os.getpid())
         return self.own_id(caller.call_id) or f"{VIA}-{here.pid}-{here.started}-{self._number}"
@@ -287,7 +287,7 @@ class AskUserCalls:
         return next((self._back(errand) for errand in self._left if canonical(errand.arguments) == wanted), None)
 
     def _back(self, errand: Errand) -> Errand:
-        """Take note that somebody waits for it again."""
+        """Take note that its asker waits for it again."""
         self._left = [left for left in self._left if left.conversation != errand.conversation]
         return errand
 

@@ -25,7 +25,7 @@ TASKS: Final = "io.modelcontextprotocol/tasks"
 PROOF: Final = "~"
 """What stands before the part of an id that only its client is told."""
 _ID = re.compile(r"(?P<handle>.+?)(?:\.(?P<round>[1-9][0-9]{0,8}))?(?:~[0-9a-f]{1,64})?")
-_SOON = 60.0  # seconds for which somebody may answer at once
+_SOON = 60.0  # seconds for which a person may answer at once
 _OFTEN, _RARELY = 1_000, 5_000  # milliseconds between two looks
 
 
@@ -85,7 +85,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     @property
     def keeps_dialog(self) -> bool:
-        """Whether it may have a dialog open that only a person there closes: one that a call has returned, and nobody can withdraw."""
+        """Whether it may have a dialog open that only a person there closes: one that a call has returned, and that cannot be withdrawn."""
         return self.shows_forms and not self.pushes and not self.alone and bool(self.client.kinds)
 
     @classmethod

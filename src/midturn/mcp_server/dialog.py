@@ -73,7 +73,7 @@ class CallDialog(Struct, frozen=True, kw_only=True):
         Args:
             shown: What was shown.
             said: What came back.
-            seconds: How long that took. Sooner than anybody can read, nobody has said anything.
+            seconds: How long that took. Sooner than anyone can read, no one has said anything.
         """
         if seconds < self.quickest:
             _LOG.info("%s said %r after %d ms: nobody saw the question", self.caller.client.name, said.action, seconds * 1000)

@@ -55,7 +55,7 @@ def withdrawn() -> CallReply:
 
 
 def waiting(id: str, ticket: int, advice: str) -> CallReply:
-    """Say that nobody has answered yet."""
+    """Say that the question is still unanswered."""
     text = (
         f"Nobody has answered yet. This is not a no, and not a yes. The question stays open: the user finds it in the inbox. "
         f'{advice} (check_answer {{"id": "{id}", "ticket": {ticket}}})'

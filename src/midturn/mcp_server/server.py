@@ -291,7 +291,7 @@ async def serve_http(server: Server[Any], listening: Listening, ready: Callable[
 
 
 class _Guarded:
-    """Lets nobody in without the token, and on this machine no other user with it. Clients are agents: whose process it is says nothing."""
+    """Lets no one in without the token, and on this machine no other user with it. Clients are agents: whose process it is says nothing."""
 
     def __init__(self, app: ASGIApp, token: str, *, any_user: bool) -> None:
         self._app = app

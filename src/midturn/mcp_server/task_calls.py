@@ -79,7 +79,7 @@ class TaskCalls:
         return {"status": "input_required", **waiting, "inputRequests": {shown.key: request}}
 
     async def update(self, context: ServerRequestContext[Any], params: UpdateParams) -> dict[str, Any]:
-        """Record what a person said in the client's dialog; what nobody can have said leaves the question open."""
+        """Record what a person said in the client's dialog; what no person can have said leaves the question open."""
         asked = await self._asked(context, params)
         if asked is None or asked.is_cancelled:
             return {}
@@ -96,7 +96,7 @@ class TaskCalls:
         return {}
 
     async def cancel(self, context: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
-        """Take note that nobody waits for it there. The question stays open until its asker asks something else.
+        """Take note that no one waits for it there. The question stays open until its asker asks something else.
 
         Where clients share this process, one that knows the handle alone is another one: nothing becomes of what it says.
         """

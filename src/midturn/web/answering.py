@@ -229,7 +229,7 @@ class Answering:
         return Receipt(self._question.conversation, self._question.id, held=True)
 
     def _secret(self, sent: Fields) -> SecretValue:
-        """Read a secret out of the one field that nobody sends back."""
+        """Read a secret out of the one field that is never sent back."""
         if self._secret_elsewhere:
             raise AnswerError([Problem("", self._secret_elsewhere)])
         typed = sent.one("secret") or ""

@@ -56,7 +56,7 @@ _LONGEST = 600.0  # seconds after which one comes back: the program around us ma
 
 
 async def events(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Stream what changes from now on, or from where somebody was cut off; where too much has passed since, begin with what is open."""
+    """Stream what changes from now on, or from where the browser was cut off; where too much has passed since, begin with what is open."""
     await site.board.fresh()
     feed = site.board.feed
     seen = request.headers.get("last-event-id")
@@ -95,10 +95,10 @@ def inbox(agent_or_store: Agent | ConversationStore, *, user: WhoIsIt, may_answe
 
     Args:
         agent_or_store: Whose open questions are shown. With an agent, a turn goes on here when its question was answered.
-        user: Says who somebody is, from the request (`starlette.requests.Request`); recorded with what they answer. None is nobody: they
+        user: Says who a visitor is, from the request (`starlette.requests.Request`); recorded with their answers. None is a stranger: they
             get status 401. It may be a coroutine function.
         may_answer: Has the last word on who answers what, as in `Agent`.
-        resume: Whether turns of an agent go on here; False leaves them to whoever calls `agent.resume`, or to a worker.
+        resume: Whether turns of an agent go on here; False leaves them to callers of `agent.resume`, or to a worker.
     """
     store = agent_or_store.store if isinstance(agent_or_store, Agent) else agent_or_store
     guarded = store if may_answer is None else store.guarded(may_answer)

@@ -60,7 +60,7 @@ class Feed:
         return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self._run.encode(), self._last, kind.encode(), msgspec.json.encode(data))
 
     def place(self, last_event_id: str | None) -> int | None:
-        """Return where somebody goes on who has seen `last_event_id`; None where what came since is not all kept."""
+        """Return where a watcher goes on that has seen `last_event_id`; None where what came since is not all kept."""
         run, _, number = (last_event_id or "").partition("-")
         if run != self._run or not (number.isascii() and number.isdecimal()):
             return None

@@ -29,7 +29,7 @@ _LOOKS = 20
 
 
 class Closed(Struct, frozen=True, kw_only=True):
-    """A question that is not open any more. `decision` is None where nobody decided; `question` is None of an approval."""
+    """A question that is not open any more. `decision` is None where no one decided; `question` is None of an approval."""
 
     id: str
     conversation: str
@@ -46,7 +46,7 @@ class Closed(Struct, frozen=True, kw_only=True):
 
 
 async def recorded(port: Port, id: str) -> Closed | None:
-    """Return how a question was closed that somebody has answered; the answer may still be on its way into the record."""
+    """Return how an answered question was closed; the answer may still be on its way into the record."""
     for _ in range(_LOOKS):
         found = await closed(port, id)
         if found is None or found.decision is not None or found.elsewhere:
@@ -118,7 +118,7 @@ def unrecorded(error: StoreError | PersonNeeded | NotAllowed) -> Unrecorded:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Where a secret may be typed: over a line that nobody else reads, into a process that goes on with the turn itself
+# Where a secret may be typed: over a line that no one else reads, into a process that goes on with the turn itself
 
 
 async def secret_elsewhere(request: Request, site: Site, question: OpenQuestion) -> str:
@@ -136,7 +136,7 @@ async def secret_elsewhere(request: Request, site: Site, question: OpenQuestion)
 
 
 def is_private(request: Request) -> bool:
-    """Say whether nobody between the browser and this process can read what is sent."""
+    """Say whether what is sent can be read nowhere between the browser and this process."""
     if request.url.scheme == "https":
         return True
     client = request.client.host if request.client else ""
@@ -165,7 +165,7 @@ async def read_named(request: Request, site: Site) -> Conversation:
     """Read the conversation of the address.
 
     Raises:
-        HTTPException: There is none (404). Where others are kept is nobody's business here.
+        HTTPException: There is none (404). Where others are kept is not told here.
         StoreError: The store cannot say now, or cannot read it.
     """
     id = request.path_params["id"]  # noqa: A001  the wire's word

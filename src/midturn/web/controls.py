@@ -180,7 +180,7 @@ def sent_answer(question: Question[Any], sent: Fields) -> Json:
     """Return the answer that was sent; a secret is the string that was typed.
 
     Raises:
-        AnswerError: What was sent is not an answer; the message is for whoever sent it.
+        AnswerError: What was sent is not an answer; the message is for its sender.
     """
     if sent.one("act") == "skip" and question.optional:
         return None

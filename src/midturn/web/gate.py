@@ -174,7 +174,7 @@ class Access(Protocol):
     """Tells who is there."""
 
     async def visitor(self, request: Request) -> Visitor | None:
-        """Return who it is; None for somebody who may see nothing."""
+        """Return who it is; None for a visitor who may see nothing."""
         ...
 
     def still(self, visitor: Visitor) -> bool:
@@ -183,7 +183,7 @@ class Access(Protocol):
 
 
 class ProgramAccess:
-    """The program around the page knows its people: `user(request)` names them, and None is nobody."""
+    """The program around the page knows its people: `user(request)` names them, and None is a stranger."""
 
     def __init__(self, user: WhoIsIt) -> None:
         self._user = user
@@ -202,7 +202,7 @@ class ProgramAccess:
 
 
 class HeaderAccess:
-    """A proxy that has signed people in names them in a header, and shows a `secret`; None where nobody else reaches us, over a socket."""
+    """A proxy that has signed people in names them in a header, and shows a `secret`; None where no one else reaches us, over a socket."""
 
     def __init__(self, header: str, secret: str | None) -> None:
         self._header = header
@@ -269,7 +269,7 @@ async def _key(request: Request) -> str:
 
 
 def _split(origin: str) -> SplitResult:
-    """Read an origin; anything else is nobody's."""
+    """Read an origin; None for anything else."""
     try:
         return urlsplit(origin)
     except ValueError:

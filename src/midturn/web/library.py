@@ -23,7 +23,7 @@ from midturn.web.timeline import waited
 
 
 class AskedFact(Struct, frozen=True, kw_only=True):
-    """One question. `by` is who answered (empty: nobody, or nobody yet), `closed_at` empty while it waits.
+    """One question. `by` is who answered (empty: no one, or no one yet), `closed_at` empty while it waits.
 
     `overturns` says, of a person's answer after a model's no, whether it was another one; None everywhere else.
     """

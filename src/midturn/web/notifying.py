@@ -1,4 +1,4 @@
-"""Tells people who are not looking: a question that nobody has answered for a while is sent to where they are, once."""
+"""Tells people who are not looking: a question that stays unanswered for a while is sent to where they are, once."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ReceiptShape(Struct):
-    """The answer is safe; `held` says whether somebody runs the turn now."""
+    """The answer is safe; `held` says whether a process runs the turn now."""
 
     conversation: str
     id: str

@@ -237,7 +237,7 @@ async def _sent(visit: _Visit, answering: Answering, found: OpenQuestion) -> Res
 
 
 async def _next_page(visit: _Visit, found: OpenQuestion, sent: Fields) -> str:
-    """Return where somebody goes on: after Back at what is on record, to the question that is asked again."""
+    """Return where the visitor goes on: after Back at what is on record, to the question that is asked again."""
     base = str(visit.request.scope.get("root_path", "")).rstrip("/")
     again = await visit.site.board.asked_again(found) if sent.one("act") == "back" else None
     return f"{base}/?done={found.id}" if again is None else f"{base}/q/{again.id}"
@@ -271,7 +271,7 @@ async def _closed(visit: _Visit, sent: Fields | None = None, why: AlreadyAnswere
 
 
 async def _before(site: Site, found: OpenQuestion) -> Before:
-    if found.asker:  # an agent of somebody else keeps its conversation to itself: nothing of it was said here
+    if found.asker:  # another agent keeps its conversation to itself: nothing of it was said here
         return Before()
     try:
         turn = await site.board.port.last_turn(found.conversation)

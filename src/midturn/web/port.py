@@ -57,7 +57,7 @@ class Port:
         return (await self.look(id)).turn.events
 
     async def look(self, id: str) -> Settled | HeldBy:
-        """Return the last turn of a conversation, and whether somebody holds it."""
+        """Return the last turn of a conversation, and whether a process holds it."""
         return await self._read("look", lambda: self.store.port.look(id))
 
     async def stirred(self, since: int) -> int:
@@ -73,7 +73,7 @@ class Port:
         return await self._read("events_within", lambda: self.store.port.events_within(id, length))
 
     async def admit(self, question: OpenQuestion, user: str | None) -> None:
-        """Refuse somebody who may not answer (`NotAllowed`), before anything is said about what they sent."""
+        """Refuse a person who may not answer (`NotAllowed`), before anything is said about what they sent."""
         await self.store.admission.check(question, user)
 
     async def answer(self, id: str, **how: Any) -> Receipt:

@@ -271,7 +271,7 @@ class Resuming:
 
 
 async def _quietly(going: asyncio.Task[object]) -> None:
-    """Wait for a run whose errors somebody else hears of; when the server ends, it is left."""
+    """Wait for a run whose errors are told elsewhere; when the server ends, it is left."""
     try:
         await asyncio.gather(going, return_exceptions=True)
     except asyncio.CancelledError:

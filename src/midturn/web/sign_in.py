@@ -1,4 +1,4 @@
-"""Signing in and out: a one-time code in an address, or typed, becomes a sign-in; and what somebody sees who is not signed in."""
+"""Signing in and out: a one-time code in an address, or typed, becomes a sign-in; and the page of those who are not signed in."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def devices(request: Request, visitor: Visitor, site: Site) -> Response:
 
 
 async def stranger(request: Request, site: Site) -> Response:
-    """Answer somebody who may see nothing."""
+    """Answer a visitor who may see nothing."""
     if is_for_programs(request.scope):
         return JSONResponse({"error": "not_signed_in", "message": "Nobody is signed in here."}, 401)
     access = site.access
@@ -97,7 +97,7 @@ class _Bare(Response):
 
 
 def _here(request: Request, to: str) -> str:
-    """Return where somebody wanted to go, if that is a page of ours, else the first one."""
+    """Return where the visitor wanted to go, if that is a page of ours, else the first one."""
     base = _base(request)
     is_ours = to.startswith(f"{base}/") and not to.startswith((f"{base}//", f"{base}/enter", f"{base}/leave"))
     return to if is_ours and to.isascii() and to.isprintable() and "\\" not in to else f"{base}/"

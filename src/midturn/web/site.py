@@ -45,7 +45,7 @@ class Resumer(Protocol):
 class Site(Struct, frozen=True, kw_only=True):
     """`resumer` is None where turns are left to others; `signs_in` says whether the sign-in is ours, too (else the program's).
 
-    `notifying` runs beside the pages. `secrets`: True takes them over any line, False over none; None where nobody else can read them.
+    `notifying` runs beside the pages. `secrets`: True takes them over any line, False over none; None where no one else can read them.
     `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question.
     """
 

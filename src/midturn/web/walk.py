@@ -168,7 +168,7 @@ def rows_of_review(subject: AnswersSubject, secrets: Mapping[str, Json | SecretV
 
 
 def read_steps(carried: str) -> Sequence[Json]:
-    """Read what a page carried along; nobody is believed, so anything but a list counts as no steps."""
+    """Read what a page carried along; pages are not believed, so anything but a list counts as no steps."""
     try:
         steps = read_json(carried) if carried else None
     except NotJson:
@@ -177,7 +177,7 @@ def read_steps(carried: str) -> Sequence[Json]:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# How far somebody has come in a form that is not sent yet: kept by the server, so that another page, or the next server, goes on there
+# How far a visitor has come in a form that is not sent yet: kept by the server, so that another page, or the next server, goes on there
 
 
 _KEPT_SECONDS = 14 * 24 * 60 * 60
@@ -203,7 +203,7 @@ class Drafts:
             kept = read_private(self._directory / name)
         try:
             steps = read_json(kept.decode()) if kept else ()
-        except (NotJson, UnicodeDecodeError):  # somebody else wrote there; nothing depends on it
+        except (NotJson, UnicodeDecodeError):  # another program wrote there; nothing depends on it
             return ()
         return steps if isinstance(steps, Sequence) and not isinstance(steps, str) else ()
 

@@ -66,7 +66,7 @@ def install_command(*, agent: str, project: bool, policy: str, prints: bool) -> 
     tell(block(installation.advice))
     tell(block(installation.killed))
     if project and not shutil.which("midturn"):
-        note("midturn: `midturn` is not on your PATH, and the hooks of a project name nothing else: have it there, or nobody is asked.")
+        note("midturn: `midturn` is not on your PATH, and the hooks of a project name nothing else: have it there, or no one is asked.")
     tell("Questions wait in `midturn inbox`, and on the page of `midturn serve`; `midturn answer ID` answers one.")
 
 
@@ -200,7 +200,7 @@ async def _run(server: tuple[str, ...], prompt: str, session: str, store: StoreA
     say_prose("\n")
     if ended == COMPLETED:
         return ExitStatus.DONE
-    note("midturn: Codex was stopped. What it asked and nobody answered stays on record.")
+    note("midturn: Codex was stopped. Its unanswered questions stay on record.")
     return ExitStatus.ENDED_BY_USER
 
 
