@@ -52,11 +52,12 @@ _HOMES: dict[str, str] = {
     ".store.watching": "StoreChange",
     ".terminal.prompter": "TerminalPrompter",
     ".testing.prompter": "ScriptedPrompter",
-    ".tools.asker": "Answer FormAnswers Unanswered ask ask_form ask_form_sync ask_sync try_ask try_ask_sync",
+    ".tools.asker": "FormAnswers Unanswered ask ask_form ask_form_sync ask_sync try_ask try_ask_sync",
     ".tools.ask_user": "ask_user",
     ".tools.context": "ToolContext",
     ".tools.function": "FunctionTool tool",
     ".tools.returned": "Rejected REDACTED",
+    ".turn.effects": "Answer",
     "msgspec": "UNSET",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

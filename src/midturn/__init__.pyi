@@ -117,7 +117,6 @@ from midturn.terminal.prompter import TerminalPrompter as TerminalPrompter
 from midturn.testing.prompter import ScriptedPrompter as ScriptedPrompter
 from midturn.tools.ask_user import ask_user as ask_user
 from midturn.tools.asker import (
-    Answer as Answer,
     FormAnswers as FormAnswers,
     Unanswered as Unanswered,
     ask as ask,
@@ -130,6 +129,7 @@ from midturn.tools.asker import (
 from midturn.tools.context import ToolContext as ToolContext
 from midturn.tools.function import FunctionTool as FunctionTool, tool as tool
 from midturn.tools.returned import REDACTED as REDACTED, Rejected as Rejected
+from midturn.turn.effects import Answer as Answer
 from midturn.values.limits import Limits as Limits
 from midturn.values.secret import SecretValue as SecretValue
 

@@ -12,13 +12,13 @@ from midturn.record.exchange import ToolCall
 from midturn.record.outcome import Outcome
 from midturn.runtime import executing
 from midturn.runtime.surroundings import CallSecrets
-from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.effects import Answer, Given, NoAnswer
 from midturn.turn.inputs import FormToAsk
 from midturn.values.json_value import Json
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.secret import SecretValue
 
-Scripted: TypeAlias = Json | SecretValue | GivenAnswer | NoAnswer
+Scripted: TypeAlias = Json | SecretValue | Answer[Json | SecretValue] | NoAnswer
 
 
 class Responder:
@@ -37,9 +37,9 @@ class Responder:
             await asyncio.Event().wait()
         return {question.id: self._given(question.id) for question in asking.form.questions}
 
-    def _given(self, id: str) -> GivenAnswer | NoAnswer:
+    def _given(self, id: str) -> Answer[Json | SecretValue] | NoAnswer:
         scripted = self.script[id]
-        return scripted if isinstance(scripted, GivenAnswer | NoAnswer) else GivenAnswer(scripted)
+        return scripted if isinstance(scripted, Answer | NoAnswer) else Answer(scripted)
 
 
 class Around:

@@ -13,7 +13,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.record.events import Source
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
-from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.effects import Answer, Given, NoAnswer
 from midturn.turn.inputs import FormToAsk, OnFailure, TurnSettings
 from midturn.values.json_value import Json
 from midturn.values.limits import Limits
@@ -114,7 +114,7 @@ def plain_answers(answers: Mapping[str, Json | SecretValue]) -> dict[str, Value]
 
 def plain_given(given: Given) -> dict[str, Value]:
     """Return what an await gives."""
-    return {id: plain(g.value) if isinstance(g, GivenAnswer) else _none(g) for id, g in given.items()}
+    return {id: plain(g.value) if isinstance(g, Answer) else _none(g) for id, g in given.items()}
 
 
 def _none(given: NoAnswer) -> str:

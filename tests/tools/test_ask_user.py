@@ -14,7 +14,7 @@ from midturn.question.form import Form
 from midturn.record.events import ASSISTANT
 from midturn.record.outcome import Success, ToolError
 from midturn.tools.ask_user import AskUserTool
-from midturn.turn.effects import GivenAnswer, NoAnswer
+from midturn.turn.effects import Answer, NoAnswer
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 from support.tool_running import Around, Responder, Scripted, execute
@@ -100,7 +100,7 @@ def test_a_schema_question_returns_the_value_as_it_is() -> None:
 
 
 def test_a_reason_typed_with_a_no_stands_beside_the_answer() -> None:
-    no = GivenAnswer(value=False, by="user", reason='Not before the "freeze" ends.')
+    no = Answer(value=False, by="user", reason='Not before the "freeze" ends.')
     assert json.loads(result({"question": "Deploy?", "answer_type": "boolean"}, {"answer": no})) == {
         "answer_type": "boolean",
         "answer": False,
@@ -111,7 +111,7 @@ def test_a_reason_typed_with_a_no_stands_beside_the_answer() -> None:
 @pytest.mark.parametrize("by", ["assistant", "static", "cached"])
 def test_a_reason_that_no_person_gave_is_left_out(by: str) -> None:
     """Whoever set `exclusive = false` may have had a model answer."""
-    no = GivenAnswer(value=False, by=by, reason="It looks risky.")
+    no = Answer(value=False, by=by, reason="It looks risky.")
     assert result({"question": "Deploy?", "answer_type": "boolean"}, {"answer": no}) == '{"answer_type": "boolean", "answer": false}'
 
 
@@ -166,7 +166,7 @@ def test_null_counts_as_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", ["yes", GivenAnswer("yes", by="static"), GivenAnswer(value=None), GivenAnswer(SecretValue("hunter2")), NoAnswer("no_default")]
+    "wrong", ["yes", Answer("yes", by="static"), Answer(value=None), Answer(SecretValue("hunter2")), NoAnswer("no_default")]
 )
 def test_an_answer_that_does_not_match_is_an_error(wrong: Scripted) -> None:
     """Whatever way it took, the model gets the type that it asked for, or hears that it did not."""

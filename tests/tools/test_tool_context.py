@@ -12,10 +12,10 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import Source
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.tools.asker import Answer, Unanswered
+from midturn.tools.asker import Unanswered
 from midturn.tools.context import ToolContext
 from midturn.tools.function import tool
-from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.effects import Answer, Given, NoAnswer
 from midturn.turn.inputs import FormToAsk
 from midturn.values.secret import SecretValue
 from support.tool_running import Around, Responder, execute, tool_run
@@ -78,7 +78,7 @@ def test_try_ask_tells_who_answered_and_why() -> None:
             case Unanswered(reason):
                 return f"unanswered: {reason}"
 
-    given = Responder({"confirm": GivenAnswer(value=False, by="assistant", reason="Too risky.")})
+    given = Responder({"confirm": Answer(value=False, by="assistant", reason="Too risky.")})
     denied = Responder({"confirm": NoAnswer("detached_denied")})
 
     assert execute(deploy, {}, around=Around(ask=given)) == Success("False Too risky. assistant")
@@ -274,7 +274,7 @@ class Gate(Responder):
         if len(self.asked) == self.wanted:
             self.waiting.set()
         await self.waiting.wait()
-        return {"confirm": GivenAnswer(value=True)}
+        return {"confirm": Answer(value=True)}
 
 
 def test_many_blocked_threads_do_not_starve_each_other() -> None:

@@ -15,7 +15,7 @@ from midturn.errors import AnswerError, ContextTooLong, MidturnError, ModelError
 from midturn.ports import Model
 from midturn.question.answer import check_answer
 from midturn.question.answer_schema import inquiry_schema
-from midturn.question.answer_type import Answerable, AnswerType, SecretType, UnknownType
+from midturn.question.answer_type import ExpectedAnswer, SecretType, UnknownType
 from midturn.record.events import InquiryRequest
 from midturn.record.exchange import Finished, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.turn.inputs import AssistantFailed, AssistantReplied
@@ -140,13 +140,6 @@ class Consultation(Struct, frozen=True, kw_only=True):
     settings: ChosenAssistant
 
 
-class _Question(Struct, frozen=True):
-    """What the checker needs of a question."""
-
-    answer_type: AnswerType
-    optional: bool
-
-
 async def consult(model: Model, consultation: Consultation) -> AssistantReplied | AssistantFailed:
     """Ask `model`, and return its answer, checked like anybody's, or why there is none. It never raises; cancelling it stops the request.
 
@@ -158,7 +151,7 @@ async def consult(model: Model, consultation: Consultation) -> AssistantReplied 
         return AssistantFailed(
             asked.event_id, f"a question of type `{kind.type if isinstance(kind, UnknownType) else 'secret'}` has no model answer"
         )
-    attempt = _Attempt(model, _Question(kind, asked.question.optional))
+    attempt = _Attempt(model, ExpectedAnswer(kind, asked.question.optional))
     try:
         return await attempt.run(consultation)
     except MidturnError as error:
@@ -171,9 +164,9 @@ async def consult(model: Model, consultation: Consultation) -> AssistantReplied 
 class _Attempt:
     """One question on its way to an answer, and what it has cost so far."""
 
-    def __init__(self, model: Model, question: _Question) -> None:
+    def __init__(self, model: Model, question: ExpectedAnswer) -> None:
         self._model = model
-        self._question: Answerable = question
+        self._question = question
         self._usage = Usage()
 
     async def run(self, consultation: Consultation) -> AssistantReplied | AssistantFailed:

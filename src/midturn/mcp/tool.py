@@ -23,7 +23,7 @@ from midturn.question.form import Form
 from midturn.record.events import Image, Source, checked
 from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.effects import Answer, Given, NoAnswer
 from midturn.turn.inputs import FormToAsk
 from midturn.values.json_value import Json, JsonObject
 
@@ -175,7 +175,7 @@ class McpTool:
 
 
 def _values(given: Given) -> Mapping[str, Json]:
-    answers = {id: answer.value for id, answer in given.items() if isinstance(answer, GivenAnswer)}  # noqa: A001  the wire's word
+    answers = {id: answer.value for id, answer in given.items() if isinstance(answer, Answer)}  # noqa: A001  the wire's word
     return cast("Mapping[str, Json]", answers)  # no server may ask for a secret
 
 

@@ -141,6 +141,13 @@ class Answerable(Protocol):
         ...
 
 
+class ExpectedAnswer(Struct, frozen=True):
+    """The same by itself, for a question whose type is known to be one of ours."""
+
+    answer_type: AnswerType
+    optional: bool
+
+
 def label_of(value: Scalar) -> str:
     """Return what a person reads for an option's value."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from midturn.question.answer_type import AnswerType, SecretType, UnknownType
+from midturn.question.answer_type import ExpectedAnswer, SecretType, UnknownType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import Asker
 from midturn.record.events import Approval, AskedForm, Event, InquiryRequest, Source
@@ -62,7 +62,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             return None
         from midturn.question.answer_schema import answer_schema  # who lists questions for people needs no schemas
 
-        return answer_schema(_Asked(self.question.answer_type, self.question.optional))
+        return answer_schema(ExpectedAnswer(self.question.answer_type, self.question.optional))
 
     @property
     def content(self) -> str | None:
@@ -100,13 +100,6 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             **result,
             **asker,
         }
-
-
-class _Asked(Struct, frozen=True):
-    """What a schema needs of a question."""
-
-    answer_type: AnswerType
-    optional: bool
 
 
 def _whole(question: dict[str, Json]) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from midturn.record.events import ChatRequest, Event
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolCall, ToolDefinition
 from midturn.record.provider_view import provider_view
 from midturn.tools.asker import refused
-from midturn.turn.effects import Effect, Given, GivenAnswer, Record
+from midturn.turn.effects import Answer, Effect, Given, Record
 from midturn.turn.inputs import FormToAsk
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.limits import DEFAULT_LIMITS, Limits
@@ -180,7 +180,7 @@ class CallSecrets:
     def learn(self, answers: Iterable[object]) -> None:
         """Take note of the secrets among answers that are about to be given to the tool."""
         for answer in answers:
-            value = answer.value if isinstance(answer, GivenAnswer) else answer
+            value = cast("Answer[object]", answer).value if isinstance(answer, Answer) else answer
             if isinstance(value, SecretValue) and value not in self._given:
                 self._given.append(value)
 

@@ -14,7 +14,7 @@ from midturn.question.question import Question
 from midturn.record.events import ASSISTANT
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.tools.ask_user_schema import ANSWER_TYPES
-from midturn.turn.effects import Given, GivenAnswer
+from midturn.turn.effects import Answer, Given
 from midturn.turn.inputs import FormToAsk
 from midturn.values.json_value import Json, JsonObject, compact, shown
 from midturn.values.limits import DEFAULT_LIMITS, Limits
@@ -215,7 +215,7 @@ def _answer(question: Question[Any], given: Given) -> Json:
         AnswerError: The arguments are wrong.
     """
     answer = given[question.id]
-    if not isinstance(answer, GivenAnswer) or isinstance(answer.value, SecretValue):
+    if not isinstance(answer, Answer) or isinstance(answer.value, SecretValue):
         raise AnswerError(())
     if answer.value is None and question.when is not None:
         return None
@@ -225,7 +225,7 @@ def _answer(question: Question[Any], given: Given) -> Json:
 def _reason(given: Given) -> Mapping[str, Json]:
     """Return what the person typed with the answer, if anything."""
     match given[SINGLE_ID]:
-        case GivenAnswer(by="user", reason=str(reason)):
+        case Answer(by="user", reason=str(reason)):
             return {"reason": reason}
         case _:
             return {}

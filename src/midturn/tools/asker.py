@@ -7,7 +7,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ from midturn.ports import AnswerChecks
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.tools.call_life import CallLife
-from midturn.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.turn.effects import Answer, Given, NoAnswer
 from midturn.turn.inputs import OnFailure
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
@@ -25,18 +25,6 @@ from midturn.values.secret import SecretValue
 
 
 T = TypeVar("T")
-
-
-class Answer(Struct, Generic[T], frozen=True):
-    """An answer with its circumstances: `by` is a tag of docs/recording.md (`user`, `assistant`, …), `reason` the responder's words.
-
-    Args:
-        value: The answer, of the type of the question.
-    """
-
-    value: T
-    reason: str | None = None
-    by: str = "user"
 
 
 class Unanswered(Struct, frozen=True):
@@ -71,12 +59,12 @@ class FormAnswers:
         if question.id not in self._given:
             raise KeyError(f"`{question.id}` is not a question of this form; it has {', '.join(map(repr, self._given))}.")
         given = self._given[question.id]
-        return question.typed(given.value) if isinstance(given, GivenAnswer) else cast("T", None)
+        return question.typed(given.value) if isinstance(given, Answer) else cast("T", None)
 
     def __contains__(self, question: Question[Any]) -> bool:
         """Say whether the question was answered, rather than skipped."""
         given = self._given.get(question.id)
-        return isinstance(given, GivenAnswer) and given.value is not None
+        return isinstance(given, Answer) and given.value is not None
 
     def __repr__(self) -> str:
         return f"FormAnswers({', '.join(self._given)})"  # no values: one may be a secret
@@ -194,7 +182,7 @@ class CanAsk(ABC):
 
     async def _answer_to(self, question: Question[Any], problem: str | None = None) -> Json | SecretValue:
         match (await self._given(Form((question,)), "fail_call", problem)).get(question.id):
-            case GivenAnswer(value):
+            case Answer(value):
                 return value
             case _:
                 raise asyncio.CancelledError(_FAILED)
@@ -209,7 +197,7 @@ class CanAsk(ABC):
 
     async def _try_ask(self, question: Question[T]) -> Answer[T] | Unanswered:
         match (await self._given(Form((question,)), "report_all")).get(question.id):
-            case GivenAnswer() as given:
+            case Answer() as given:
                 return Answer(question.typed(given.value), given.reason, given.by)
             case NoAnswer(reason, reply):
                 return Unanswered(reason, reply)

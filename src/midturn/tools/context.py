@@ -12,7 +12,7 @@ from midturn.question.form import Form
 from midturn.record.events import Source
 from midturn.tools.asker import CanAsk
 from midturn.tools.call_life import CallLife
-from midturn.turn.effects import Given, GivenAnswer
+from midturn.turn.effects import Answer, Given
 from midturn.turn.inputs import FormToAsk, OnFailure
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.secret import SecretValue
@@ -83,5 +83,5 @@ class ToolContext(CanAsk, Generic[Deps]):
         self._life.check()
         given = await self._run.ask(FormToAsk(form, self._source, on_failure, problem=problem))
         self._life.check()
-        self._answers.update({name: answer.value for name, answer in given.items() if isinstance(answer, GivenAnswer)})
+        self._answers.update({name: answer.value for name, answer in given.items() if isinstance(answer, Answer)})
         return given

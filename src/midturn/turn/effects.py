@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from midturn.record.prompt import Prompt
 
 
-class GivenAnswer(Struct, frozen=True):
-    """An answer as a tool gets it; `by` is a tag of docs/recording.md."""
+T_co = TypeVar("T_co", covariant=True)
 
-    value: Json | SecretValue
-    by: str = "user"
+
+class Answer(Struct, Generic[T_co], frozen=True):
+    """An answer with its circumstances: `by` is a tag of docs/recording.md (`user`, `assistant`, …), `reason` the responder's words.
+
+    Args:
+        value: The answer, of the type of the question.
+    """
+
+    value: T_co
     reason: str | None = None
+    by: str = "user"
 
 
 class NoAnswer(Struct, frozen=True):
@@ -37,7 +44,7 @@ class NoAnswer(Struct, frozen=True):
     message: str = ""
 
 
-Given: TypeAlias = Mapping[str, GivenAnswer | NoAnswer]
+Given: TypeAlias = Mapping[str, Answer[Json | SecretValue] | NoAnswer]
 
 
 class Record(Struct, frozen=True):

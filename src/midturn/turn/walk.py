@@ -11,7 +11,7 @@ from midturn.question.reply import Answered, Replied, Reply, Submitted, WentBack
 from midturn.question.steps import Ask, Cancelled, Completed, Step
 from midturn.question.walker import FormWalker
 from midturn.turn.decision import Give, GoBack, Leave, Send
-from midturn.turn.effects import GivenAnswer
+from midturn.turn.effects import Answer
 from midturn.turn.inputs import FormToAsk
 from midturn.values.json_value import Json, json_equal, shown
 from midturn.values.secret import SecretValue
@@ -42,7 +42,7 @@ class Walk:
         self.places: list[int] = []
         self.form_is_recorded = len(asking.form.questions) == 1 and not asking.form.review
         self._left: Cancelled | None = None
-        self._given: dict[str, GivenAnswer] = {}
+        self._given: dict[str, Answer[Json | SecretValue]] = {}
 
     @property
     def tells_replies(self) -> bool:
@@ -69,7 +69,7 @@ class Walk:
             case _ as other:
                 assert_never(other)
 
-    def given(self, answers: dict[str, Json | SecretValue]) -> dict[str, GivenAnswer]:
+    def given(self, answers: dict[str, Json | SecretValue]) -> dict[str, Answer[Json | SecretValue]]:
         """Return the answers with who gave each; a skipped question has no such entry."""
         return {question_id: self._attributed(question_id, value) for question_id, value in answers.items()}
 
@@ -85,7 +85,7 @@ class Walk:
         """Feed an answer; after the walk has ended, it is a secret that had to be asked again."""
         question_id, answered = give.question_id, give.answered
         self.is_a_persons = self.is_a_persons or give.by == "user"
-        self._given[question_id] = GivenAnswer(answered.value, give.by, answered.reason)
+        self._given[question_id] = Answer(answered.value, answered.reason, give.by)
         self.inquiries[question_id] = give.inquiry
         if answered.value is PLACEHOLDER:
             self.placeholders.add(question_id)
@@ -106,11 +106,11 @@ class Walk:
             case _:
                 self.walker.feed(replied)
 
-    def _attributed(self, question_id: str, value: Json | SecretValue) -> GivenAnswer:
+    def _attributed(self, question_id: str, value: Json | SecretValue) -> Answer[Json | SecretValue]:
         given = self._given.get(question_id)
         if given is None or (value is None and given.value is not None):
-            return GivenAnswer(None, "skipped")
-        return GivenAnswer(value, given.by, given.reason)
+            return Answer(None, by="skipped")
+        return Answer(value, given.reason, given.by)
 
 
 # A map of answers to a whole form -------------------------------------------------------------------------------------
