@@ -6,6 +6,7 @@ that may hold more than one command needs a rule that says `shell`. A rule that 
 
 # Without `from __future__ import annotations`: msgspec reads what stands here.
 
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
@@ -20,6 +21,8 @@ from midturn.values.json_value import Json, JsonObject, canonical, compact
 _WILD: Final = frozenset("*?[")
 _PLAIN: Final = frozenset(" _-./:=@%+,")
 """What a text may be made of, beside letters and digits, to be let through by a pattern: words that no shell changes."""
+_LEADS_UP: Final = re.compile(r"\.\./|/\.\.|(?:^|[ :=@%+,])\.\.(?=$|[ :=@%+,])|(?:^| )-[^ ]*\.\.(?= |$)")
+"""A path that leads up, by itself, after a sign that separates words of a program, or in an option; `main..` and `a..b` are none."""
 
 
 class Comparison(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -269,9 +272,12 @@ def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
     text = _text(value)
     if text is None or comparison.matches is None:
         return False
-    from midturn.question.schema_check import validate  # as above
+    from midturn.question.schema_check import TOO_LARGE, validate  # as above
 
-    return not validate(_pattern(comparison.matches, whole=fits.whole), text) and (not fits.plain or _is_plain(text))
+    problems = validate(_pattern(comparison.matches, whole=fits.whole), text)
+    if problems and problems[0].message == TOO_LARGE:  # it was not looked at: found where that is stricter, and nowhere else
+        return not fits.whole
+    return not problems and (not fits.plain or _is_plain(text))
 
 
 def _text(value: Json) -> str | None:
@@ -282,10 +288,13 @@ def _text(value: Json) -> str | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text is words with one space between them that no shell takes for anything else, and no path that leads up."""
+    """Whether a text is words with one space between them that no shell takes for anything else, and no path that leads up.
+
+    The first is the program: `A=b git` would change the variables that it runs with.
+    """
     if text != text.strip(" ") or "  " in text or not all(letter.isalnum() or letter in _PLAIN for letter in text):
         return False
-    return ".." not in text.replace("/", " ").split(" ")
+    return "=" not in text.split(" ", 1)[0] and not _LEADS_UP.search(text)
 
 
 def _pattern(matches: str, *, whole: bool = False) -> Json:

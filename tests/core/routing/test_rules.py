@@ -137,6 +137,17 @@ def test_an_enormous_text_is_matched_at_once() -> None:
     assert ruled(rules, cmd="a" * 100_000)[0] == "ask"
 
 
+@pytest.mark.parametrize("run", ["ask", "skip"])
+@pytest.mark.parametrize(("pattern", "padding"), [("rm -rf", "字" * 500_000), (r"(?i)\w{1,20} rm -rf", "x" * 100_000)])
+def test_no_length_of_a_text_takes_it_past_a_pattern_that_stops_it(run: str, pattern: str, padding: str) -> None:
+    """What is too long to look at is taken for what is stopped, and never for what may run."""
+    text = f"{padding} rm -rf /"
+    stopping = {"when": {"cmd": {"matches": pattern}}, "run": run}
+    assert ruled(origin(stopping, {"run": "unattended"}), cmd=text) == (run, "config.toml:1")
+    letting = {"when": {"cmd": {"matches": f"({pattern}|.)*"}}, "run": "unattended", "shell": True}
+    assert ruled(origin(letting), cmd=text) == ("ask", "")
+
+
 # What does not get past a rule that lets calls run ------------------------------------------------------------------------
 
 
@@ -156,7 +167,8 @@ TRICKS = [
     "{}\nrm", "{}\r\nrm", "{}\rrm", "{}\x0brm", "{}\x0crm", "{}\u2028rm", "{}\u2029rm", "{}\x85rm", "{}\x00rm", "{}\trm",
     "{} 'a b'", '{} "a b"', "{} \\; rm", "{} \\\nrm", "{} {{a,b}}", "{} *", "{} ?", "{} [a]", "{} ~root", "{} !!", "{} !rm", "{} #x",
     "{} (rm)", "({})", "{{ {}; }}", "{}  rm", " {}", "{} ", "{}\u00a0rm", "{} \uff1b rm", "{} \u037e rm", "{} \u2024\u2024/x",
-    "{} ..", "{} ../x", "{} x/../../y", "{} /..", "{} ^a^b", "{} $'\\x3b'", "{} \ufeffrm", "{} \u202erm", "{} \u200brm", "{} <<X",
+    "{} ..", "{} ../x", "{} x/../../y", "{} /..", "{} --output=../x", "{} --output=..", "{} HEAD:../x", "{} a:..", "{} -C..", "{} -C../..",
+    "{} x,../y", "{} @..", "{} x/..", "{} ^a^b", "{} $'\\x3b'", "{} \ufeffrm", "{} \u202erm", "{} \u200brm", "{} <<X",
 ]  # fmt: skip
 
 
@@ -174,6 +186,16 @@ def test_none_of_several_hundred_texts_gets_past_a_rule() -> None:
     through = [(pattern, text) for pattern, text in tried if ruled(origin({"when": {"cmd": pattern}, "run": "unattended"}), cmd=text)[1]]
     assert through == []
     assert all(ruled(origin({"when": {"cmd": pattern}, "run": "unattended"}), cmd=text)[1] for pattern, text in LETTING)
+
+
+def test_variables_before_the_program_are_no_words_of_it() -> None:
+    for cmd in ("LD_PRELOAD=x git status", "A=b C=d git status", "A= git status", "A+=b git status"):
+        assert ruled(origin({"when": {"cmd": "*git status"}, "run": "unattended"}), cmd=cmd) == ("ask", "")
+
+
+def test_what_only_looks_like_a_path_that_leads_up_gets_through() -> None:
+    for cmd in ("git diff main..", "git log a..b", "git log ..b", "git log --since=1.day", "git add a...b", "git show HEAD:x/y..z"):
+        assert ruled(origin({"when": {"cmd": "git *"}, "run": "unattended"}), cmd=cmd)[0] == "unattended", cmd
 
 
 def test_a_rule_that_says_shell_takes_any_text() -> None:
