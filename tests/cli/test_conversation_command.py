@@ -49,6 +49,20 @@ def test_ls_lists_them_oldest_first_and_marks_the_current_one(talk: CommandLine)
     ]
 
 
+def test_ls_lists_the_newest_where_a_limit_is_given(talk: CommandLine) -> None:
+    """They are the last of all rows; what was begun and never written is no row, and takes the place of none."""
+    for words in ("Another one", "A third one"):
+        talk.run("query", "-m", talk.script(calls("deploy", ask=asks("sure", "Sure?"))), "--defer", words)
+    open_store(talk.store).new_sync("Nothing in it")
+    (talk.store / "9999999999999999-is-no-directory").touch()
+    rows = talk.ok("conversation", "ls", "--json").json
+
+    assert talk.ok("conversation", "ls", "--limit", "2", "--json").json == rows[-2:]
+    assert talk.ok("conversation", "ls", "--limit", "9", "--json").json == rows
+    assert len(rows) == 3
+    assert talk.run("conversation", "ls", "--limit", "0").status == 2
+
+
 def test_a_conversation_that_cannot_be_read_does_not_hide_the_others(talk: CommandLine) -> None:
     broken = talk.store / "17000000000-broken"
     broken.mkdir()

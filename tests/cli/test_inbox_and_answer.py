@@ -618,6 +618,20 @@ def test_a_beginning_that_fits_very_many_questions_names_the_oldest(midturn: Com
     assert len(midturn.run("answer", "x" * 10_000, "yes").stderr) < 300
 
 
+def test_the_inbox_lists_as_many_as_are_wanted_and_says_that_there_are_more(midturn: CommandLine) -> None:
+    for number in range(3):
+        keep(FileStore(midturn.store), asking(f"e{number}.")[0])
+    listed = midturn.ok("inbox", "--json").json
+
+    assert midturn.ok("inbox", "--limit", "2", "--json").json == listed[:2]
+    shown = midturn.ok("inbox", "--limit", "2")
+    assert listed[1]["id"] in shown.stdout
+    assert listed[2]["id"] not in shown.stdout
+    assert "More questions wait" in shown.stderr
+    assert "More questions wait" not in midturn.ok("inbox", "--limit", "3").stderr
+    assert midturn.run("inbox", "--limit", "2", "--watch").status == 2
+
+
 def test_a_whole_id_of_a_closed_question_says_who_answered(midturn: CommandLine) -> None:
     question = suspended(midturn, asks())
     midturn.ok("answer", question["id"], "yes")

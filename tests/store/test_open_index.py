@@ -102,6 +102,15 @@ def test_where_more_waits_than_is_kept_only_the_rest_is_read_again(
     assert looks == []
 
 
+def test_a_page_of_questions_reads_no_conversation_of_the_pages_before(store: ConversationStore, looks: list[Path]) -> None:
+    kept = [keep(store, asking()[0]) for _ in range(5)]
+
+    page = store.pending_sync(after=f"{kept[1]}-e4", limit=2)
+
+    assert [question.conversation for question in page] == kept[2:4]
+    assert {path.name.partition("-")[0] for path in looks} <= set(kept[1:4])
+
+
 HOLDER = """
 import sys
 from midturn.record.events import TurnStart

@@ -26,27 +26,32 @@ _MOST_TITLES = 100  # conversations that are opened for their titles; of more th
 @click.command
 @click.option("--watch", is_flag=True, help="Stay, and show what is asked and answered from now on.")
 @click.option("--all", "everywhere", is_flag=True, help="In every workspace that you have used, and what other programs put there.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List the first N only: those of the oldest conversations.")
 @with_json
 @with_store
-def command(*, watch: bool, everywhere: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
+def command(*, watch: bool, everywhere: bool, limit: int | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the open questions: who asks, what, since when, in which conversation."""
     place = find_place(store)
+    if watch and limit:
+        raise click.UsageError("`--watch` shows all questions: leave out `--limit`.")
     if everywhere and (watch or store) and place.is_on_disk:  # a database has no list that could lack any
         place.files.reindex()
     if watch:
         _watch(place, _say_as_json if as_json else _in_words(place))
     elif everywhere and store is None:
-        waiting = _everywhere(place)
+        waiting = _everywhere(place, limit)
         if as_json:
             say_json([{**question.to_json(), "workspace": there.directory} for there, questions in waiting for question in questions])
         else:
             _say_everywhere(waiting)
     else:
-        questions = _grouped(place.store.pending_sync())
+        questions = _grouped(place.store.pending_sync(limit=limit and limit + 1))
         if as_json:
-            say_json([question.to_json() for question in questions])
+            say_json([question.to_json() for question in questions[:limit]])
         else:
-            _say_here(place, questions)
+            _say_here(place, questions[:limit])
+            if len(questions) > len(questions[:limit]):
+                note("More questions wait: raise `--limit`, or leave it out, to see them.")
     return ExitStatus.DONE
 
 
@@ -64,9 +69,9 @@ def _say_questions(place: Place, questions: Sequence[OpenQuestion]) -> None:
         say(row)
 
 
-def _everywhere(here: Place) -> Sequence[tuple[Place, Sequence[OpenQuestion]]]:
+def _everywhere(here: Place, limit: int | None) -> Sequence[tuple[Place, Sequence[OpenQuestion]]]:
     """Return the questions of every workspace that was used, and of the user's own store; those of this place come first."""
-    found = [(place, _grouped(place.store.pending_sync())) for place in _places(here)]
+    found = [(place, _grouped(place.store.pending_sync(limit=limit))) for place in _places(here)]
     return [(place, questions) for place, questions in found if questions]
 
 

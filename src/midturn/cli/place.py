@@ -141,7 +141,7 @@ class Place(Struct, frozen=True, kw_only=True):
         known = chosen(self._remembers) if self._remembers else None
         if known and self.files.has(known):
             return known
-        return self.files.newest() if self.is_on_disk else self.run(self.store.port.latest())
+        return self.run(self.store.port.latest())
 
     def set_current(self, id: str) -> None:
         """Have commands act on this conversation by default."""

@@ -7,8 +7,10 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from heapq import nlargest
+from itertools import islice
 from pathlib import Path
 
 from midturn.errors import NoConversation, StoreError
@@ -49,6 +51,14 @@ class Directories:
                 return found
             self._kept = changed, found
         return self._kept[1]
+
+    def newest(self, limit: int) -> Iterator[str]:
+        """Yield every conversation's id, the newest first; no more than the first `limit` are put in order unless more are wanted."""
+        names = [(name, place) for _, place in self._places for name in _listed_names(place)]
+        first = nlargest(limit, names)
+        yield from (number for name, place in first if (number := conversation_id(name)) and _is_directory(f"{place}/{name}"))
+        rest = islice(sorted(names, reverse=True), limit, None)
+        yield from (number for name, place in rest if (number := conversation_id(name)) and _is_directory(f"{place}/{name}"))
 
     def path(self, id: str) -> Path:
         """Return the directory of a conversation; `id` may be the directory's whole name, too.
@@ -213,6 +223,15 @@ def _is_directory(path: str) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def _listed_names(place: str) -> list[str]:
+    """Return the names in a folder that may be those of conversations."""
+    with telling("list", Path(place)):
+        try:
+            return [name for name in os.listdir(place) if name[:1].isdigit()]  # noqa: PTH208  a path for each of many would take longer
+        except FileNotFoundError:
+            return []
 
 
 def _names(folder: Path) -> list[str]:

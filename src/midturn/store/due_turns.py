@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("midturn.store")
 _COMPARED = 250  # files in one look: half a hundredth of a core with one look a second
 _HURRIED = 5_000  # the same, in a round that is made at once
-_READ = 250  # conversations that a look may find to be read; then it ends, so that nothing else waits for long
+_READ = 100  # conversations that a look may find to be read; then it ends, so that nothing else waits for long
 
 
 class Rounds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import cache, cached_property, partial
@@ -30,7 +30,7 @@ from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open, ring
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
 from midturn.store.tail import NAME, EventReader
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
@@ -212,11 +212,10 @@ class FileConversations:
 
     async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
         """Return open questions, read from the ends of the files."""
-        asked = (question for _, seen in self.looks(prefix) for question in seen.questions)
-        found = (question for question in asked if question.id.startswith(prefix))
-        if after is not None:
-            found = _after(found, after)
-        return list(islice(found, limit))
+        last = parse_address(after or "")
+        looks = self.looks(prefix, last.conversation if last else "")
+        asked = ([question for question in seen.questions if question.id.startswith(prefix)] for _, seen in looks)
+        return list(islice((question for of_one in asked for question in following(of_one, after)), limit))
 
     async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
         """Return ids of conversations, oldest first."""
@@ -227,9 +226,9 @@ class FileConversations:
             case "begun":
                 found = (number for number in self._directories.ids() if self._is_begun(number))
             case "open":
-                found = (number for number, _ in self.looks())
+                found = (number for number, _ in self.looks(first=after or ""))
             case "ready":
-                found = (number for number, seen in self.looks() if self._is_ready(seen))
+                found = (number for number, seen in self.looks(first=after or "") if self._is_ready(seen))
         return list(islice((number for number in found if after is None or number > after), limit))
 
     def _is_begun(self, number: str) -> bool:
@@ -296,13 +295,13 @@ class FileConversations:
             return False
         return True
 
-    def newest(self) -> str | None:
-        """Return the id of the newest conversation."""
-        return next(reversed(self._directories.ids()), None)
+    def newest(self, limit: int) -> list[str]:
+        """Return the ids of the newest conversations in which anything is recorded, oldest first."""
+        return list(islice(filter(self._is_begun, self._directories.newest(limit)), limit))[::-1]
 
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
-        return self.newest()
+        return next(self._directories.newest(1), None)
 
     def path(self, id: str) -> Path:
         """Return a conversation's directory. `id` may be the directory's whole name, too."""
@@ -355,15 +354,15 @@ class FileConversations:
 
     # ----------------------------------------------------------------------------------------------------------------------
 
-    def looks(self, prefix: str = "") -> Iterator[tuple[str, Seen]]:
-        """Yield what each conversation waits for whose last turn is open, by its id, the oldest conversation first.
+    def looks(self, prefix: str = "", first: str = "") -> Iterator[tuple[str, Seen]]:
+        """Yield what each conversation waits for whose last turn is open, by its id, the oldest conversation first, from `first` on.
 
         `prefix` is what the addresses of its questions begin with. One that cannot be read hides no other.
         """
         candidates = self._candidates(prefix)
         if not prefix:
             self._seen.make_room(candidates)
-        for number in candidates:
+        for number in islice(candidates, bisect_left(candidates, first), None):
             try:
                 seen = self._seen.look(number)
                 if seen.is_open:
@@ -490,11 +489,3 @@ def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:
     if open_turn(turn) and not is_named(folder, id):
         with suppress(StoreError):  # it cannot be written here: then it is found by looking
             name_open(folder, id)
-
-
-def _after(questions: Iterator[OpenQuestion], last: str) -> Iterator[OpenQuestion]:
-    """Leave out what was on the pages before; where the last question of them is closed by now, its conversation is shown again."""
-    at = parse_address(last)
-    rest = [question for question in questions if at is None or question.conversation >= at.conversation]
-    place = next((index for index, question in enumerate(rest) if question.id == last), -1)
-    yield from rest[place + 1 :]

@@ -26,7 +26,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due, is_ready, outdated
 from midturn.store.held import Tries, patiently
 from midturn.store.metadata import Metadata, conversation_number, title
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, oldest_first
 from midturn.turn.pending import pending
@@ -300,8 +300,7 @@ class MemoryConversations:
     async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
         """Return open questions."""
         found = [asked for kept in self._open() for asked in pending(kept.last_turn().events, kept.id) if asked.id.startswith(prefix)]
-        place = next((index for index, question in enumerate(found) if question.id == after), -1)
-        return found[place + 1 :][:limit]
+        return following(found, after)[:limit]
 
     async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
         """Return ids of conversations, oldest first."""

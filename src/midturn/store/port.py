@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from midturn.journal import AnswerFeed, Journal
+from midturn.record.asker import parse_address
 from midturn.record.events import Event
 from midturn.values.limits import Limits
 
@@ -84,6 +85,18 @@ class Growth(Struct, frozen=True):
     lengths: Mapping[str, int]
     token: object = None
     """The store's own, for the next call."""
+
+
+def following(questions: Sequence[OpenQuestion], last: str | None) -> list[OpenQuestion]:
+    """Leave out of open questions, listed in order, what was on the pages before.
+
+    Where the last question of those is closed by now, what else its conversation asks is shown again.
+    """
+    at = parse_address(last or "")
+    if last is None or at is None:
+        return list(questions)
+    place = next((index for index, question in enumerate(questions) if question.id == last), None)
+    return list(questions[place + 1 :]) if place is not None else [one for one in questions if one.conversation >= at.conversation]
 
 
 class StorePort(Protocol):
@@ -176,7 +189,7 @@ class StorePort(Protocol):
     async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
         """Return open questions whose address begins with `prefix`, by conversation, the oldest first.
 
-        `after` is the last address of the page before.
+        `after` is the last address of the page before; see `following`.
         """
         ...
 

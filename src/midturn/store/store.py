@@ -42,7 +42,7 @@ from midturn.store.admission import Admission, MayAnswer
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
 from midturn.store.held import HeldConversation
 from midturn.store.lock import looked_at
-from midturn.store.port import HeldBy, PortJournal, Settled, StorePort
+from midturn.store.port import HeldBy, PortJournal, Settled, StorePort, following
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
 from midturn.values.json_value import Json
@@ -198,18 +198,34 @@ class ConversationStore:
 
     # Questions ------------------------------------------------------------------------------------------------------------
 
-    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
-        """Return the open questions of one conversation, or of all, the oldest conversation first.
+    async def pending(self, conversation: str | None = None, *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
+        """Return the open questions of one conversation, or of all, the oldest conversation first, or a page of them.
 
         Those of agents that run inside of tools are among those of the conversation around.
 
         Args:
             conversation: The id of the one; None for all.
+            after: The id of the last question of the page before. Where it is closed by now, the page begins with its conversation.
+            limit: How many at most; None for all.
         """
-        family = [""] if conversation is None else [f"{id}-" for id in await open_family(self.port, conversation)]  # noqa: A001
-        questions = [question for prefix in family for question in await self.port.questions(prefix)]
+        if conversation is None:
+            return await self._page("", after, limit)
+        family = [f"{id}-" for id in await open_family(self.port, conversation)]  # noqa: A001
+        found = [question for prefix in family for question in await self._page(prefix, None, None)]
+        return following(found, after)[:limit]
+
+    async def _page(self, prefix: str, after: str | None, limit: int | None) -> list[OpenQuestion]:
+        """Return as many questions as are wanted: those that are over by their own end are on no page."""
+        found: list[OpenQuestion] = []
         now = stamp(self._clock)
-        return [looked for question in questions if (looked := looked_at(question, now))]
+        while limit is None or len(found) < limit:
+            wanted = None if limit is None else limit - len(found)
+            questions = await self.port.questions(prefix, after=after, limit=wanted)
+            found += [looked for question in questions if (looked := looked_at(question, now))]
+            if wanted is None or len(questions) < wanted:
+                break
+            after = questions[-1].id
+        return found
 
     async def ready(self) -> list[str]:
         """Return the conversations whose turn can go on: an open question was answered, and they are free.
@@ -331,9 +347,9 @@ class ConversationStore:
         """Return what `prune` would remove now, see `prunable`."""
         return self.run_sync("prunable", self.prunable(older))
 
-    def pending_sync(self, conversation: str | None = None) -> list[OpenQuestion]:
+    def pending_sync(self, conversation: str | None = None, *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
         """Return the open questions, see `pending`."""
-        return self.run_sync("pending", self.pending(conversation))
+        return self.run_sync("pending", self.pending(conversation, after=after, limit=limit))
 
     def ready_sync(self) -> list[str]:
         """Return the conversations whose turn can go on, see `ready`."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TypeAlias
 
 import click
 from msgspec import Struct
@@ -41,15 +42,16 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 @click.command
 @click.option("--all", "everywhere", is_flag=True, help="Of every workspace, and those begun outside of any.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List the newest N only.")
 @with_json
 @with_store
-def ls_command(*, everywhere: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
+def ls_command(*, everywhere: bool, limit: int | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the conversations, oldest first. A `*` marks the current one."""
     place = find_place(store)
     if everywhere:
-        _say_everywhere([(there, _rows(there)) for there in every_place(place)], as_json=as_json)
+        _say_everywhere([(there, _rows(there, limit)) for there in every_place(place)], as_json=as_json)
         return ExitStatus.DONE
-    rows = _rows(place)
+    rows = _rows(place, limit)
     if as_json:
         say_json([_fields(row) for row in rows])
         return ExitStatus.DONE
@@ -80,13 +82,12 @@ def _fields(row: Listed) -> dict[str, Json]:
     return {field: getattr(row, field) for field in Listed.__struct_fields__}
 
 
-def _rows(place: Place) -> list[Listed]:
-    turns = _open_turns(place)
+def _rows(place: Place, limit: int | None) -> list[Listed]:
     rows: list[Listed] = []
     current = place.current
-    for number, metadata in _listed(place):
+    for number, metadata, turn_open, waiting in _on_disk(place, limit) if place.is_on_disk else _in_database(place, limit):
         try:
-            row = _row(place, number, metadata, *turns.get(number, (False, 0)))
+            row = _row(place, number, metadata, turn_open, waiting)
         except StoreError as error:
             note(line("midturn: {}", block(str(error))))
         else:
@@ -94,22 +95,27 @@ def _rows(place: Place) -> list[Listed]:
     return rows
 
 
-def _open_turns(place: Place) -> dict[str, tuple[bool, int]]:
-    """Return how many questions wait in each conversation whose turn is open."""
-    if place.is_on_disk:
-        return {number: (seen.is_open, len(seen.questions)) for number, seen in place.files.looks()}
-    waiting = Counter(question.conversation for question in place.store.pending_sync())
-    return {number: (True, waiting[number]) for number in place.run(place.store.port.ids(which="open"))}
+_Found: TypeAlias = tuple[str, Metadata | None, bool, int]
+"""A conversation: what it is called, where that is known, whether its turn is open, and how many questions wait in it."""
 
 
-def _listed(place: Place) -> Iterator[tuple[str, Metadata | None]]:
-    """Yield every conversation; a database says at once what many are called, a folder is read one by one."""
-    if place.is_on_disk:
-        yield from ((number, None) for number in place.run(place.store.port.ids(which="begun")))
-        return
-    after = ""
-    while page := place.run(place.store.port.described(after=after)):
-        yield from page
+def _on_disk(place: Place, limit: int | None) -> Iterator[_Found]:
+    """Yield the newest conversations, oldest first; where not all are wanted, no other one is looked at."""
+    numbers = place.run(place.store.port.ids(which="begun")) if limit is None else place.files.newest(limit)
+    prefixes = [""] if limit is None else [f"{number}-" for number in numbers]
+    turns = {number: seen for prefix in prefixes for number, seen in place.files.looks(prefix)}
+    yield from ((number, None, number in turns, len(turns[number].questions) if number in turns else 0) for number in numbers)
+
+
+def _in_database(place: Place, limit: int | None) -> Iterator[_Found]:
+    """Yield the newest conversations, oldest first: a database says at once what many are called."""
+    port = place.store.port
+    older = place.run(port.ids(which="begun"))[:-limit] if limit else []
+    after = older[-1] if older else ""
+    opened = set(place.run(port.ids(which="open", after=after)))
+    waiting = Counter(question.conversation for question in place.run(port.questions(after=f"{after}-x" if after else None)))
+    while page := place.run(port.described(after=after)):
+        yield from ((number, metadata, number in opened, waiting[number]) for number, metadata in page)
         after = page[-1][0]
 
 

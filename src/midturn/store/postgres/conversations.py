@@ -20,7 +20,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due
 from midturn.store.held import patiently
 from midturn.store.metadata import Metadata, decode_metadata, title
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import DUE, Database, Rows
 from midturn.store.postgres.journal import PostgresJournal, TurnRow
@@ -128,16 +128,13 @@ class PostgresConversations:
         last = parse_address(after) if after else None
         first = max(conversation, last.conversation if last else "")
         found: list[OpenQuestion] = []
-        passed = last is None
         while len(found) < limit:
             page = min(_PAGE, limit + 1)
             given = {"first": first, "only": conversation if is_whole else None, "limit": page}
             rows = await self.database.rows(statements.ASKING, given)
             for row in rows:
-                for question in pending(self._rows.events(row["id"], row["lines"]), row["id"]):
-                    if passed and question.id.startswith(prefix) and (last is None or question.id != after):
-                        found.append(question)
-                    passed = passed or question.id == after or bool(last and row["id"] > last.conversation)
+                asked = pending(self._rows.events(row["id"], row["lines"]), row["id"])
+                found += following([question for question in asked if question.id.startswith(prefix)], after)
             if len(rows) < page or (conversation and not rows[-1]["id"].startswith(conversation)):
                 break
             first = rows[-1]["id"] + "0"  # the next id as text
