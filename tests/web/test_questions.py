@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 import midturn as mt
@@ -14,7 +15,7 @@ from midturn.cli.question_rows import question_rows
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered, InquiryCancelled
 from midturn.store.memory_conversations import MemoryStore
-from midturn.web import inbox
+from midturn.web import inbox, pages
 from midturn.web.app import application
 from midturn.web.board import Board
 from midturn.web.gate import ProgramAccess
@@ -323,3 +324,35 @@ def test_what_is_asked_again_says_what_was_wrong_on_the_page_in_the_list_and_in_
     assert 'role="alert" id="problems">\n<p>a is taken.</p>' in page
     assert "a is taken." in listed
     assert "An earlier answer was not accepted: a is taken." in [str(row) for _, row in question_rows(again)]
+
+
+def test_many_questions_are_shown_in_pages_and_titles_are_read_for_one_page_alone(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_SHOWN", 2)
+    asked = [wait_for(agent_with(store, asking(Question.boolean("q", f"Sure about {number}?"))), f"Ship {number}.") for number in range(5)]
+    titled: list[str] = []
+    original = Board.title
+
+    async def title(board: Board, conversation: str) -> str:
+        titled.append(conversation)
+        return await original(board, conversation)
+
+    monkeypatch.setattr(Board, "title", title)
+
+    def shown(client: TestClient, query: str) -> list[int]:
+        html = client.get(f"/{query}").text
+        return [number for number, question in enumerate(asked) if f'href="/q/{question.id}"' in html]
+
+    with browsing(inbox(store, user=ada)) as client:
+        first = client.get("/").text
+        assert titled == [question.conversation for question in asked[:2]]
+        assert ("5 questions wait" in first, 'data-total="5"' in first, "Page 1 of 3" in first) == (True, True, True)
+        assert ('href="/?page=2"' in first, "Older ones" in first) == (True, False)
+        assert [shown(client, f"?page={number}") for number in (1, 2, 3, 4, "x", "0")] == [[0, 1], [2, 3], [4], [4], [0, 1], [0, 1]]
+        assert shown(client, "?part=list&page=2") == [2, 3]
+        assert shown(client, f"?part=group&conversation={asked[4].conversation}") == [4]
+        for question in asked[:3]:
+            send(client, question, answer="yes")
+        assert shown(client, "?page=2") == [3, 4]
+        assert "data-total" not in client.get("/").text

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -43,30 +45,46 @@ class Group(Struct, frozen=True):
     questions: list[OpenQuestion]
 
 
+_SHOWN = 100
+"""How many questions are on a page of the inbox."""
+
+
 async def waiting(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Show what is open; only the list where the script asks for that."""
+    """Show what is open, a page of it; only the list where the script asks for that."""
     board = site.board
     await board.fresh()
-    groups = await grouped(board, board.open)
-    values = {"groups": groups, "count": len(board.open)}
-    if request.query_params.get("part") == "list":
-        return page(request, "list.html", values)
     if request.query_params.get("part") == "group":
         wanted = request.query_params.get("conversation")
-        return page(request, "list.html", {"groups": [group for group in groups if group.conversation == wanted]})
+        asked = [question for question in board.open if question.conversation == wanted]
+        return page(request, "list.html", {"groups": await grouped(board, asked), "count": len(asked), "number": 1, "pages": 1})
+    values = await _one_page(board, request.query_params.get("page", ""))
+    if request.query_params.get("part") == "list":
+        return page(request, "list.html", values)
     done = await recorded(board.port, request.query_params.get("done", ""))
     return page(request, "inbox.html", {**values, **frame(site, visitor, "Inbox"), "done": done})
 
 
+async def _one_page(board: Board, number: str) -> dict[str, object]:
+    """Return the questions of a page, the last one where there are fewer pages; titles are read of no others."""
+    questions = _by_conversation(board.open)
+    pages = max(1, -(-len(questions) // _SHOWN))
+    shown = min(int(number), pages) if re.fullmatch("[1-9][0-9]{0,8}", number) else 1
+    groups = await grouped(board, questions[(shown - 1) * _SHOWN : shown * _SHOWN])
+    return {"groups": groups, "count": len(questions), "number": shown, "pages": pages}
+
+
+def _by_conversation(questions: Iterable[OpenQuestion]) -> list[OpenQuestion]:
+    """Put questions of one conversation together, where the oldest of them stands."""
+    found: dict[str, list[OpenQuestion]] = {}
+    for question in questions:
+        found.setdefault(question.conversation, []).append(question)
+    return [question for of_one in found.values() for question in of_one]
+
+
 async def grouped(board: Board, questions: Iterable[OpenQuestion]) -> list[Group]:
     """Group questions by conversation; a conversation stands where its oldest question does."""
-    groups: dict[str, Group] = {}
-    for question in questions:
-        if question.conversation not in groups:
-            title = await board.title(question.conversation)
-            groups[question.conversation] = Group(question.conversation, title, [])
-        groups[question.conversation].questions.append(question)
-    return list(groups.values())
+    together = groupby(_by_conversation(questions), attrgetter("conversation"))
+    return [Group(conversation, await board.title(conversation), list(asked)) for conversation, asked in together]
 
 
 def frame(site: Site, visitor: Visitor, title: str) -> dict[str, object]:

@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 from starlette.requests import Request
 
 from midturn.question.question import Question
 from midturn.store.store import ConversationStore
-from midturn.web import inbox
+from midturn.web import inbox, pages
 from support.browser import Elsewhere
 from support.pages import ada, agent_with, asking
 from support.serving import serving
@@ -36,6 +37,25 @@ def test_what_is_asked_appears_and_what_is_answered_in_a_terminal_goes(
         expect(page.locator("h1")).to_have_text("Nothing waits for you")
         expect(page).to_have_title("Inbox · midturn")
         expect(page.locator("[data-said]")).to_contain_text("was answered")
+
+
+def test_a_page_of_many_questions_fills_up_as_they_are_answered(
+    page: Page, disk: ConversationStore, elsewhere: Elsewhere[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_SHOWN", 2)
+    asked = [elsewhere(agent_with(disk, asking(CONFIRM)).run(f"Ship {number}.")).pending[0] for number in range(4)]
+    with serving(inbox(disk, user=ada)) as address:
+        page.goto(f"{address}/")
+        expect(page.locator("[data-question]")).to_have_count(2)
+        expect(page).to_have_title("(4) Inbox · midturn")
+        elsewhere(disk.answer(asked[0].id, value=True))
+        expect(page).to_have_title("(3) Inbox · midturn")
+        expect(page.locator(f'[data-question="{asked[2].id}"]')).to_have_count(1)
+        page.get_by_role("link", name="Newer ones").click()
+        expect(page.locator("[data-question]")).to_have_count(1)
+        elsewhere(disk.answer(asked[3].id, value=True))
+        expect(page.locator("h1")).to_have_text("2 questions wait")
+        expect(page.locator("[data-question]")).to_have_count(2)
 
 
 def test_a_question_that_is_answered_elsewhere_says_so_where_one_types_and_keeps_what_was_typed(

@@ -36,9 +36,10 @@ function start() {
   // How many wait -------------------------------------------------------------------------------------------------------
 
   const heading = list && document.querySelector("h1");
+  const pages = () => list.querySelector("[data-total]"); // where not all of them are on this page
   function count() {
-    const waiting = list ? list.querySelectorAll("[data-question]").length : null;
-    if (waiting === null) return;
+    if (!list) return;
+    const waiting = Number(pages()?.dataset.total ?? list.querySelectorAll("[data-question]").length);
     const badge = document.querySelector("[data-count]");
     badge.textContent = waiting;
     badge.hidden = waiting === 0;
@@ -65,12 +66,19 @@ function start() {
 
   async function reload() {
     if (!list) return;
-    const fresh = await part("part=list");
+    const number = new URLSearchParams(location.search).get("page") ?? "";
+    const fresh = await part(`part=list&page=${encodeURIComponent(number)}`);
     if (fresh) keepingFocus(() => list.replaceChildren(...fresh.childNodes));
     count();
   }
 
+  let reloading = null;
+  function reloadSoon() {
+    reloading ??= setTimeout(() => { reloading = null; Promise.allSettled([reload()]); }, 300); // a server that is gone is heard of by who listens
+  }
+
   async function showGroup(conversation) {
+    if (pages()) return reloadSoon();
     const fresh = await part(`part=group&conversation=${encodeURIComponent(conversation)}`);
     const group = fresh?.querySelector("section");
     const old = list.querySelector(`[data-conversation="${CSS.escape(conversation)}"]`);
@@ -84,6 +92,7 @@ function start() {
   }
 
   function removeQuestion(id) {
+    if (pages()) reloadSoon();
     const item = list.querySelector(`[data-question="${CSS.escape(id)}"]`);
     if (!item) return "";
     const text = item.querySelector(".asks").textContent;
