@@ -106,6 +106,20 @@ def test_nothing_is_decided_where_the_run_is_stopped(midturn: CommandLine) -> No
     assert [answers(events) for events in stored(midturn)] == [[]]
 
 
+def test_a_turn_that_a_person_has_ended_is_over_whatever_the_agent_says(midturn: CommandLine) -> None:
+    """It goes on, and says that its turn is complete: what was said before is for no further prompt."""
+    run = start(midturn, "stubborn")
+    (permission,) = wait_for(midturn)
+    midturn.ok("answer", permission["id"], "n", "--reason", "Not on a Friday.")
+    (form,) = until(lambda: midturn.ok("inbox", "--json").json, lambda found: found and found[0]["id"] != permission["id"])
+
+    midturn.ok("answer", form["id"], "--cancel")
+
+    said, errors = run.communicate(timeout=60)
+    assert run.returncode == 130, errors
+    assert said.strip() == "permission: noform: cancel None"
+
+
 def test_an_agent_that_dies_is_an_error(midturn: CommandLine) -> None:
     finished = midturn.run("acp", "run", "--prompt", "die", "--", sys.executable, str(AGENT))
 

@@ -28,6 +28,7 @@ class Asking:
 
     def __init__(self) -> None:
         self._client: Any = None
+        self._is_cancelled = False
 
     def on_connect(self, conn: Any) -> None:
         """Keep whom to ask."""
@@ -60,17 +61,22 @@ class Asking:
                 mode = schema.ElicitationUrlSessionMode(session_id=session_id, elicitation_id="e1", url=AnyUrl("https://example.org/in"))
                 said = await self._client.create_elicitation("Log in.", mode)
                 await self._say(session_id, f"address: {said.action}")
+            case "stubborn":
+                await self._ask(session_id, {"permission": "Make it", "arguments": {"command": "touch made"}})
+                await self._ask(session_id, {"form": FORM, "message": "Where to?"})
+                self._is_cancelled = False
             case "die":
                 os._exit(3)
             case _ if words.startswith("{"):
                 await self._ask(session_id, json.loads(words))
             case _:
                 await self._say(session_id, f" | heard: {words}")
-        return acp.PromptResponse(stop_reason="end_turn")
+        return acp.PromptResponse(stop_reason="cancelled" if self._is_cancelled else "end_turn")
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Go on: there is nothing to stop."""
+        """End the turn once what was asked is answered."""
         del session_id
+        self._is_cancelled = True
 
     async def _ask(self, session_id: str, document: dict[str, Any]) -> None:
         """Ask what a document says: a form, or a permission."""

@@ -50,6 +50,7 @@ class Server:
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
         self.expected = 0
+        self.is_interrupted = False
 
     def take(self, message: dict[str, Any]) -> None:
         """Take one message."""
@@ -63,7 +64,7 @@ class Server:
                 self.prompted(message["params"]["input"][0]["text"])
             case "turn/interrupt":
                 send(id=message["id"], result={})
-                say("interrupted", "interrupted")
+                self.interrupted()
             case None:
                 self.answered(message)
             case _:
@@ -107,13 +108,21 @@ class Server:
         else:
             ask(10, "command", command=document["permission"])
 
+    def interrupted(self) -> None:
+        """End the turn; what was asked is answered first."""
+        self.is_interrupted = True
+        if not self.expected:
+            say("interrupted", "interrupted")
+
     def answered(self, message: dict[str, Any]) -> None:
         """Take an answer; when all are there, say them."""
         self.answers[message["id"]] = message.get("result", message.get("error"))
         if len(self.answers) == self.expected:
             said, self.answers = [self.answers[number] for number in sorted(self.answers)], {}
             cancelled = any(answer.get("decision") == "cancel" for answer in said)
-            say(json.dumps(said), "interrupted" if cancelled else "completed")
+            self.expected = 0
+            end = "interrupted" if self.is_interrupted else ""
+            say(json.dumps(said) + end, "interrupted" if cancelled or end else "completed")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from asyncio.subprocess import Process
 from collections.abc import Sequence
 from contextlib import suppress
@@ -91,7 +90,7 @@ class AcpRun(Headless, frozen=True, kw_only=True):
 
     mode: str | None = None
 
-    async def go(self, prompt: str) -> str:
+    async def go(self, prompt: str) -> str | None:
         """Run one prompt to its end; return why it ended, as the protocol says it (`end_turn`). See `Headless.run`.
 
         Raises:
@@ -112,7 +111,6 @@ class AskingClient:
         self._inbox = Inbox(run, process)
         self._name = run.command[0]
         self._session = ""
-        self._stopping: asyncio.Task[None] | None = None
         us: Any = self
         self._connection: Any = connect_to_agent(us, process.stdin, process.stdout, use_unstable_protocol=True)
 
@@ -135,9 +133,6 @@ class AskingClient:
 
     async def close(self) -> None:
         """Close the connection."""
-        if self._stopping:
-            self._stopping.cancel()
-            await asyncio.gather(self._stopping, return_exceptions=True)
         with suppress(ConnectionError):  # what was still to be sent has no reader
             await self._connection.close()
 
@@ -173,7 +168,7 @@ class AskingClient:
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
         outcome = await errands.wait(errand)
         chosen = choice(outcome, options)
-        self._note(title, outcome)
+        await self._note(title, outcome)
         await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
         if chosen is None:
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
@@ -220,14 +215,14 @@ class AskingClient:
         errands = self._errands(session)
         errand = await errands.questions("", "ask", {"message": message, **arguments}, form)
         outcome = await errands.wait(errand)
-        self._note(message, outcome)
+        await self._note(message, outcome)
         return errands, errand, outcome
 
-    def _note(self, asked: str, outcome: Decided | None) -> None:
-        """Keep what cannot be sent with a decision, and stop what a person has ended."""
+    async def _note(self, asked: str, outcome: Decided | None) -> None:
+        """Keep what cannot be sent with a decision, and stop what a person has ended, before the agent goes on with a form that is gone."""
         self.unsaid.keep(f'"{asked}"', outcome)
         if isinstance(outcome, TurnStopped):
-            self._stopping = asyncio.ensure_future(self._connection.cancel(self._session))
+            await self._connection.cancel(self._session)
 
     def _errands(self, session: str) -> Errands:
         return self._inbox.errands(Asker(name=asker_name(self._name, "ACP agent"), session=session, via=VIA))

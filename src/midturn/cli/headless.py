@@ -72,8 +72,11 @@ def prompt_of(given: str | None) -> str:
     return prompt
 
 
-async def to_its_end(run: Coroutine[None, None, str]) -> str | None:
-    """Run an agent; return how it ended, None where a signal stopped it. While it waits it says nothing, so it is said before where."""
+async def to_its_end(run: Coroutine[None, None, str | None]) -> str | None:
+    """Run an agent; return how it ended, None where a signal or a person stopped it.
+
+    While it waits it says nothing, so it is said before where.
+    """
     note("midturn: what the agent asks waits in `midturn inbox`, and on the page of `midturn serve`. Ctrl-C stops it.")
     going = asyncio.ensure_future(run)
 

@@ -187,7 +187,7 @@ class CodexServer(Headless, frozen=True, kw_only=True):
 
     thread: str = ""
 
-    async def go(self, prompt: str) -> str:
+    async def go(self, prompt: str) -> str | None:
         """Run one prompt to its end; return how it ended, as Codex says it (`completed`, `interrupted`). See `Headless.run`.
 
         Raises:
@@ -363,10 +363,11 @@ class _Talk:
         errands = self._errands()
         errand = await errands.questions("", tool, arguments, form, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
-        if isinstance(outcome, AnswersGiven):
+        if isinstance(outcome, AnswersGiven | TurnStopped):
             self.unsaid.keep(named, outcome)
         if isinstance(outcome, TurnStopped):
             self._stopping = asyncio.ensure_future(self._stop())
+            await asyncio.sleep(0)  # it is sent before the answer, with which the server would go on
         return outcome, _closing(errands, errand, outcome)
 
     async def _waited(self, errands: Errands, errand: Errand) -> Decided:

@@ -108,8 +108,8 @@ class Headless(Struct, frozen=True, kw_only=True):
     complain: Callable[[str], None]
     rules: Rules = ask_always
 
-    async def run(self, speak: Callable[[Process], AgentTalk], prompt: str, completed: str) -> str:
-        """Run one prompt to its end; return how the last turn ended, as the protocol says it.
+    async def run(self, speak: Callable[[Process], AgentTalk], prompt: str, completed: str) -> str | None:
+        """Run one prompt to its end; return how the last turn ended, as the protocol says it, or None where a person has ended it.
 
         What people said with a no cannot be sent with it: it is the next prompt, where the turn before ended as `completed`.
 
@@ -161,6 +161,8 @@ class Unsaid:
     """
 
     def __init__(self) -> None:
+        self.is_stopped = False
+        """Whether a person has ended the turn: nothing is to be said any more, whatever the agent makes of that."""
         self._words: list[str] = []
         self._unasked: dict[str, str] = {}
         self._has_told = False
@@ -174,7 +176,9 @@ class Unsaid:
                 self._words.append(words.told(asked, outcome))
             case AnswersGiven(reasons=reasons) if reasons:
                 self._words.append(words.added(asked, reasons))
-            case None | Refused() | Approved() | AnswersGiven() | TurnStopped() | DecidedElsewhere():
+            case TurnStopped():
+                self.is_stopped = True
+            case None | Refused() | Approved() | AnswersGiven() | DecidedElsewhere():
                 pass
 
     def keep_unasked(self, asked: str, why: str) -> None:
@@ -190,10 +194,10 @@ class Unsaid:
         return "\n".join(said)
 
 
-async def _until_told(agent: AgentTalk, prompt: str, completed: str) -> str:
-    """Prompt until nothing that a person said is left to be told."""
+async def _until_told(agent: AgentTalk, prompt: str, completed: str) -> str | None:
+    """Prompt until nothing that a person said is left to be told, or a person has ended the turn."""
     await agent.begin()
     ended = await agent.prompt(prompt)
-    while ended == completed and (said := agent.unsaid.take()):
+    while ended == completed and not agent.unsaid.is_stopped and (said := agent.unsaid.take()):
         ended = await agent.prompt(said)
-    return ended
+    return None if agent.unsaid.is_stopped else ended

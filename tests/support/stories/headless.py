@@ -35,6 +35,7 @@ class HeadlessAgent(OtherAgent):
     def __init__(self, scene: Scene, directory: Path) -> None:
         super().__init__(scene, directory)
         self.directory = directory
+        self.is_stopped = False
 
     async def ask(self) -> str:
         """Run it to its end."""
@@ -42,8 +43,14 @@ class HeadlessAgent(OtherAgent):
         command = [sys.executable, str(_SUPPORT / self.program)]
         run: Any = type(self).run
         agent = run(command=command, cwd=self.directory, store=self.store, clock=SYSTEM, say=said.append, complain=said.append)
-        await agent.go(json.dumps(self.document()))
+        self.is_stopped = await agent.go(json.dumps(self.document())) is None
         return "".join(said)
+
+    def outcome(self) -> Outcome:
+        """Say what has become of it: its run is over where a person has ended its turn, whatever it said after that."""
+        found = super().outcome()
+        assert self.is_stopped == (found.end == "ended_by_user")
+        return found
 
     def document(self) -> dict[str, Any]:
         """Return what it is to ask: a permission, or a form."""
