@@ -33,8 +33,8 @@ import sys
 from midturn.cli.conversation import transfer
 from midturn.cli.main import run
 say = transfer._say
-def say_and_wait(number, title, copied):
-    say(number, title, copied)
+def say_and_wait(number, copied):
+    say(number, copied)
     if copied.fate == "copied":
         sys.stdin.readline()
 transfer._say = say_and_wait
