@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from midturn.errors import StoreError
 from midturn.store.postgres.store import PostgresStore
 from support.postgres import Cluster
 from support.serving import free_port, wait_until_taken
@@ -83,3 +84,12 @@ def _until_given_up(port: int) -> None:
         began = time.monotonic()
         while httpx2.get(f"http://127.0.0.1:{port}/readyz", timeout=20).elapsed.total_seconds() > 1.5:
             assert time.monotonic() - began < 60, "never given up"
+
+
+@pytest.mark.parametrize("wrong", [("/postgres?", "/nothing?"), ("midturn@", "nobody@")], ids=["a database", "a role"])
+def test_what_does_not_exist_is_no_outage(cluster: Cluster, wrong: tuple[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    """It is not waited for, and named as the server names it."""
+    store = PostgresStore(cluster.url.replace(*wrong))
+    with pytest.raises(StoreError, match="does not exist"):
+        store.ids_sync()
+    assert not [record for record in caplog.records if record.name == "midturn.store.away"]

@@ -281,10 +281,11 @@ class Database:
         while True:
             try:
                 done = await attempt()
-            except _GONE as error:
+            except _GONE as gone:
+                error = await self._reason(gone) if isinstance(gone, PoolTimeout) else gone
                 if _is_refusal(error):
                     raise StoreError(f"{self.address.shown} cannot be reached: {_words(error)}") from error
-                if tries >= _SAID_AFTER or isinstance(error, PoolTimeout):  # for seconds, there was no connection
+                if tries >= _SAID_AFTER or isinstance(gone, PoolTimeout):  # for seconds, there was no connection
                     self._away.noticed("%s is away (%s); waiting for it, for up to %.0f s", self.address.shown, _words(error), self.outage)
                 if time.monotonic() - began > self.outage:
                     raise StoreAway(f"{self.address.shown} cannot be reached: {_words(error)}") from error
@@ -295,6 +296,15 @@ class Database:
             else:
                 self._away.over()
                 return done
+
+    async def _reason(self, waited: PoolTimeout) -> Exception:
+        """Return why the pool has no connection for us: it keeps that to itself."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(self.address.url, **_KEEPALIVE)
+        except psycopg.Error as error:
+            return error
+        await connection.close()
+        return waited
 
     # The session that lives as long as the process ---------------------------------------------------------------------------
 
@@ -382,7 +392,7 @@ def _is_refusal(error: Exception) -> bool:
     """Say whether waiting is of no use: a wrong password, an unknown database."""
     state = getattr(error, "sqlstate", None) or ""
     text = str(error)
-    return state.startswith(("28", "3D")) or "authentication failed" in text or ("database " in text and "does not exist" in text)
+    return state.startswith(("28", "3D")) or "authentication failed" in text or "does not exist" in text
 
 
 def _words(error: Exception) -> str:
