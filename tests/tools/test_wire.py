@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, strategies as st
@@ -102,7 +103,8 @@ def test_a_malformed_question_is_named_by_its_pointer() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_the_reader(stdout: bytes) -> None:
-    with pytest.raises(WireError):
+    """A few are an outcome: those that the random bytes are drawn from are in the tests, too."""
+    with suppress(WireError):
         read_outcome(stdout)
 
 
