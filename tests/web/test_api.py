@@ -36,6 +36,22 @@ def test_open_questions_are_listed_in_the_one_shape(store: MemoryStore) -> None:
         assert client.get(f"/api/questions/{first.id}").json() == first.to_json()
 
 
+def test_a_page_of_open_questions_begins_after_the_last_of_the_page_before(store: MemoryStore) -> None:
+    asked = [wait_for(agent_with(store, asking(CONFIRM))) for _ in range(5)]
+    with browsing(inbox(store, user=ada)) as client:
+
+        def page(query: str) -> list[int]:
+            ids = [question.id for question in asked]
+            return [ids.index(each["id"]) for each in client.get(f"/api/questions?{query}").json()]
+
+        assert (page("limit=2"), page(f"limit=2&after={asked[1].id}"), page(f"after={asked[3].id}")) == ([0, 1], [2, 3], [4])
+        assert answer(client, asked[1], value=True).status_code == 200
+        assert page(f"limit=2&after={asked[1].id}") == [2, 3]
+        assert page(f"limit=2&conversation={asked[3].conversation}") == [3]
+        for wrong in ("0", "-1", "1001", "many", ""):
+            assert client.get(f"/api/questions?limit={wrong}").status_code == 400
+
+
 def test_an_answer_that_is_recorded_has_its_receipt_although_the_store_goes_away_then(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

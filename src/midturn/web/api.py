@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.store.port import following
 from midturn.turn.closed import no_question
 from midturn.values.json_value import Json, pointer_to
 from midturn.web.body import read_object
 from midturn.web.closed import closed, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.gate import Visitor
-from midturn.web.openapi import WAYS
+from midturn.web.openapi import MOST_ON_A_PAGE, WAYS
 from midturn.web.site import Site
 
 _KEYS = (*WAYS, "reason", "remember")
@@ -35,11 +38,21 @@ _NAMES = {bool | str: "true, false or a string", bool: "true or false", str: "a 
 
 
 async def questions(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Return the open questions, the oldest first."""
+    """Return the open questions, the oldest first; or a page of them, by conversation, for which no other one is read."""
     del visitor
+    wanted, after, limit = (request.query_params.get(name) for name in ("conversation", "after", "limit"))
+    most = _most(limit)
+    if wanted is None and (after is not None or limit is not None):
+        return JSONResponse([one.to_json() for one in await site.board.port.pending(after=after, limit=most)])
     await site.board.fresh()
-    wanted = request.query_params.get("conversation")
-    return JSONResponse([one.to_json() for one in site.board.open if wanted in (None, one.conversation)])
+    found = [one for one in site.board.open if wanted in (None, one.conversation)]
+    return JSONResponse([one.to_json() for one in following(found, after)[:most]])
+
+
+def _most(limit: str | None) -> int | None:
+    if limit is None or (re.fullmatch("[0-9]{1,9}", limit) and 1 <= int(limit) <= MOST_ON_A_PAGE):
+        return None if limit is None else int(limit)
+    raise HTTPException(400, f"`limit` must be a number from 1 to {MOST_ON_A_PAGE}: how many questions are on a page.")
 
 
 async def question(request: Request, visitor: Visitor, site: Site) -> Response:

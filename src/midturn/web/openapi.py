@@ -134,8 +134,10 @@ class ConversationShape(Struct):
 
 
 _TYPES: Final = (AnswerShape, ConversationShape, ErrorShape, QuestionShape, ReceiptShape, SummaryShape)
+MOST_ON_A_PAGE: Final = 1_000
+"""How many questions a page of the API may hold."""
 _ERRORS: Final = {
-    "400": "The body cannot be read.",
+    "400": "The body, or a parameter, cannot be read.",
     "401": "Nobody is signed in.",
     "403": "Another site sent this; or the visitor may not answer this question; or a process would answer that a tool has started.",
     "404": "Nothing here has this id.",
@@ -174,10 +176,14 @@ def document(base: str = "", cookie: str | None = None) -> dict[str, Any]:
 
 def _paths() -> dict[str, Any]:
     one, conversation = [_parameter("id", "path", "Its id.")], _parameter("conversation", "query", "Only those of this conversation.")
+    after = _parameter("after", "query", "The page after the question with this id: pages go by conversation, the oldest first.")
+    limit = _parameter("limit", "query", "How many questions are on a page.")
+    limit["schema"] = {"type": "integer", "minimum": 1, "maximum": MOST_ON_A_PAGE}
+    paged = [conversation, after, limit]
     before = _parameter("before", "query", "Only those that are older than this one.")
     body = {"required": True, "content": {"application/json": {"schema": _reference(AnswerShape)}}}
     return {
-        "/api/questions": {"get": _operation("The open questions, the oldest first.", _list_of(QuestionShape), [conversation])},
+        "/api/questions": {"get": _operation("The open questions, the oldest first.", _list_of(QuestionShape), paged, "400")},
         "/api/questions/{id}": {"get": _operation("One open question.", _reference(QuestionShape), one, "404", "409", "410")},
         "/api/questions/{id}/answer": {
             "post": {

@@ -24,9 +24,9 @@ class Port:
         self.store = store
         self._is_on_disk = isinstance(store.port, FileConversations)
 
-    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
-        """Return the open questions of one conversation, or of all."""
-        return await self._read("pending", lambda: self.store.pending(conversation))
+    async def pending(self, conversation: str | None = None, *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
+        """Return the open questions of one conversation, or of all, or a page of them."""
+        return await self._read("pending", lambda: self.store.pending(conversation, after=after, limit=limit))
 
     async def ready(self) -> list[str]:
         """Return the conversations whose turn can go on."""
