@@ -42,6 +42,22 @@ def test_a_yes_of_a_person_allows_a_call_once(midturn: CommandLine) -> None:
     assert question["arguments"] == {"command": "touch made"}
 
 
+@pytest.mark.parametrize(("run", "decided"), [("unattended", "yes"), ("skip", "no")])
+def test_a_rule_under_the_name_of_the_program_decides_about_its_calls(midturn: CommandLine, tmp_path: Path, run: str, decided: str) -> None:
+    """The agent calls itself `probe`: no name of its own choice finds it other rules."""
+    program = tmp_path / "my-agent.sh"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {AGENT}\n")
+    program.chmod(0o755)
+    other = "skip" if run == "unattended" else "unattended"
+    midturn.configure(
+        f'[[agents.my-agent.tools."*".rules]]\nwhen.command = "touch *"\nrun = "{run}"\n[[agents.probe.tools."*".rules]]\nrun = "{other}"\n'
+    )
+    said = midturn.ok("acp", "run", "--prompt", "permission", "--", str(program)).stdout
+    assert said.startswith(f"permission: {decided}")
+    (approval,) = [event for event in midturn.events() if event["type"] == "approval"]
+    assert approval["answered_by"]["by"] == "configuration"
+
+
 def test_whoever_starts_an_agent_reads_where_its_questions_wait(midturn: CommandLine) -> None:
     run = start(midturn, "permission")
     (question,) = wait_for(midturn)

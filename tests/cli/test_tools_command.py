@@ -215,6 +215,17 @@ def test_explain_says_which_rule_decides_and_how_the_others_stand(midturn: Comma
     assert (said["run"], said["reason"], [rule["holds"] for rule in said["rules"]]) == ("skip", "Never.", [False, True])
 
 
+def test_explain_says_which_rule_decides_about_a_call_of_another_agent(midturn: CommandLine) -> None:
+    midturn.configure('[[agents.claude.tools.Bash.rules]]\nwhen.command = "git status*"\nrun = "unattended"\n')
+    explain = ("tools", "explain", "--agent", "claude", "Bash")
+
+    assert "by the rule at " in midturn.ok(*explain, "command=git status -s").stdout
+    assert midturn.ok(*explain, "command=ls").stdout.startswith("ask: it is asked about before it runs, for no rule holds\n")
+    assert midturn.ok(*explain, "command=git status; ls", "--json").json["run"] == "ask"
+    wrong = midturn.run("tools", "explain", "--agent", "cluade", "Bash")
+    assert (wrong.status, "There is no rule about the agent `cluade`. Did you mean `claude`?" in wrong.stderr) == (2, True)
+
+
 def test_a_rule_that_decides_is_on_record_and_the_file_of_a_clone_only_tightens(midturn: CommandLine) -> None:
     midturn.asker(run="ask")
     midturn.configure(midturn.config.read_text() + RULES)

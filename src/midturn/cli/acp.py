@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
@@ -20,7 +21,9 @@ from midturn.cli.place import Place, StoreAddress
 from midturn.clock import SYSTEM
 from midturn.config.assign import Assignment
 from midturn.errors import ConfigError
+from midturn.routing.rules import Ruling
 from midturn.sandbox.doors import for_people_only
+from midturn.values.json_value import JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
 # `midturn acp`: our assistant as an agent of the Agent Client Protocol, for editors
@@ -109,9 +112,12 @@ def run_command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None,
 async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | None) -> ExitStatus:
     from midturn.acp.running import AcpRun
 
-    run = AcpRun(
-        command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say_prose, complain=complain, rules=rules_in(place), mode=mode
-    )
+    rules, program = rules_in(place), Path(agent[0]).stem
+
+    def rule(_: str, tool: str, arguments: JsonObject) -> Ruling:  # whatever name the agent gives itself
+        return rules(program, tool, arguments)
+
+    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say_prose, complain=complain, rules=rule, mode=mode)
     ended = await to_its_end(run.go(prompt))
     say_prose("\n")
     if ended is None or ended == "cancelled":

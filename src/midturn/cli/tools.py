@@ -34,12 +34,12 @@ from midturn.models.scripted import ScriptedModel
 from midturn.ports import Tool
 from midturn.record.events import Event, ToolCallResponse
 from midturn.record.exchange import ToolDefinition
-from midturn.routing.rules import Examined, examined
+from midturn.routing.rules import Examined, Ruling, examined
 from midturn.runtime.driver import RunEnding
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
 from midturn.turn.inputs import TurnRequested
-from midturn.values.json_value import Json, NotJson, read_json
+from midturn.values.json_value import Json, JsonObject, NotJson, read_json
 from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 
 command = lazy_group(
@@ -196,25 +196,52 @@ _RULINGS = {
 @click.command
 @click.argument("name", shell_complete=complete_tools)
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--agent", metavar="AGENT", help="NAME is a tool of another agent, such as `claude`, as that agent calls it.")
 @with_json
-def explain_command(name: str, arguments: tuple[str, ...], *, as_json: bool) -> ExitStatus:
+def explain_command(name: str, arguments: tuple[str, ...], *, agent: str | None, as_json: bool) -> ExitStatus:
     """Say whether a call of the tool NAME with these arguments would be asked about, and which rule decides that.
 
     Arguments are KEY=VALUE (JSON, or else a string), or one JSON object. Nothing is run.
     """
     given = read_arguments(arguments)
-    with known_here() as known:
-        policy = known.named(name).policy
-    ruling, rules = policy.ruling(given), examined(policy.rules, given)
+    ruling, rules = _of_agent(agent, name, given) if agent is not None else _of_tool(name, given)
     if as_json:
         said = [{"place": one.place, "rule": msgspec.to_builtins(one.rule), "holds": one.holds} for one in rules]
         say_json({"run": ruling.run, "rule": ruling.place or None, "reason": ruling.reason, "rules": said})
         return ExitStatus.DONE
-    why = line("the rule at {}", ruling.place) if ruling.place else line("`run`, for no rule holds") if rules else line("`run`")
-    say(line("{}: {}, by {}", ruling.run, _RULINGS[ruling.run], why))
+    say(line("{}: {}, {}", ruling.run, _RULINGS[ruling.run], _why(ruling, agent, rules)))
     for row in table([_rule_row(one) for one in rules]):
         say(row)
     return ExitStatus.DONE
+
+
+def _why(ruling: Ruling, agent: str | None, rules: Sequence[Examined]) -> Shown:
+    if ruling.place:
+        return line("by the rule at {}", ruling.place)
+    if agent is not None:
+        return line("for no rule holds")
+    return line("by `run`, for no rule holds") if rules else line("by `run`")
+
+
+def _of_tool(name: str, arguments: JsonObject) -> tuple[Ruling, list[Examined]]:
+    with known_here() as known:
+        policy = known.named(name).policy
+    return policy.ruling(arguments), examined(policy.rules, arguments)
+
+
+def _of_agent(agent: str, tool: str, arguments: JsonObject) -> tuple[Ruling, list[Examined]]:
+    """Return what the rules say about a call of another agent.
+
+    Raises:
+        ConfigError: There are none about that agent.
+    """
+    loaded = load_here()
+    report_ignored(loaded, attached=True)
+    settings = loaded.settings
+    if agent not in settings.agents:
+        known = did_you_mean(agent, settings.agents)
+        raise ConfigError(f"There is no rule about the agent `{agent}`.{known} Rules stand under `[agents.<agent>.tools.<tool>]`.")
+    return settings.ruling(agent, tool, arguments), examined(settings.agent_rules(agent, tool), arguments)
 
 
 def _rule_row(one: Examined) -> list[Shown]:

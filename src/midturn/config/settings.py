@@ -154,8 +154,12 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def ruling(self, agent: str, tool: str, arguments: Json) -> Ruling:
         """Say what the rules say about a call of another agent: it is asked about where none holds."""
+        return strictest(Ruling("ask"), self.agent_rules(agent, tool), arguments)
+
+    def agent_rules(self, agent: str, tool: str) -> tuple[RunRules, ...]:
+        """Return the rules about a tool of another agent."""
         tools = self.agents.get(agent, {})
-        return strictest(Ruling("ask"), tools.get(tool, tools.get("*", ())), arguments)
+        return tools.get(tool, tools.get("*", ()))
 
     def tool(self, name: str) -> ToolSettings:
         """Return what applies to the tool `name`, configured by name or not."""
