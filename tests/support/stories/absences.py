@@ -54,7 +54,7 @@ def answered_at_once(pair: Pair) -> None:
 
     def other() -> str:
         together.wait(60)
-        return pair.person.refusal(id)
+        return pair.person.tries(id)
 
     with ThreadPoolExecutor(2) as both:
         told = [said.result() for said in (both.submit(ben), both.submit(other))]

@@ -90,6 +90,10 @@ class LatePerson(StorePerson):
         self.asker.end()
         return super().refusal(id)
 
+    def tries(self, id: str) -> str:
+        """Say yes before that."""
+        return super().refusal(id)
+
 
 class HookedAgent(OtherAgent):
     """An agent whose hook asks for a permission, with nobody at its terminal."""

@@ -74,6 +74,10 @@ class OutsidePerson:
         """Say yes to a question that is not open any more; return what they are told."""
         raise NotImplementedError
 
+    def tries(self, id: str) -> str:
+        """Say yes to a question right now: nobody here waits until it is closed, unless a person says otherwise."""
+        return self.refusal(id)
+
     def leave(self) -> None:
         """Go away: nothing here waits for anybody."""
 
@@ -232,6 +236,8 @@ class PrompterPerson:
     def refusal(self, id: str) -> str:
         """There is no prompt for what is not open."""
         raise NotImplementedError
+
+    tries = refusal
 
     def leave(self) -> None:
         """Nobody leaves here in the middle."""

@@ -147,6 +147,10 @@ class Person(Protocol):
         """Say yes to a question that is not open any more, by its address; return what they are told."""
         ...
 
+    def tries(self, id: str) -> str:
+        """Say yes to a question right now, by its address; return what they are told."""
+        ...
+
     def leave(self) -> None:
         """Go away in the middle."""
         ...

@@ -81,6 +81,8 @@ class TerminalPerson:
         """Ask for the prompt of what is not open any more."""
         return " ".join(self.refused(id).split())
 
+    tries = refusal
+
     def leave(self) -> None:
         """Close the window, once what was typed is taken."""
         self.settle()
