@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+
+from midturn.ports import Clock
 
 
 class FakeClock:
@@ -22,3 +26,30 @@ class FakeClock:
     async def sleep(self, seconds: float) -> None:
         """Note the wait, and return at once."""
         self.slept.append(seconds)
+
+
+class HurriedClock:
+    """Another clock, which can be set forward while it is waited for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead = 0.0
+        self._hurried = asyncio.Event()
+
+    def hurry(self, seconds: float) -> None:
+        """Let so many seconds have passed at once."""
+        self._ahead += seconds
+        self._hurried.set()
+
+    def now(self) -> datetime:
+        """Return the time."""
+        return self._clock.now() + timedelta(seconds=self._ahead)
+
+    def monotonic(self) -> float:
+        """Return the seconds that have passed."""
+        return self._clock.monotonic() + self._ahead
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, at the latest until the clock is set forward."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._hurried.wait(), seconds)

@@ -61,8 +61,8 @@ class SpeaksLikeClaude(Runs):
     def answered_by_denying(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered to an agent that takes answers only as the words of a denial."""
         if isinstance(outcome, AnswersGiven):
-            listed = "\n".join(f"{asked.text} {words.answer_in_words(outcome.answers.get(asked.id))}" for asked in occasion.form.questions)
-            return self.denied(document, f"The user has answered already:\n{listed}")
+            listed = [f"{asked.text} {words.answer_with_reason(outcome, asked.id)}" for asked in occasion.form.questions]
+            return self.denied(document, "\n".join(["The user has answered already:", *listed]))
         why = words.denial(outcome)
         return self.denied(document, why) if why else Said()
 
@@ -264,7 +264,7 @@ def _option(option: JsonObject) -> Json:
 
 def answers_by_text(form: Form, given: AnswersGiven) -> dict[str, Json]:
     """Return the answers by the text of their questions, as they came: several are joined by commas."""
-    return {question.context or question.text: words.answer_in_words(given.answers.get(question.id)) for question in form.questions}
+    return {question.context or question.text: words.answer_with_reason(given, question.id) for question in form.questions}
 
 
 # What servers ask through it --------------------------------------------------------------------------------------------

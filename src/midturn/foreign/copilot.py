@@ -18,6 +18,7 @@ from midturn.foreign.room import has_prompt, started_with
 from midturn.question.answer_type import MultiSelectType, SelectType
 from midturn.question.elicitation import Elicited, form_of
 from midturn.question.form import Form
+from midturn.routing.messages import user_added
 from midturn.values.json_value import JsonObject, canonical, members, text
 
 _ASKS = "ask_user"
@@ -61,7 +62,8 @@ class Copilot(SpeaksLikeClaude):
         """Tell what was answered, by the names that its model gave: it takes answers only as the words of a denial."""
         if isinstance(outcome, AnswersGiven):
             content = _elicited(occasion.arguments).content(outcome.answers)
-            return self.denied(document, f"The user has answered already: {canonical(content).decode()}")
+            said = f"The user has answered already: {canonical(content).decode()}"
+            return self.denied(document, "\n".join([said, *map(user_added, outcome.reasons.values())]))
         return self.answered_by_denying(document, occasion, outcome)
 
     def denied(self, document: JsonObject, message: str) -> Said:

@@ -72,10 +72,10 @@ class Refused(Struct, frozen=True):
 
 
 class AnswersGiven(Struct, frozen=True):
-    """The answers, by question id; None where one was skipped. `reasons` is what was said with them, in the order of the questions."""
+    """The answers, by question id; None where one was skipped. `reasons` is what was said with them, by the same ids and in their order."""
 
     answers: Mapping[str, Json]
-    reasons: Sequence[str] = ()
+    reasons: Mapping[str, str] = {}
 
 
 class RepliedTo(Struct, frozen=True):
@@ -203,10 +203,10 @@ def content_of(turn: Sequence[Event]) -> str | None:
     return next((event.content for event in turn if isinstance(event, ToolCallResponse)), None)
 
 
-def reasons_of(turn: Sequence[Event], answers: Mapping[str, Json]) -> Sequence[str]:
+def reasons_of(turn: Sequence[Event], answers: Mapping[str, Json]) -> Mapping[str, str]:
     """Return what a person said with each answer that counts: what was taken back or is not asked any more has none."""
     latest = {request.question_id: response for request, response in pairs(turn) if isinstance(response, InquiryAnswered)}
-    return tuple(response.reason for key, response in latest.items() if response.reason and answers.get(key) is not None)
+    return {key: response.reason for key, response in latest.items() if response.reason and answers.get(key) is not None}
 
 
 def answers_of(turn: Sequence[Event]) -> dict[str, Json]:

@@ -175,7 +175,7 @@ class Unsaid:
             case RepliedTo() | Approved(arguments=dict()):
                 self._words.append(words.told(asked, outcome))
             case AnswersGiven(reasons=reasons) if reasons:
-                self._words.append(words.added(asked, reasons))
+                self._words.append(words.added(asked, [*reasons.values()]))
             case TurnStopped():
                 self.is_stopped = True
             case None | Refused() | Approved() | AnswersGiven() | DecidedElsewhere():

@@ -20,6 +20,7 @@ from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm, Unaskable
 from midturn.foreign.room import NoRoom
 from midturn.ports import Clock
+from midturn.routing.messages import user_added
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
 
 NAME = "opencode"
@@ -231,7 +232,7 @@ class Bridge:
         errand = await errands.questions(id, NAME, arguments, occasion.form, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, AnswersGiven):
-            answers: Json = [words.labels_of(outcome.answers.get(question.id)) for question in occasion.form.questions]
+            answers: Json = [_labels(outcome, question.id) for question in occasion.form.questions]
             await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": answers}, outcome)
         elif isinstance(outcome, RepliedTo):
             said: Json = [[words.replied(outcome.words)] for _ in occasion.form.questions]
@@ -263,6 +264,12 @@ class Bridge:
             await errands.close(errand, words.decided(outcome) if taken else words.ELSEWHERE)
         finally:
             self._delivering.discard(task)
+
+
+def _labels(given: AnswersGiven, id: str) -> list[Json]:
+    """Return an answer as labels, and what the person added to it as one more."""
+    reason = given.reasons.get(id)
+    return [*words.labels_of(given.answers.get(id)), *([user_added(reason)] if reason else [])]
 
 
 def password_of(environment: Mapping[str, str]) -> str:

@@ -69,6 +69,12 @@ def answer_in_words(value: Json) -> str:
             return other or canonical(value).decode()
 
 
+def answer_with_reason(given: AnswersGiven, id: str) -> str:
+    """Return an answer as a person would say it, with what they added to it."""
+    said, reason = answer_in_words(given.answers.get(id)), given.reasons.get(id)
+    return f"{said} ({user_added(reason)})" if reason else said
+
+
 def labels_of(answer: Json) -> list[Json]:
     """Return an answer as agents take it that have lists of labels: what was chosen, or own words; none where it was skipped."""
     given = answer if isinstance(answer, list | tuple) else [] if answer is None else [answer]
@@ -112,10 +118,10 @@ def told(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one return an o
             return f"midturn: {asked}: {edited(arguments)}"
         case Refused():
             return f"midturn: {asked}: {refused(outcome)}"
-        case AnswersGiven(answers):
+        case AnswersGiven(answers, reasons):
             listed = "; ".join(f"{key}: {answer_in_words(value)}" for key, value in answers.items())
             said = answer_in_words(next(iter(answers.values()))) if len(answers) == 1 else listed
-            return f"midturn: {asked} was answered by the user: {said}"
+            return "\n".join([f"midturn: {asked} was answered by the user: {said}", *map(user_added, reasons.values())])
         case RepliedTo(words):
             return f"midturn: {asked}: {replied(words)}"
         case TurnStopped():

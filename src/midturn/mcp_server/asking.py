@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from mcp import types
@@ -40,6 +40,7 @@ from midturn.tools.ask_user_call import AskedFor, read_arguments
 from midturn.values.json_value import JsonObject, canonical, members
 from midturn.values.text import ASK_USER
 
+T = TypeVar("T")
 CallAnswer: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
 """A dictionary is a task: the SDK has no type for it."""
 _LOG = logging.getLogger(__name__)
@@ -136,7 +137,7 @@ class AskUserCalls:
         errand = await self._again(errands, params, arguments) or await errands.questions(
             self._id(caller), ASK_USER, arguments, asked.form, left
         )
-        await self._withdraw(errands, errand)
+        await self.withdraw(errands, errand)
         errand = await errands.backlog.take_up_cancelled(errand)
         if self._settings.tasks and caller.has_tasks and await errands.outcome(errand) is None:
             task = created(errand, await errands.turn(errand), self._clock)
@@ -146,7 +147,7 @@ class AskUserCalls:
                 self.begun.pop(next(iter(self.begun)))
             return task
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=asked)
-        return await self._unless_given_up(call)
+        return await self.unless_given_up(errand, self._raced(call, ticket=1))
 
     async def check(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         """Look for the answer to an earlier question, and wait a while for it."""
@@ -191,13 +192,18 @@ class AskUserCalls:
 
     # One call -----------------------------------------------------------------------------------------------------------------
 
-    async def _unless_given_up(self, call: _Call) -> CallAnswer:
-        """Wait for the answer of a new call. Where it is cancelled, that is noted before anything else: the same call may be here again."""
-        racing = asyncio.ensure_future(self._raced(call, ticket=1))
+    async def unless_given_up(self, errand: Errand, waiting: Coroutine[Any, Any, T]) -> T:
+        """Wait for what becomes of a new call. Where it is cancelled, that is noted before anything else: the same call may be here again.
+
+        Args:
+            errand: What the call asks.
+            waiting: Waits for the answer.
+        """
+        racing = asyncio.ensure_future(waiting)
         try:
             await asyncio.wait({racing})
         except asyncio.CancelledError:
-            self.give_up(call.errand)
+            self.give_up(errand)
             racing.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.gather(racing, return_exceptions=True)
@@ -284,7 +290,8 @@ class AskUserCalls:
             if errand is None or found[-1] != errand or canonical(errand.arguments) != wanted:
                 raise MCPError(INVALID_PARAMS, _NO_STATE)
             return self._back(errand)
-        return next((self._back(errand) for errand in self._left if canonical(errand.arguments) == wanted), None)
+        left = (errand for errand in self._left if errand.tool == ASK_USER)
+        return next((self._back(errand) for errand in left if canonical(errand.arguments) == wanted), None)
 
     def _back(self, errand: Errand) -> Errand:
         """Take note that its asker waits for it again."""
@@ -302,7 +309,7 @@ class AskUserCalls:
     def _stated(self, state: str) -> str:
         return self._states.pop(state, "") if self._settings.shared else state
 
-    async def _withdraw(self, errands: Errands, but: Errand) -> None:
+    async def withdraw(self, errands: Errands, but: Errand) -> None:
         """Close what was given up: its asker has asked something else by now."""
         left, self._left = self._left, []
         for errand in left:

@@ -39,8 +39,8 @@ def answered(asked: AskedFor, outcome: Decided) -> CallReply:
     match outcome:
         case AnswersGiven(answers=answers, reasons=reasons):
             if isinstance(asked, SingleQuestion):
-                return _single(asked, answers[SINGLE_ID], next(iter(reasons), None))
-            return _several(dict(answers), reasons)
+                return _single(asked, answers[SINGLE_ID], next(iter(reasons.values()), None))
+            return _several(dict(answers), [*reasons.values()])
         case RepliedTo(said):
             return CallReply(words.replied(said), {"status": "replied", "reply": said})
         case TurnStopped():

@@ -158,7 +158,7 @@ class Permitting:
             errands, asked = await self._asked(context, members(params.arguments))
             said = words.UNKNOWN
             async with self._asking.signs_of_life(context, errands, asked.errand):
-                outcome = await errands.wait(asked.errand, self._wait)
+                outcome = await self._asking.unless_given_up(asked.errand, errands.wait(asked.errand, self._wait))
         except MidturnError as error:
             return _result({"behavior": "deny", "message": f"{said} ({error})"})
         except Exception:  # noqa: BLE001  whatever it is, the call must not run
@@ -169,7 +169,12 @@ class Permitting:
         return _result(asked.decision(outcome))
 
     async def _asked(self, context: ServerRequestContext[Any], arguments: JsonObject) -> tuple[Errands, _Asked]:
-        """Ask, unless this client has asked about the very call before."""
+        """Ask, unless this client has asked about the very call before; a call that it has given up is not asked about any more."""
+        errands, asked = await self._begun(context, arguments)
+        await self._asking.withdraw(errands, asked.errand)
+        return errands, asked
+
+    async def _begun(self, context: ServerRequestContext[Any], arguments: JsonObject) -> tuple[Errands, _Asked]:
         tool, given = text(arguments.get("tool_name")), members(arguments.get("input"))
         id = self._asking.own_id(text(arguments.get("tool_use_id")))  # noqa: A001  what it is called there
         errands = self._asking.errands(self._asking.caller(context))

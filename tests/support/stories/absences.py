@@ -10,8 +10,8 @@ import midturn as mt
 from midturn.store.store import ConversationStore
 from support.cli import asks
 from support.stories.elsewhere import no_namespace
-from support.stories.outcome import answered, asked, closed, failed, outcome
-from support.stories.people import StorePerson
+from support.stories.outcome import answered, approval, asked, closed, failed, outcome
+from support.stories.people import another
 from support.stories.scene import Pair, Scene
 from support.stories.story import Story
 
@@ -29,11 +29,18 @@ def asker_dead(pair: Pair) -> None:
     pair.asker.go_on()
 
 
+def asker_of_permission_dead(pair: Pair) -> None:
+    """The process that asked is killed, and another goes on with the yes: it runs once."""
+    pair.asker.die()
+    pair.person.allow("run")
+    pair.asker.go_on()
+
+
 def asker_apart(pair: Pair) -> None:
     """The process that asks is alive, but its number says nothing here: it is neither taken for dead nor for another one."""
     pair.asker.begin_apart()
-    question = StorePerson(pair.asker.store).find("confirm")
-    assert _is_held(pair.asker.store, question.conversation)
+    question = another(pair).find("confirm")
+    assert question.asker.waits if question.asker else _is_held(pair.asker.store, question.conversation)
     pair.person.answer("confirm", True)
     pair.asker.end_apart()
 
@@ -41,16 +48,12 @@ def asker_apart(pair: Pair) -> None:
 def answered_at_once(pair: Pair) -> None:
     """Two say yes in the same moment: one is on record, and the other is told who that was, in the words of who comes late."""
     pair.asker.begin()
-    id = StorePerson(pair.asker.store).find("confirm").id
+    id = another(pair).find("confirm").id
     together = Barrier(2)
 
     def ben() -> str:
         together.wait(60)
-        try:
-            asyncio.run(pair.asker.store.answer(id, True, user="ben"))
-        except mt.MidturnError as error:
-            return str(error)
-        return ""
+        return another(pair, "ben").refusal(id)
 
     def other() -> str:
         together.wait(60)
@@ -115,6 +118,12 @@ ABSENCES = (
         scene=Scene(ask=[CONFIRM]),
         play=asker_dead,
         outcome=outcome(*_YES, words=_HEARD),
+    ),
+    Story(
+        name="permission: asker dead, then back",
+        scene=Scene(say="Deployed.", run="ask"),
+        play=asker_of_permission_dead,
+        outcome=outcome(approval("run", "approved"), words="Deployed."),
     ),
     Story(
         name="asker in another PID namespace",

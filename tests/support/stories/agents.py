@@ -1,24 +1,35 @@
-"""Who asks: agents of other people, by a hook. Each waits in a thread of its own for what it is told."""
+"""Who asks: agents of other people, by a hook. Each run of it is a process of its own, as in life, and hears words of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Never
+from typing import Any, ClassVar
 from unittest.mock import patch
 
+from msgspec import Struct
+
+import midturn as mt
 from midturn.clock import SYSTEM
 from midturn.foreign import room
 from midturn.foreign.clients import AGENTS
+from midturn.question.answer_type import SelectType
 from midturn.store.file_store import FileStore
 from midturn.store.lock import mark
+from midturn.store.store import ConversationStore
+from midturn.values.json_value import canonical
+from support.clocks import HurriedClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns
+from support.hooks import until
+from support.stories.elsewhere import InAProcess, forked
 from support.stories.outcome import OPEN, Outcome, outcome_of
-from support.stories.people import StorePerson
+from support.stories.people import APPROVALS, StorePerson
 from support.stories.scene import Scene
 
 _PATIENCE = 60.0
@@ -95,33 +106,189 @@ class LatePerson(StorePerson):
         return super().refusal(id)
 
 
-class HookedAgent(OtherAgent):
-    """An agent whose hook asks for a permission, with nobody at its terminal."""
+class HookCall(Struct, frozen=True):
+    """A call of an agent: what its hook is told of it, the process of that hook, and where this writes what it says."""
+
+    document: dict[str, Any]
+    said: Path
+    process: int = 0
+
+    @property
+    def told(self) -> str:
+        """What the agent was told."""
+        return self.said.read_text()
+
+
+class HookedAgent(InAProcess):
+    """An agent with nobody at its terminal, whose hook asks for a permission or asks what its model does.
+
+    Its run ends where the hook's time is up: it is told that the question stays open then, and makes the same call again.
+    """
 
     agent: ClassVar[str]
     event: ClassVar[str] = "PermissionRequest"
+    given: ClassVar[str] = "-p"
+    asks: ClassVar[str] = "ask_user"
     takes_arguments: ClassVar[bool] = False
+    gates_questions: ClassVar[bool] = True
 
-    async def ask(self) -> str:
-        """Run its hook."""
-        runs = HookRuns(self.store, AGENTS[self.agent], CLAUDE_ALONE, process=mark(os.getpid()))
-        with patch.object(room, "_above", _no_agent):
-            return json.dumps(await runs.run(self.document(), SYSTEM, wait=_PATIENCE))
+    def __init__(self, scene: Scene, directory: Path) -> None:
+        self.scene = scene
+        self.directory = directory
+        self.own_store = FileStore(directory / "store")
+        self.asked = scene.ask
+        self.calls: list[HookCall] = []
+        self.process_of_agent = 0
+
+    @property
+    def store(self) -> FileStore:
+        """Where it is on record."""
+        return self.own_store
+
+    # What is played -----------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Make its calls, and wait."""
+        for questions in (self.scene.ask, self.scene.second) if self.scene.second else (self.scene.ask,):
+            self._ask(questions)
+
+    def go_on(self) -> None:
+        """Come back to what nobody has answered, and make the call of one that is gone."""
+        if not self.calls:
+            self.calls.append(self._started(self._call(self.asked)))
+        elif self._gates() and self.store.pending_sync():
+            call = self.calls.pop()
+            os.kill(call.process, signal.SIGUSR1)
+            _end(call)
+            assert "The question stays open" in call.told
+            self._ask(self.asked)
+
+    def again(self) -> None:
+        """Give its call up, as whoever is there interrupts it, and make it again."""
+        call = self.calls.pop()
+        os.kill(call.process, signal.SIGKILL)
+        os.waitpid(call.process, 0)
+        self._ask(self.asked)
+
+    def change(self) -> None:
+        """Ask something else from now on."""
+        self.asked = self.scene.changed
+
+    def die(self) -> None:
+        """Be killed; its hook dies with it, a moment later."""
+        super().die()
+        until(self.store.pending_sync, lambda found: all(one.asker and not one.asker.waits for one in found))
+
+    def hold(self) -> None:
+        """Be an agent whose hook waits."""
+        self.process_of_agent = os.getpid()
+        _end(self._started(self._call(self.asked)))
+
+    def end_apart(self) -> None:
+        """Wait until it has heard."""
+        super().end_apart()
+        self.calls.append(self._call(self.asked))
+
+    def stop(self) -> None:
+        """Leave no hook behind."""
+        for call in filter(lambda call: call.process, self.calls):
+            with suppress(ChildProcessError, ProcessLookupError):
+                os.kill(call.process, signal.SIGKILL)
+                os.waitpid(call.process, 0)
+
+    def outcome(self) -> Outcome:
+        """Wait until it was told everything; say what is on record, in the words of the scene, and what it heard."""
+        for call in self.calls:
+            _end(call)
+        made = [[event.to_json() for event in self.store.read_sync(id).events] for id in self.store.ids_sync()]
+        found = [outcome_of(as_in(self.scene, events)) for events in made]
+        assert all(one.end != OPEN for one in found), found
+        return Outcome(tuple(line for one in found for line in one.record), tuple(call.told for call in self.calls), found[-1].end)
+
+    # Its hook -----------------------------------------------------------------------------------------------------------------
+
+    def _gates(self) -> bool:
+        return self.scene.run == "ask" or self.gates_questions
+
+    def _ask(self, questions: Sequence[Mapping[str, Any]]) -> None:
+        """Make a call, and wait until its hook does."""
+        call = self._started(self._call(questions))
+        self.calls.append(call)
+        until(lambda: [one.asker.process for one in self.store.pending_sync() if one.asker], lambda known: mark(call.process) in known)
+
+    def _call(self, questions: Sequence[Mapping[str, Any]]) -> HookCall:
+        document = self.permission(called(questions)) if self.scene.run == "ask" else self.question(questions)
+        return HookCall(document, self.directory / f"said-{len(self.calls)}")
+
+    def _started(self, call: HookCall) -> HookCall:
+        return HookCall(call.document, call.said, forked(lambda: self._hook(call)))
+
+    def _hook(self, call: HookCall) -> None:
+        clock = HurriedClock(SYSTEM)
+
+        async def run() -> Any:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, clock.hurry, _PATIENCE)
+            hooks = HookRuns(self.store, AGENTS[self.agent], CLAUDE_ALONE, process=mark(os.getpid()))
+            return await hooks.run(call.document, clock, wait=_PATIENCE)
+
+        with patch.object(room, "_above", self._above):
+            call.said.write_text(json.dumps(asyncio.run(run())))
+
+    def _above(self, _: object) -> Iterator[tuple[int, list[str]]]:
+        yield self.process_of_agent, [self.agent, self.given]
+
+    # What it says to its hook, and what it hears ------------------------------------------------------------------------------
+
+    def permission(self, tool: str) -> dict[str, Any]:
+        """Return what it says of a call that needs a permission."""
+        return self.document(tool, self.scene.arguments)
+
+    def question(self, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what it says of the questions of its model."""
+        return self.document(self.asks, {"questions": [_choice(question) for question in questions]})
+
+    def document(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return what it says of a call."""
+        call = {"tool_name": tool, "tool_input": arguments}
+        return {"hook_event_name": self.event, "session_id": "s1", "cwd": "/", **call}
 
     @classmethod
-    def hears(cls, outcome: Outcome) -> str:
-        """Say what the agent hears of a decision about its call."""
-        ((decision,), (words,)) = outcome.record, outcome.words
+    def hears(cls, outcome: Outcome, questions: Sequence[Mapping[str, Any]] = ()) -> str:
+        """Say what it hears of a call, by which it has asked questions or for a permission."""
+        (words,) = outcome.words
+        if outcome.end == "ended_by_user":
+            return json.dumps(cls.ended(asks=bool(questions)))
+        if questions:
+            answers, *added = words.split("\n")
+            given = json.loads(answers)
+            if "cancelled" in given:
+                return json.dumps(cls.denied(f"The user did not choose, and said: {given['reply']}", asks=True))
+            return json.dumps(cls.answered(questions, given, added))
+        return json.dumps(cls._permitted(outcome.record[-1], words))
+
+    @classmethod
+    def _permitted(cls, decision: str, words: str) -> Any:
         _, state, *_ = decision.split()
         if state == "approved":
-            return json.dumps(cls.allowed())
+            return cls.allowed()
         if state == "skipped":
-            return json.dumps(cls.denied(f"The user said no: {json.loads(words.partition('Reason: ')[2])}"))
+            return cls.denied(f"The user said no: {json.loads(words.partition('Reason: ')[2])}")
         edited = json.loads(decision.removeprefix("run: edited to ").removesuffix(" by user"))
         if cls.takes_arguments:
-            return json.dumps(cls.allowed(updatedInput=edited))
+            return cls.allowed(updatedInput=edited)
         only = "The user allows this call only with other arguments. Call the tool again with exactly these: "
-        return json.dumps(cls.denied(only + json.dumps(edited, separators=(",", ":"))))
+        return cls.denied(only + canonical(edited).decode())
+
+    @classmethod
+    def answered(cls, questions: Sequence[Mapping[str, Any]], given: Mapping[str, Any], added: Sequence[str]) -> Any:
+        """Return what brings it answers: most take them as the words of a no."""
+        listed = [f"{text} {said}" for text, said in by_text(questions, given, added).items()]
+        return cls.denied("\n".join(["The user has answered already:", *listed]), asks=True)
+
+    @classmethod
+    def ended(cls, *, asks: bool) -> Any:
+        """Return the end of its turn."""
+        return cls.denied(ENDED, asks=asks)
 
     @classmethod
     def allowed(cls, **more: Any) -> Any:
@@ -129,33 +296,36 @@ class HookedAgent(OtherAgent):
         return _permission("allow", **more)
 
     @classmethod
-    def denied(cls, message: str) -> Any:
+    def denied(cls, message: str, *, asks: bool = False) -> Any:
         """Return a no."""
+        del asks
         return _permission("deny", message=message)
-
-    def document(self) -> dict[str, Any]:
-        """Return what the agent says to its hook."""
-        call: dict[str, Any] = {"tool_name": "deploy", "tool_input": self.scene.arguments}
-        return {"hook_event_name": self.event, "session_id": "s1", "cwd": "/", **call}
 
 
 class Claude(HookedAgent):
     """Claude Code."""
 
     agent = "claude"
+    asks = "AskUserQuestion"
     takes_arguments = True
+
+    @classmethod
+    def answered(cls, questions: Sequence[Mapping[str, Any]], given: Mapping[str, Any], added: Sequence[str]) -> Any:
+        """It takes answers by the texts of the questions."""
+        asked = [_choice(question) for question in questions]
+        return cls.allowed(updatedInput={"questions": asked, "answers": by_text(questions, given, added)})
+
+    @classmethod
+    def ended(cls, *, asks: bool) -> Any:
+        """It can be interrupted."""
+        del asks
+        return _permission("deny", message=ENDED, interrupt=True)
 
 
 class Codex(HookedAgent):
-    """Codex."""
+    """Codex, which asks before each call of `codex exec`."""
 
-    agent = "codex"
-
-
-class Gemini(HookedAgent):
-    """Gemini CLI."""
-
-    agent, event = "gemini", "BeforeTool"
+    agent, event, given, asks = "codex", "PreToolUse", "exec", "request_user_input"
 
     @classmethod
     def allowed(cls, **more: Any) -> Any:
@@ -163,8 +333,28 @@ class Gemini(HookedAgent):
         assert not more
 
     @classmethod
-    def denied(cls, message: str) -> Any:
+    def denied(cls, message: str, *, asks: bool = False) -> Any:
         """Its no has words of its own."""
+        del asks
+        said = {"permissionDecision": "deny", "permissionDecisionReason": message}
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}}
+
+
+class Gemini(HookedAgent):
+    """Gemini CLI, whose own dialog asks the questions of its model after ours."""
+
+    agent, event = "gemini", "BeforeTool"
+    gates_questions = False
+
+    @classmethod
+    def allowed(cls, **more: Any) -> Any:
+        """Its yes is silence."""
+        assert not more
+
+    @classmethod
+    def denied(cls, message: str, *, asks: bool = False) -> Any:
+        """Its no has words of its own."""
+        del asks
         return {"decision": "deny", "reason": message}
 
 
@@ -172,6 +362,7 @@ class Qwen(HookedAgent):
     """Qwen Code."""
 
     agent = "qwen"
+    asks = "ask_user_question"
     takes_arguments = True
 
 
@@ -181,23 +372,123 @@ class Copilot(HookedAgent):
     agent = "copilot"
 
     @classmethod
+    def answered(cls, questions: Sequence[Mapping[str, Any]], given: Mapping[str, Any], added: Sequence[str]) -> Any:
+        """It takes answers by the names that its model gave."""
+        del questions
+        return cls.denied("\n".join([f"The user has answered already: {canonical(given).decode()}", *added]), asks=True)
+
+    @classmethod
     def allowed(cls, **more: Any) -> Any:
         """Its decision stands alone."""
         return {"behavior": "allow", **more}
 
     @classmethod
-    def denied(cls, message: str) -> Any:
-        """So does its no."""
+    def denied(cls, message: str, *, asks: bool = False) -> Any:
+        """So does its no, with other names for a question."""
+        if asks:
+            return {"permissionDecision": "deny", "permissionDecisionReason": message}
         return {"behavior": "deny", "message": message}
 
-    def document(self) -> dict[str, Any]:
+    def permission(self, tool: str) -> dict[str, Any]:
         """Its names are others."""
-        return {"hookName": "permissionRequest", "sessionId": "s1", "toolName": "deploy", "toolInput": self.scene.arguments}
+        return {"hookName": "permissionRequest", "sessionId": "s1", "toolName": tool, "toolInput": self.scene.arguments}
+
+    def question(self, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Its questions are a schema."""
+        properties = {question["id"]: _property(question) for question in questions}
+        schema = {"type": "object", "properties": properties, "required": list(properties)}
+        return {"sessionId": "s1", "toolName": self.asks, "toolArgs": {"message": "It asks.", "requestedSchema": schema}}
+
+
+def called(changed: Sequence[Mapping[str, Any]]) -> str:
+    """Return the tool of a call that needs a permission: another one, once something else is asked."""
+    return "rollback" if changed else "deploy"
+
+
+def as_in(scene: Scene, events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return events as if all had been asked as the scene has it: by its names, and a yes as such."""
+    known = {question["text"]: question for question in (*scene.ask, *scene.changed, *scene.second)}
+    asked: dict[str, Mapping[str, Any]] = {}
+    found: list[Mapping[str, Any]] = []
+    for event in events:
+        if event["type"] == "inquiry_request":
+            asked[event["id"]] = known[event["question"]["text"]]
+            found.append({**event, "question_id": asked[event["id"]]["id"]})
+        elif event["type"] == "inquiry_response" and event.get("answer") in _YES_OR_NO:
+            found.append({**event, "answer": event["answer"] == "Yes"})
+        else:
+            found.append(event)
+    return found
+
+
+class Chooser(StorePerson):
+    """Answers by `store.answer` what an agent asks, which has names of its own for questions, and lists a yes and a no."""
+
+    def __init__(self, store: ConversationStore, user: str | None, scene: Scene) -> None:
+        super().__init__(store, user)
+        self.scene = scene
+
+    def find(self, question: str) -> mt.OpenQuestion:
+        """Wait until a question is open, by what it asks."""
+        if question in APPROVALS:
+            return super().find(question)
+        texts = [asked["text"] for asked in (*self.scene.ask, *self.scene.changed, *self.scene.second) if asked["id"] == question]
+
+        def look() -> list[mt.OpenQuestion]:
+            return [found for found in self.store.pending_sync() if found.question.text in texts]
+
+        return until(look, bool)[0]
+
+    def refusal(self, id: str) -> str:
+        """Say yes."""
+        question = next((found for found in self.store.pending_sync() if found.id == id), None)
+        try:
+            self.send(question, value=True) if question else asyncio.run(self.store.answer(id, True, user=self.user))
+        except mt.MidturnError as error:
+            return str(error)
+        return ""
+
+    def send(self, question: mt.OpenQuestion, **said: Any) -> None:
+        """Say it; a yes is one of two options, where those are what is asked."""
+        if isinstance(said.get("value"), bool) and isinstance(question.question.answer_type, SelectType):
+            said["value"] = _YES_OR_NO[not said["value"]]
+        super().send(question, **said)
+
+
+ENDED = "The user ended the turn. Stop here."
+_YES_OR_NO = ("Yes", "No")
+
+
+def in_words(value: Any) -> str:
+    """Return an answer as an agent reads it that asks by choices."""
+    return _YES_OR_NO[not value] if isinstance(value, bool) else str(value)
+
+
+def by_text(questions: Sequence[Mapping[str, Any]], given: Mapping[str, Any], added: Sequence[str]) -> dict[str, str]:
+    """Return answers by the texts of their questions; what was added to the last one stands with it."""
+    said = {question["text"]: in_words(given[question["id"]]) for question in questions}
+    said[questions[-1]["text"]] += "".join(f" ({words})" for words in added)
+    return said
+
+
+def _choice(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a question as most agents ask it: a choice, or without options a text."""
+    kind = question["answer_type"]
+    options = {"boolean": _YES_OR_NO, "select": kind.get("options", ())}.get(kind["type"], ())
+    return {"question": question["text"], "options": [{"label": label} for label in options]}
+
+
+def _property(question: Mapping[str, Any]) -> dict[str, Any]:
+    kind = question["answer_type"]
+    typed = {"boolean": {"type": "boolean"}, "select": {"type": "string", "enum": kind.get("options")}, "text": {"type": "string"}}
+    return {"title": question["text"], **typed[kind["type"]]}
+
+
+def _end(call: HookCall) -> None:
+    """Wait for the end of a hook."""
+    if call.process:
+        assert os.waitstatus_to_exitcode(os.waitpid(call.process, 0)[1]) == 0
 
 
 def _permission(behavior: str, **said: Any) -> Any:
     return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": behavior, **said}}}
-
-
-def _no_agent(*_: object) -> Iterator[Never]:
-    return iter(())

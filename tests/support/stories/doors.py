@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ from midturn.web import inbox
 from support.cli import CommandLine
 from support.pages import ada, browsing
 from support.postgres import no_postgres
-from support.stories.agents import Claude, Codex, Copilot, Gemini, LatePerson, OtherAgent, Qwen
+from support.stories.agents import Chooser, Claude, Codex, Copilot, Gemini, HookedAgent, LatePerson, OtherAgent, Qwen
 from support.stories.askers import FunctionLoop, InquirerLoop, LanggraphLoop, OpenaiLoop, PydanticLoop
 from support.stories.assistants import AskingModel, Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedInADatabase, WorkedProgram
 from support.stories.editors import EditedAssistant
@@ -23,6 +24,7 @@ from support.stories.people import ApiPerson, CommandPerson, PagePerson, Prompte
 from support.stories.scene import Asker, Pair, Person, Scene
 from support.stories.servers import AssistantOfALegacyServer, AssistantOfAModernServer, ServedAssistant
 from support.stories.stories import STORIES
+from support.stories.story import Story
 from support.stories.terminals import AnsweredAtATerminal, AttachedAssistant
 
 CLOSES = "its prompt closes with the question: there is nothing left to answer at"
@@ -33,7 +35,9 @@ NO_BACK = "an answer on a command line goes back to nothing: without a value, it
 IN_MEMORY = "Back on the page changes answers that are not sent yet, and on no record"
 WITH_THE_PROGRAM = "who leaves here ends the program, and whoever comes back is another prompter"
 
-ONLY_PERMISSION = "this row asks for permissions alone: the questions of its model are tests of its own hook"
+NO_CONDITIONS = "all questions that its model asks at once are asked: none depends on an answer to go back to"
+ASKED_THERE = "where the hook dies, the dialog of its agent asks the question in its place"
+NO_POLICY_AT_A_HOOK = "a hook takes no detached policy: what it asks waits for a person"
 NO_DELIVERY = "an agent of others delivers its results itself, and asks nobody here"
 SHARED = "clients share this server, and none is known to be the one that has asked before: its question stays open"
 OWN_PERMISSIONS = "an agent that asks for its permissions through our server has shown its own prompt, or has none"
@@ -57,12 +61,20 @@ INSIDE_THERE = "what an agent of others runs inside its tools is its own affair"
 
 NO_PERMISSION = "`ask_user` is allowed always, and its result is what the user said"
 STAYS = "what a model asks are its arguments, which stay"
+CALL_STAYS = "a call of our model waits for its permission as it was made"
 
 _DELIVERY = dict.fromkeys(("deliver: yes", "deliver: no", "deliver: edit"), NO_RESULTS)
+PERMISSIONS = [story.name for story in STORIES if story.scene.run == "ask"]
+_OURS = {"permission: another call": CALL_STAYS}
 UNASKED = [story.name for story in STORIES if story.scene.detached != "defer"]
 _NOBODY = [story.name for story in STORIES if story.name.startswith("nobody there")]
+ELSEWHERE_BEFORE = (
+    *("answered late", "answered twice", "answered twice at once", "superseded by a changed text"),
+    *("permission: answered late", "permission: answered twice"),
+)
 _ATTACHED = {
-    **dict.fromkeys(("answered late", "answered twice", "answered twice at once", "superseded by a changed text"), CLOSES),
+    **_OURS,
+    **dict.fromkeys(ELSEWHERE_BEFORE, CLOSES),
     "asked twice": RUNS,
     "asker in another PID namespace": THERE,
     **dict.fromkeys(_NOBODY, SOMEBODY),
@@ -73,7 +85,7 @@ NO_POLICY = "a loop that is not ours has no policy for calls and results: it ask
 _NO_ARGUMENTS = {"permission: edit": "this function takes no arguments that could be changed"}
 _FOREIGN = {
     **_DELIVERY,
-    **dict.fromkeys(("permission: yes", "permission: no", "permission: edit", *_DELIVERY), NO_POLICY),
+    **dict.fromkeys((*PERMISSIONS, *_DELIVERY), NO_POLICY),
     "secret": SECRETS,
     "two people": ONE_CALL,
     "review": NO_REVIEW,
@@ -106,6 +118,11 @@ class Door:
         return ""
 
     @classmethod
+    def expected(cls, story: Story) -> Outcome:
+        """Return the outcome of a story here."""
+        return cls.heard(story.outcome)
+
+    @classmethod
     def heard(cls, outcome: Outcome) -> Outcome:
         """Return the outcome of a story in the words of who asks here: our model's own, unless an agent of others has a rule for them."""
         return outcome
@@ -115,7 +132,7 @@ class StoreDoor(Door):
     """A program answers what an agent asked, and goes on with it."""
 
     name = "`store.answer`"
-    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, **_DELIVERY, "secret": SECRETS}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -130,7 +147,7 @@ class PrompterDoor(Door):
     lacks: ClassVar[Mapping[str, str]] = {
         **_DELIVERY,
         **_ATTACHED,
-        **dict.fromkeys(("a form, half answered", "asker dead, then back"), WITH_THE_PROGRAM),
+        **dict.fromkeys(("a form, half answered", "asker dead, then back", "permission: asker dead, then back"), WITH_THE_PROGRAM),
     }
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
@@ -144,7 +161,7 @@ class AnswerDoor(Door):
     """A person answers by a command with the answer in it."""
 
     name = "`midturn answer ID VALUE`"
-    lacks: ClassVar[Mapping[str, str]] = {"back": NO_BACK, "review": NO_BACK, "secret": SECRETS}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "back": NO_BACK, "review": NO_BACK, "secret": SECRETS}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -179,6 +196,7 @@ class AnswerAtTerminalDoor(Door):
     """A person is asked at a terminal of their own, while nobody runs the turn."""
 
     name = "`midturn answer ID`"
+    lacks: ClassVar[Mapping[str, str]] = _OURS
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -191,7 +209,7 @@ class ReadyDoor(Door):
     """Turns go on by a command that looks for them once."""
 
     name = "`resume --ready`"
-    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS, "inner agent": OF_A_PROGRAM}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "secret": SECRETS, "inner agent": OF_A_PROGRAM}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -203,7 +221,7 @@ class WatchDoor(Door):
     """Turns go on by a command that stays."""
 
     name = "`resume --ready --watch`"
-    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS, "inner agent": OF_A_PROGRAM}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "secret": SECRETS, "inner agent": OF_A_PROGRAM}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -216,7 +234,7 @@ class WorkerDoor(Door):
     """Turns go on in a worker."""
 
     name = "worker, files"
-    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, **_DELIVERY, "secret": SECRETS}
     worked: ClassVar[type[WorkedProgram]] = WorkedProgram
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
@@ -239,7 +257,7 @@ class PageDoor(Door):
     """A person answers on the page, which sends forms without a script."""
 
     name = "page"
-    lacks: ClassVar[Mapping[str, str]] = {"back": IN_MEMORY, "review": IN_MEMORY}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "back": IN_MEMORY, "review": IN_MEMORY}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -253,7 +271,7 @@ class ApiDoor(Door):
     """A program of somebody answers through the API of the page."""
 
     name = "API"
-    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "secret": SECRETS}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -277,7 +295,14 @@ class FunctionDoor(AskerDoor):
 
     name = "a function of our agent"
     loop = FunctionLoop
-    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS, "two people": ONE_CALL, "review": NO_REVIEW, **_NO_ARGUMENTS}
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_OURS,
+        **_DELIVERY,
+        "secret": SECRETS,
+        "two people": ONE_CALL,
+        "review": NO_REVIEW,
+        **_NO_ARGUMENTS,
+    }
 
 
 class ReturningDoor(AskerDoor):
@@ -285,7 +310,7 @@ class ReturningDoor(AskerDoor):
 
     name = "a tool of our agent that returns its questions"
     loop = Program
-    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, **_DELIVERY, "secret": SECRETS}
 
 
 class AskUserDoor(AskerDoor):
@@ -294,7 +319,7 @@ class AskUserDoor(AskerDoor):
     name = "`ask_user`"
     loop = AskingModel
     lacks: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("permission: yes", "permission: no", "permission: edit", *_DELIVERY), NO_PERMISSION),
+        **dict.fromkeys((*PERMISSIONS, *_DELIVERY), NO_PERMISSION),
         "secret": SECRETS,
         "two people": ONE_CALL,
         "superseded by a changed text": STAYS,
@@ -307,7 +332,7 @@ class CommandDoor(AskerDoor):
 
     name = "a command of a configuration"
     loop = Assistant
-    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS, "inner agent": OF_A_PROGRAM}
+    lacks: ClassVar[Mapping[str, str]] = {**_OURS, "secret": SECRETS, "inner agent": OF_A_PROGRAM}
 
 
 class InquirerDoor(AskerDoor):
@@ -358,12 +383,38 @@ class OtherAgentDoor(Door):
         return Outcome(outcome.record, (cls.agent.hears(outcome),), outcome.end)
 
 
-class HookDoor(OtherAgentDoor):
-    """A hook that asks for a permission."""
+_AT_A_HOOK = {
+    "typed result": THEIR_RESULT,
+    **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
+    **{story.name: SECRETS for story in STORIES if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)},
+    **dict.fromkeys(UNASKED, NO_POLICY_AT_A_HOOK),
+    "inner agent": INSIDE_THERE,
+    "review": NO_REVIEW_THERE,
+    "back": NO_CONDITIONS,
+}
 
-    lacks: ClassVar[Mapping[str, str]] = {
-        story.name: NO_DELIVERY if story.scene.result == "ask" else ONLY_PERMISSION for story in STORIES if story.scene.run != "ask"
-    }
+
+class HookDoor(Door):
+    """A hook of an agent of others, which asks for a permission, or asks what the agent's model does."""
+
+    agent: ClassVar[type[HookedAgent]]
+    lacks: ClassVar[Mapping[str, str]] = _AT_A_HOOK
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = self.agent(scene, directory)
+        self.closing.callback(asker.stop)
+        others = partial(Chooser, scene=scene)
+        return Pair(asker, others(asker.store, None), others)
+
+    @classmethod
+    def expected(cls, story: Story) -> Outcome:
+        """Put each call's in the agent's words."""
+        outcome, scene = story.outcome, story.scene
+        asked = ((), ()) if scene.run == "ask" else (scene.changed or scene.ask, scene.second)
+        calls = zip(outcome.words, asked, strict=False)
+        words = tuple(cls.agent.hears(Outcome(outcome.record, (one,), outcome.end), questions) for one, questions in calls)
+        return Outcome(outcome.record, words, outcome.end)
 
 
 class ClaudeHookDoor(HookDoor):
@@ -385,6 +436,7 @@ class GeminiHookDoor(HookDoor):
 
     name = "hook of Gemini CLI"
     agent = Gemini
+    lacks: ClassVar[Mapping[str, str]] = {**_AT_A_HOOK, "asker dead, then back": ASKED_THERE}
 
 
 class QwenHookDoor(HookDoor):
@@ -402,7 +454,6 @@ class CopilotHookDoor(HookDoor):
 
 
 HEADLESS_WAITS = "this agent waits for what it has asked, and asks nothing else meanwhile"
-NO_GATES = "a form of this protocol has no questions that depend on others, and so nothing to go back to"
 KILLED_THERE = "agents that are killed, or run far from us, are tests of their own"
 CHOOSES = "a choice of an editor has no place for changes: who wants them refuses, and says so"
 NO_SHAPE = "a prompt in an editor asks for words, and has no place for a shape"
@@ -413,10 +464,10 @@ _HEADLESS = {
     **{story.name: SECRETS for story in STORIES if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)},
     **dict.fromkeys(UNASKED, NO_POLICY_THERE),
     "inner agent": INSIDE_THERE,
-    **dict.fromkeys(("asker dead, then back", "asker in another PID namespace"), KILLED_THERE),
+    **dict.fromkeys(("asker dead, then back", "permission: asker dead, then back", "asker in another PID namespace"), KILLED_THERE),
     "review": NO_REVIEW_THERE,
-    "back": NO_GATES,
-    "superseded by a changed text": HEADLESS_WAITS,
+    "back": NO_CONDITIONS,
+    **dict.fromkeys(("superseded by a changed text", "permission: another call"), HEADLESS_WAITS),
     "two people": ONE_CALL,
 }
 
@@ -440,7 +491,8 @@ class CodexServerDoor(OtherAgentDoor):
 CANCELS = "what a server asks is for a person alone: without one it hears `cancel` under every policy but `defer`"
 ONE_AT_A_TIME = "a server of the older protocol does not say for which call it asks: one runs at a time"
 _ELICITED = {
-    "back": NO_GATES,
+    **_OURS,
+    "back": NO_CONDITIONS,
     "secret": "a form of this protocol asks for no secrets",
     "inner agent": OF_A_PROGRAM,
     **dict.fromkeys(UNASKED, CANCELS),
@@ -474,16 +526,16 @@ _AT_MCP = {
     **{story.name: SECRETS for story in STORIES if any(asked["answer_type"]["type"] == "secret" for asked in story.scene.ask)},
     **dict.fromkeys(UNASKED, NO_POLICY_THERE),
     "inner agent": INSIDE_THERE,
-    **dict.fromkeys(("asker dead, then back", "asker in another PID namespace"), WAITS_THERE),
+    **dict.fromkeys(("asker dead, then back", "permission: asker dead, then back", "asker in another PID namespace"), WAITS_THERE),
     "review": NO_REVIEW_THERE,
 }
 
 
-class McpDoor(OtherAgentDoor):
+class McpDoor(Door):
     """An agent with a server of its own, and without a dialog."""
 
     name = "`midturn mcp`"
-    agent = McpAgent
+    agent: ClassVar[type[McpAgent]] = McpAgent
     lacks: ClassVar[Mapping[str, str]] = _AT_MCP
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
@@ -508,7 +560,7 @@ class McpHttpDoor(McpDoor):
     """An agent at a server that others use, too."""
 
     name = "`midturn mcp --http`"
-    lacks: ClassVar[Mapping[str, str]] = {**_AT_MCP, "superseded by a changed text": SHARED}
+    lacks: ClassVar[Mapping[str, str]] = {**_AT_MCP, **dict.fromkeys(("superseded by a changed text", "permission: another call"), SHARED)}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -525,8 +577,8 @@ class McpDialogDoor(McpDoor):
     name = "dialog of a client of `midturn mcp`"
     lacks: ClassVar[Mapping[str, str]] = {
         **_AT_MCP,
-        **{story.name: OWN_PERMISSIONS for story in STORIES if story.scene.run == "ask"},
-        **dict.fromkeys(("answered late", "answered twice", "answered twice at once", "superseded by a changed text"), CLOSES),
+        **dict.fromkeys(PERMISSIONS, OWN_PERMISSIONS),
+        **dict.fromkeys(ELSEWHERE_BEFORE, CLOSES),
         "nobody there: defer": SOMEBODY,
         "a form, half answered": WHOLE_FORM,
         **dict.fromkeys(("reply", "rejected with a reason"), WORDLESS),
@@ -543,20 +595,24 @@ class McpDialogDoor(McpDoor):
         return self.met(asker, person)
 
 
+CANCELS_ALL = "an editor cancels its turn as a whole, and no choice of it alone: the model reads that its call was cancelled"
+
+
 class EditorDoor(Door):
     """A person answers in the editor in which our assistant runs."""
 
     name = "editor with `midturn acp`"
     lacks: ClassVar[Mapping[str, str]] = {
         **_ATTACHED,
-        **dict.fromkeys(("answered late", "answered twice", "answered twice at once", "superseded by a changed text"), DROPPED),
+        **dict.fromkeys(ELSEWHERE_BEFORE, DROPPED),
         "a form, half answered": WHOLE_FORM,
         **dict.fromkeys(("reply", "rejected with a reason", "permission: no"), WORDLESS),
         **dict.fromkeys(("permission: edit", "deliver: edit"), CHOOSES),
         **dict.fromkeys(("back", "review"), NO_BACK_THERE),
         "secret": SECRETS,
         "typed result": NO_SHAPE,
-        "asker dead, then back": KILLED_THERE,
+        **dict.fromkeys(("asker dead, then back", "permission: asker dead, then back"), KILLED_THERE),
+        "permission: cancelled": CANCELS_ALL,
         "inner agent": OF_A_PROGRAM,
     }
 

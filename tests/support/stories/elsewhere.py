@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import midturn as mt
+from midturn.sandbox.marks import namespace
 from midturn.store.store import ConversationStore
 from support.hooks import until
 
@@ -102,6 +103,7 @@ def _apart(work: Callable[[], None]) -> None:
 
     def first() -> None:
         assert os.getpid() == 1
+        namespace.cache_clear()
         _checked(libc.mount(b"none", b"/", None, _PRIVATE, None))
         _checked(libc.mount(b"proc", b"/proc", b"proc", 0, None))
         work()

@@ -31,6 +31,8 @@ class HeadlessAgent(OtherAgent):
     run: ClassVar[Callable[..., Headless]]
     interrupted: ClassVar[str] = ""
     """What it says when its turn is ended."""
+    permission_ended: ClassVar[str] = ""
+    """What it says when its turn is ended by what it asked a permission for."""
 
     def __init__(self, scene: Scene, directory: Path) -> None:
         super().__init__(scene, directory)
@@ -62,7 +64,7 @@ class HeadlessAgent(OtherAgent):
     @classmethod
     def hears(cls, outcome: Outcome) -> str:
         """Say what it says that it was told."""
-        if outcome.record[0].startswith("run:"):
+        if not outcome.record or outcome.record[0].startswith("run:"):
             return cls.decided(outcome)
         if outcome.end == "ended_by_user":
             return cls.elicited("cancel") + cls.interrupted
@@ -76,6 +78,8 @@ class HeadlessAgent(OtherAgent):
     @classmethod
     def decided(cls, outcome: Outcome) -> str:
         """Say what it was told of its call."""
+        if outcome.end == "ended_by_user":
+            return cls.permission_ended
         ((decision,), (said,)) = outcome.record, outcome.words
         _, state, *_ = decision.split()
         if state == "approved":
@@ -112,6 +116,7 @@ class AcpAgent(HeadlessAgent):
 
     program = "acp_agent.py"
     run = AcpRun
+    permission_ended = "permission: cancelled"
 
     @classmethod
     def named(cls, message: str) -> str:
@@ -140,6 +145,7 @@ class CodexApp(HeadlessAgent):
     program = "codex_app_server.py"
     run = CodexServer
     interrupted = "interrupted"
+    permission_ended = json.dumps([{"decision": "cancel"}])
 
     @classmethod
     def named(cls, message: str) -> str:

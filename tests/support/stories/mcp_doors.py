@@ -26,7 +26,7 @@ from midturn.values.json_value import members
 from support.cli import CommandLine
 from support.hooks import until
 from support.mcp_clients import LEGACY, MODERN, HttpServer, connected, connected_to, served
-from support.stories.agents import HookedAgent, OtherAgent
+from support.stories.agents import ENDED, HookedAgent, called
 from support.stories.outcome import OPEN, Outcome, outcome_of
 from support.stories.people import Dialogs, OutsidePerson, StorePerson
 from support.stories.scene import Scene, as_asked_by_a_model
@@ -75,7 +75,7 @@ class Talk:
         return block.text
 
 
-class McpAgent(OtherAgent):
+class McpAgent:
     """An agent that asks by `ask_user`, and by `permission_prompt` whether it may. Each of its calls is a conversation."""
 
     def __init__(self, scene: Scene, talk: Talk, store: FileStore) -> None:
@@ -91,6 +91,15 @@ class McpAgent(OtherAgent):
         for questions in (self.scene.ask, self.scene.second) if self.scene.second else (self.scene.ask,):
             self._call(questions)
             until(self.store.pending_sync, lambda found: len(found) == len(self.calls))
+
+    def go_on(self) -> None:
+        """It goes on by itself."""
+
+    def die(self) -> None:
+        """Its death, and what it does when it is back, are tests of its own."""
+        raise NotImplementedError
+
+    begin_apart = end_apart = die
 
     def again(self) -> None:
         """Give its call up, and make it again."""
@@ -120,10 +129,10 @@ class McpAgent(OtherAgent):
     def hears(cls, outcome: Outcome) -> str:
         """Say what the model reads: a sentence for people, then the answers as our own model reads them."""
         (words,) = outcome.words
-        if outcome.record[0].startswith("run:"):
+        if not outcome.record or outcome.record[0].startswith("run:"):
             return _Delegating.hears(outcome)
         if outcome.end == "ended_by_user":
-            return "The user ended the turn. Stop here."
+            return ENDED
         answers, *reasons = words.split("\n")
         given = json.loads(answers)
         if "cancelled" in given:
@@ -133,7 +142,7 @@ class McpAgent(OtherAgent):
 
     def _call(self, questions: Sequence[dict[str, Any]]) -> None:
         if self.scene.run == "ask":
-            call: dict[str, Any] = {"tool_name": "deploy", "input": self.scene.arguments, "tool_use_id": uuid4().hex}
+            call: dict[str, Any] = {"tool_name": called(questions), "input": self.scene.arguments, "tool_use_id": uuid4().hex}
             self.calls.append(self.talk.call("permission_prompt", call))
         else:
             self.calls.append(self.talk.call("ask_user", {"questions": [as_asked_by_a_model(question) for question in questions]}))
@@ -172,8 +181,9 @@ class _Delegating(HookedAgent):
         return {"behavior": "allow", "updatedInput": Scene(say="Deployed.").arguments, **more}
 
     @classmethod
-    def denied(cls, message: str) -> Any:
+    def denied(cls, message: str, *, asks: bool = False) -> Any:
         """Its no."""
+        del asks
         return {"behavior": "deny", "message": message}
 
 

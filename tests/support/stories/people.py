@@ -18,7 +18,7 @@ from support.cli import CommandLine
 from support.hooks import until
 from support.pages import OWN, carried
 from support.stories.outcome import Outcome
-from support.stories.scene import Asker
+from support.stories.scene import Asker, Pair
 
 APPROVALS = ("run", "deliver", "review")
 
@@ -99,10 +99,15 @@ class StorePerson(OutsidePerson):
     def refusal(self, id: str) -> str:
         """Say yes."""
         try:
-            asyncio.run(self.store.answer(id, True))
+            asyncio.run(self.store.answer(id, True, user=self.user))
         except mt.MidturnError as error:
             return str(error)
         return ""
+
+
+def another(pair: Pair, user: str | None = None) -> StorePerson:
+    """Return somebody else, who answers by `store.answer`."""
+    return (pair.others or StorePerson)(pair.asker.store, user)
 
 
 class ApiPerson(OutsidePerson):

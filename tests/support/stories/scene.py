@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -161,7 +161,8 @@ class Person(Protocol):
 
 
 class Pair(Struct):
-    """An asker and a person, met for one story in a directory of their own."""
+    """An asker and a person, met for one story in a directory of their own; `others` is who else answers, where nobody else knows how."""
 
     asker: Asker
     person: Person
+    others: Callable[[ConversationStore, str | None], Any] | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from support.cli import asks
 from support.stories.absences import ABSENCES
 from support.stories.outcome import Outcome, answered, approval, asked, closed, failed, outcome, secretly
-from support.stories.people import StorePerson
+from support.stories.people import another
 from support.stories.scene import Pair, Scene
 from support.stories.story import Story
 
@@ -41,6 +41,37 @@ def half_a_form(pair: Pair) -> None:
     pair.asker.go_on()
     pair.person.return_()
     pair.person.answer("note", "Slowly.")
+    pair.asker.go_on()
+
+
+def not_allowed_any_more(pair: Pair) -> None:
+    pair.asker.begin()
+    pair.person.end_turn("run")
+    pair.asker.go_on()
+
+
+def allowed_late(pair: Pair) -> None:
+    """Somebody has ended the turn meanwhile."""
+    pair.asker.begin()
+    _ended_by_another(pair, "run")
+
+
+def allowed_twice(pair: Pair) -> None:
+    """The first one wins, and a yes after a no is told who that was."""
+    pair.asker.begin()
+    other = another(pair, "ben")
+    question = other.find("run")
+    other.refuse("run", "Not on a Friday.")
+    told = pair.person.refusal(question.id)
+    assert f"The question {question.id} was answered before, by ben (api). That answer stands." in told, told
+    pair.asker.go_on()
+
+
+def another_call(pair: Pair) -> None:
+    """A yes never goes to another call than the one that was asked about."""
+    pair.asker.begin()
+    _asks_something_else(pair, "run")
+    pair.person.allow("run")
     pair.asker.go_on()
 
 
@@ -138,18 +169,13 @@ def asked_twice(pair: Pair) -> None:
 def answered_late(pair: Pair) -> None:
     """Somebody has ended the turn meanwhile."""
     pair.asker.begin()
-    other = StorePerson(pair.asker.store, "ben")
-    question = other.find("confirm")
-    other.end_turn("confirm")
-    told = pair.person.refusal(question.id)
-    assert f"The question {question.id} is closed: its turn was ended by ben (api)." in told, told
-    pair.asker.go_on()
+    _ended_by_another(pair, "confirm")
 
 
 def answered_twice(pair: Pair) -> None:
     """The first one wins, and the second is told who that was."""
     pair.asker.begin()
-    other = StorePerson(pair.asker.store, "ben")
+    other = another(pair, "ben")
     question = other.find("confirm")
     other.answer("confirm", False)
     told = pair.person.refusal(question.id)
@@ -160,22 +186,42 @@ def answered_twice(pair: Pair) -> None:
 def superseded(pair: Pair) -> None:
     """A yes never goes to another question than the one that was asked."""
     pair.asker.begin()
-    first = StorePerson(pair.asker.store).find("confirm")
+    _asks_something_else(pair, "confirm")
+    pair.person.answer("confirm", True)
+    pair.asker.go_on()
+
+
+_NOT_ASKED = (
+    "it is not asked any more.",
+    "The agent has asked something else since.",
+    "has gone on with something else.",
+    "it was decided at the agent's own prompt.",
+)
+"""What is said of a question that is not asked any more; with other reasons, where its call was given up, or left to its agent's dialog."""
+
+
+def _ended_by_another(pair: Pair, asked: str) -> None:
+    other = another(pair, "ben")
+    question = other.find(asked)
+    other.end_turn(asked)
+    told = pair.person.refusal(question.id)
+    assert f"The question {question.id} is closed: its turn was ended by ben (api)." in told, told
+    pair.asker.go_on()
+
+
+def _asks_something_else(pair: Pair, asked: str) -> None:
+    first = another(pair).find(asked)
     pair.asker.change()
     pair.asker.again()
     told = pair.person.refusal(first.id)
-    said = [
-        f"The question {first.id} is closed: {why}" for why in ("it is not asked any more.", "The agent has asked something else since.")
-    ]
-    assert any(words in told for words in said), told  # the second, where the call itself was given up with its question
-    pair.person.answer("confirm", True)
-    pair.asker.go_on()
+    assert f"The question {first.id} is closed: " in told, told
+    assert any(why in told for why in _NOT_ASKED), told
 
 
 def two_people(pair: Pair) -> None:
     """Two calls ask at the same time, and each is answered by somebody else."""
     pair.asker.begin()
-    StorePerson(pair.asker.store, "ben").answer("region", "eu-1")
+    another(pair, "ben").answer("region", "eu-1")
     pair.person.answer("confirm", True)
     pair.asker.go_on()
 
@@ -233,6 +279,33 @@ STORIES = (
         scene=Scene(say="Deployed.", run="ask"),
         play=edited,
         outcome=outcome(approval("run", "edited", edited={"say": "Deployed to dev."}), words="Deployed to dev."),
+    ),
+    Story(
+        name="permission: cancelled",
+        scene=Scene(say="Deployed.", run="ask"),
+        play=not_allowed_any_more,
+        outcome=outcome(words=failed("Tool input cancelled by user."), end="ended_by_user"),
+    ),
+    Story(
+        name="permission: answered late",
+        scene=Scene(say="Deployed.", run="ask"),
+        play=allowed_late,
+        outcome=outcome(words=failed("Tool input cancelled by user."), end="ended_by_user"),
+    ),
+    Story(
+        name="permission: answered twice",
+        scene=Scene(say="Deployed.", run="ask"),
+        play=allowed_twice,
+        outcome=outcome(
+            approval("run", "skipped", reason="Not on a Friday."),
+            words=failed('deploy was skipped by the user. Reason: "Not on a Friday."'),
+        ),
+    ),
+    Story(
+        name="permission: another call",
+        scene=Scene(say="Deployed.", run="ask", changed=[CONFIRM]),
+        play=another_call,
+        outcome=outcome(closed("run", "superseded"), approval("run", "approved"), words="Deployed."),
     ),
     Story(
         name="cancelled",

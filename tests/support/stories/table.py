@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ from support.stories.story import Story
 
 TABLES: Mapping[str, Sequence[type[Door]]] = {"Who answers": ANSWERERS, "Who asks": ASKERS}
 Key: TypeAlias = tuple[str, str]
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
+LETTERS = (*ascii_lowercase, *ascii_uppercase)
 
 
 class Cell(Struct, frozen=True):
@@ -40,7 +41,7 @@ class Cell(Struct, frozen=True):
     @property
     def expected(self) -> Outcome:
         """The outcome of the story, in the words of who asks."""
-        return self.door.heard(self.story.outcome)
+        return self.door.expected(self.story)
 
     @property
     def impossible(self) -> str:
