@@ -111,6 +111,31 @@ def test_a_page_of_questions_reads_no_conversation_of_the_pages_before(store: Co
     assert {path.name.partition("-")[0] for path in looks} <= set(kept[1:4])
 
 
+def test_the_index_is_listed_again_only_where_a_turn_has_begun_or_ended(
+    store: ConversationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[Path] = []
+    original = Folder.names
+
+    def names(folder: Folder) -> list[str]:
+        listed.append(folder.path)
+        return original(folder)
+
+    monkeypatch.setattr(Folder, "names", names)
+    first, second = (keep(store, asking()[0]) for _ in range(2))
+    assert (waiting(store), waiting(store)) == ([first, second], [first, second])
+    assert len(listed) == 2  # just now: a change in the same step of the clock would not be noticed
+
+    os.utime(tmp_path / "open", (0, 0))
+    assert (waiting(store), waiting(store)) == ([first, second], [first, second])
+    assert len(listed) == 3
+
+    store.answer_sync(f"{first}-e4", cancel=True)
+    assert waiting(store) == [second]
+    third = keep(open_store(tmp_path), asking()[0])
+    assert waiting(store) == [second, third]
+
+
 HOLDER = """
 import sys
 from midturn.record.events import TurnStart

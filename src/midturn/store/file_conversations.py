@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import cache, cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -389,7 +389,8 @@ class FileConversations:
         """Return the conversations that may have questions whose address begins like this."""
         conversation, is_whole = parse_beginning(prefix)
         if not is_whole:
-            return sorted({number for folder, index in self._indexes for number in index.ids(partial(self._scan, folder))})
+            first, *others = (index.ids(partial(self._scan, folder)) for folder, index in self._indexes)
+            return sorted({*first, *chain.from_iterable(others)}) if others else first
         return [conversation] if parse_address(f"{prefix}x") and self.has(conversation) else []
 
     def _scan(self, folder: Path) -> list[str]:

@@ -29,6 +29,7 @@ class OpenIndex:
 
     def __init__(self, conversations: Path) -> None:
         self._conversations = conversations
+        self._kept: tuple[int | None, list[str]] = (None, [])
 
     def begin(self) -> None:
         """Note that the index is whole: there is no conversation yet that it could lack."""
@@ -54,12 +55,18 @@ class OpenIndex:
             return None
 
     def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
-        """Return the conversations that the index names. Where it cannot be trusted, `scan` says which have an open turn."""
+        """Return the conversations that the index names, the oldest first. Where it cannot be trusted, `scan` says which have an open turn.
+
+        The index is listed again only where a name was added or taken away.
+        """
         try:
             with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
                 if folder.read(_boot_file()).decode() == _boot():
-                    is_id = re.compile(_ID).fullmatch
-                    return [name for name in folder.names() if is_id(name)]
+                    changed = self.changed()  # before it is listed: what comes meanwhile is found next time
+                    if changed is None or changed != self._kept[0]:
+                        is_id = re.compile(_ID).fullmatch
+                        self._kept = changed, sorted(name for name in folder.names() if is_id(name))
+                    return self._kept[1]
         except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
             pass
         found = sorted(scan())
