@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 
 import midturn as mt
-from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallResponse
+from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallRequest, ToolCallResponse
 from midturn.values.json_value import JsonObject
 
 
@@ -340,6 +340,29 @@ def test_what_a_function_has_asked_waits_and_its_word_is_not_asked_for_again() -
     assert waiting.status == "suspended"
     agent.store.answer_sync(waiting.pending[0].id, approve=True)
     assert told(agent, agent.resume_sync(waiting.conversation)) == "paid 500"
+
+
+def careless(arguments: JsonObject, context: mt.ToolContext[Any]) -> Literal["unattended", "ask"]:
+    """Write into what is only to be looked at."""
+    for given in (arguments, context.arguments):
+        cast("dict[str, Any]", given)["amount"] = 1
+    return "unattended" if arguments["amount"] == 1 else "ask"
+
+
+@mt.tool(run=careless)
+async def spend(amount: int, ctx: mt.ToolContext[Any]) -> str:
+    """Spend, and write into the arguments, too."""
+    cast("dict[str, Any]", ctx.arguments)["amount"] = 2
+    return f"spent {amount}"
+
+
+def test_what_a_function_writes_into_the_arguments_changes_neither_the_call_nor_its_record() -> None:
+    agent = mt.Agent(of("spend", amount=500), tools=[spend])
+    result = agent.run_sync("Go.")
+    assert told(agent, result) == "spent 500"
+    assert [event.arguments for event in agent.store.read_sync(result.conversation).events if isinstance(event, ToolCallRequest)] == [
+        {"amount": 500}
+    ]
 
 
 def broken(*_: object) -> float:

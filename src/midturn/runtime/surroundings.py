@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
@@ -243,9 +244,12 @@ class Surroundings(Struct, frozen=True, kw_only=True):
         )
 
     def of_run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue], ask: Callable[[FormToAsk], Awaitable[Given]]) -> ToolRun:
-        """Return one execution of a call, as the tool sees it."""
+        """Return one execution of a call, as the tool sees it.
+
+        Its arguments are a copy: what a function writes into them changes neither the record nor what is run next.
+        """
         return ToolRun(
-            call=call,
+            call=replace(call, arguments=deepcopy(call.arguments)),
             answers=answers,
             ask=ask,
             hide=self.secrets.of(call.event),
