@@ -34,7 +34,7 @@ _HOMES: dict[str, str] = {
     ".record.open_question": "OpenQuestion",
     ".record.provider_view": "sanitize",
     ".errors": (
-        "AlreadyAnswered AnswerError Busy CallEnded ConfigError MidturnError ModelError NotAllowed "
+        "AlreadyAnswered AnswerError Busy CallEnded ConfigError DeadlinePassed MidturnError ModelError NotAllowed NotAnswered "
         "NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TurnOpen"
     ),
     ".agent.inquirer_call": "InquirerCall",

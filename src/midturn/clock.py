@@ -5,10 +5,16 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from midturn.errors import StoreAway
 from midturn.values.text import stamp
+
+if TYPE_CHECKING:
+    from midturn.ports import Clock
+    from midturn.record.events import Event
 
 
 class SystemClock:
@@ -28,6 +34,28 @@ class SystemClock:
 
 
 SYSTEM = SystemClock()
+_DRIFT = 60.0  # seconds by which the time of day may part from the seconds that count up, before it is not believed any more
+_LONGEST = 3600.0  # seconds that are slept at once: a machine may have been asleep meanwhile
+_SHORTEST = 0.01
+
+
+class TrustedTime:
+    """The time of day where a deadline may go by it: not where the clock was set meanwhile, or stands before what is on record."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.now().timestamp() - clock.monotonic()
+
+    def now(self, events: Sequence[Event]) -> str | None:
+        """Return the time; None where it is not to be believed."""
+        drifted = abs(self._clock.now().timestamp() - self._clock.monotonic() - self._began) > _DRIFT
+        now = stamp(self._clock)
+        return None if drifted or (events and now < events[-1].timestamp) else now
+
+    def until(self, moment: str) -> float:
+        """Return how many seconds to sleep before the next look."""
+        left = (datetime.fromisoformat(moment) - self._clock.now()).total_seconds()
+        return min(max(left, _SHORTEST), _LONGEST) if left > 0 else 1.0
 
 
 def now() -> str:

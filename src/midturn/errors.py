@@ -6,7 +6,9 @@ MidturnError
 ├── QuestionError      a question or a form breaks a rule; `problems` lists all of them
 ├── AnswerError        a value does not fit its question; `problems` lists why
 ├── NotOpen            the question is not (or no longer) open
+│   └── DeadlinePassed its deadline has passed: no answer counts any more
 ├── AlreadyAnswered    another answer came first
+├── NotAnswered        in a tool: the question has no answer, and why
 ├── NotAllowed         this user may not answer the question; it stays open
 ├── StoreError         a conversation cannot be read or written
 │   ├── TurnOpen       the last turn of the conversation waits to be continued
@@ -86,6 +88,27 @@ class AnswerError(_ProblemsError):
 
 class NotOpen(MidturnError):  # noqa: N818 (a public name)
     """The question is not open: unknown, closed, or its turn has ended."""
+
+
+class DeadlinePassed(NotOpen):
+    """The deadline of the question `id` has passed, at `deadline` (RFC 3339): it is over, and no answer counts any more."""
+
+    def __init__(self, message: str, *, id: str = "", deadline: str = "") -> None:
+        self.id = id
+        self.deadline = deadline
+        super().__init__(message)
+
+
+class NotAnswered(MidturnError):  # noqa: N818
+    """A question of a tool has no answer: `reason` is `deadline`. That is not a no.
+
+    Of a form, `answers` has what was answered by then. A tool that lets it pass fails with its message.
+    """
+
+    def __init__(self, message: str, *, reason: str, answers: Any = None) -> None:
+        self.reason = reason
+        self.answers = answers
+        super().__init__(message)
 
 
 class Answerer(NamedTuple):

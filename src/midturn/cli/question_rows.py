@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from midturn.cli.output import QUOTED, Shown, asked, joined, line, presented
+from midturn.clock import SYSTEM
 from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
@@ -30,6 +32,7 @@ from midturn.terminal.told import answer_text, decision_text, reply_text, who_an
 from midturn.turn.closed import decision_about, why_superseded
 from midturn.values.json_value import compact
 
+_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 _MOST_OPTIONS = 9
 _LONGEST = 300  # characters of one row of a list
 
@@ -40,8 +43,19 @@ def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     head = line("{} asks: {}{}", question.source.header, said, _of_form(question))
     allowed = _allowed(question)
     problem = [line("An earlier answer was not accepted: {}", _shortened(question.problem))] if question.problem else []
-    below = [*listed(question), *problem, *([line("[{}]", allowed)] if allowed else []), *_always_row(question), *_rest_of_form(question)]
+    until = [line("To be answered {}.", time_left(question.deadline))] if question.deadline else []
+    options = [line("[{}]", allowed)] if allowed else []
+    below = [*listed(question), *until, *problem, *options, *_always_row(question), *_rest_of_form(question)]
     return [(line("{}", question.id), head), *((line(""), about) for about in below)]
+
+
+def time_left(deadline: str) -> str:
+    """Say how long there is left for an answer: until when, and in words."""
+    moment = datetime.fromisoformat(deadline)
+    seconds = (moment - SYSTEM.now()).total_seconds()
+    unit, name = next(((size, name) for size, name in _UNITS if seconds >= size), (1, "second"))
+    count = max(int(seconds // unit), 0)
+    return f"within {count} {name}{'' if count == 1 else 's'}, by {moment.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def place_of(question: OpenQuestion) -> int:

@@ -110,13 +110,13 @@ def _bounds(leaf: Leaf) -> str:
     return least + (f" and at most {leaf.most:g}" if leaf.most is not None else "")
 
 
-def _seconds(value: Any, _: Leaf) -> float:
+def _seconds(value: Any, leaf: Leaf) -> float:
     expected = 'seconds (a number above 0), or a duration such as "90s" or "2m"'
     if isinstance(value, str):
         value = seconds_of(value)
     if not isinstance(value, int | float) or isinstance(value, bool) or not (_is_finite(value) and value > 0):
         raise WrongValue(expected)
-    return float(value)
+    return _bounded(float(value), leaf, expected)
 
 
 def _argv(value: Any, leaf: Leaf) -> str | list[str]:

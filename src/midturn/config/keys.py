@@ -167,6 +167,13 @@ QUESTION = Branch(
         "answer": Leaf(kind="json", why="answers for you", help="a fixed answer: never asked"),
         "exclusive": Leaf(kind="boolean", why="sets whether others than a human may answer", help="whether only a human may answer"),
         "prompt_label": Leaf(help="shown beside who asks"),
+        "deadline": Leaf(
+            kind="seconds",
+            least=1,
+            most=31_536_000,
+            why="sets until when you can answer",
+            help="how long an answer may take; past it there is none",
+        ),
     }
 )
 DETACHED_LEAF = Leaf(

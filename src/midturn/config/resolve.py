@@ -62,6 +62,7 @@ def _question(fields: Tree) -> QuestionPolicy:
         origin=answer.origin.name if answer else None,
         exclusive=cast("bool | None", values.get("exclusive")),
         prompt_label=cast("str | None", values.get("prompt_label")),
+        deadline=cast("float | None", values.get("deadline")),
     )
 
 

@@ -195,4 +195,6 @@ class QuestionFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict
     persistence: Persistence = "turn"
     optional: bool = False
     when: When | None = None
+    deadline_seconds: float | None = None
+    deadline: str | None = None
     returns: Any = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -14,6 +15,7 @@ from midturn.errors import AnswerError, QuestionError
 from midturn.question.answer import check_answer
 from midturn.question.answer_type import AnswerType, Persistence, QuestionFields, SchemaType, SecretType, TextType, When
 from midturn.question.authored_type import Findings, read_answer_type
+from midturn.question.deadline import LONGEST, SHORTEST, deadline_as_json, is_number, moment_of
 from midturn.values.json_value import Json, json_problem, shown
 from midturn.values.limits import Limits
 from midturn.values.text import QUESTION_ID
@@ -21,7 +23,8 @@ from midturn.values.text import QUESTION_ID
 Q = TypeVar("Q", bound=QuestionFields)
 
 _AUTHORED = "authored"
-_KEYS = ("id", "text", "context", "answer_type", "default", "exclusive", "persistence", "optional", "when")
+_KEYS = ("id", "text", "context", "answer_type", "default", "exclusive", "persistence", "optional", "when", "deadline_seconds", "deadline")
+_NONE_WHERE_LEFT_OUT = ("context", "when", "deadline_seconds", "deadline")
 _ID_RULE = "1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __)"
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x84\x85\x8d\u2028\u2029"
 _LINE_BREAK = f"\r\n|[{_BREAKS}]"
@@ -97,9 +100,17 @@ def written(fields: Mapping[str, object]) -> Mapping[str, object]:
     """Return the JSON of a question's fields as far as they have one; what is of a wrong type stays as it is, for the check to find."""
     return {
         name: plain(value) if isinstance(value, Struct) else value
-        for name, value in fields.items()
-        if value is not UNSET and name != "returns" and (value is not None or name not in ("context", "when"))
+        for name, value in _with_deadline(fields).items()
+        if value is not UNSET and name != "returns" and (value is not None or name not in _NONE_WHERE_LEFT_OUT)
     }
+
+
+def _with_deadline(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the fields with a deadline of the program as it is written."""
+    given = fields.get("deadline")
+    if not isinstance(given, timedelta | datetime):
+        return fields
+    return {name: value for name, value in fields.items() if name != "deadline"} | deadline_as_json(given)
 
 
 def plain(value: Struct) -> object:
@@ -135,6 +146,8 @@ class _Reader:
             persistence=self._persistence(),
             optional=self._flag("optional"),
             when=self._when(),
+            deadline_seconds=self._deadline_seconds(),
+            deadline=self._deadline(),
             returns=returns,
         )
         return question if answer_type is None else self._with_default(question)
@@ -223,6 +236,26 @@ class _Reader:
         if "equals" not in value:
             self.findings.add("/when/equals", "`equals` is missing. Give the answer at which this question is asked.")
         return When(question_id if isinstance(question_id, str) else "", value.get("equals"))
+
+    def _deadline_seconds(self) -> float | None:
+        value = self._fields.get("deadline_seconds", UNSET)
+        if value is UNSET:
+            return None
+        if not is_number(value) or not SHORTEST <= value <= LONGEST:
+            self.findings.add("/deadline_seconds", f"{shown(value)} is no time to answer. Give seconds, from {SHORTEST} to {LONGEST:,}.")
+            return None
+        return value
+
+    def _deadline(self) -> str | None:
+        value = self._fields.get("deadline", UNSET)
+        if value is UNSET:
+            return None
+        if "deadline_seconds" in self._fields:
+            self.findings.add("/deadline", "`deadline_seconds` is there, too. Keep one of them.")
+        moment = moment_of(value)
+        if moment is None:
+            self.findings.add("/deadline", f"{shown(value)} is no moment. Give a date and a time with a zone (RFC 3339).")
+        return moment
 
     def _required(self, name: str, advice: str) -> Json | UnsetType:
         value = self._fields.get(name, UNSET)

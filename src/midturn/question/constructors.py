@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct
 
 from midturn.question.answer_type import OtherAnswer, Persistence, SelectOption, When
 from midturn.question.authoring import author, plain
+from midturn.question.deadline import Deadline, deadline_as_json
 from midturn.question.python_answer import default_as_json, options_as_json, schema_as_json
 from midturn.values.json_value import Json, JsonObject, Scalar
 from midturn.values.limits import DEFAULT_LIMITS
@@ -52,6 +53,7 @@ class Constructors:
         persistence: Persistence = "turn",
         optional: bool = False,
         when: When | None = None,
+        deadline: Deadline | None = None,
     ) -> Question[Any]:
         """Ask for yes or no; the answer is a `bool`.
 
@@ -64,11 +66,14 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
-        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        terms = terms_of(
+            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+        )
         return authored(cls, {"id": id, "text": text, "answer_type": {"type": "boolean"}, **terms})
 
     @overload
@@ -147,6 +152,7 @@ class Constructors:
         persistence: Persistence = "turn",
         optional: bool = False,
         when: When | None = None,
+        deadline: Deadline | None = None,
     ) -> Question[Any]:
         """Ask for exactly one of several options; the answer is its value, or the member of the `Enum`.
 
@@ -162,13 +168,16 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         values, returns = options_as_json(options)
         wire = {"type": "select", "options": values, "allow_other": allow_other}
-        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        terms = terms_of(
+            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+        )
         return authored(cls, {"id": id, "text": text, "answer_type": wire, **terms}, returns)
 
     @overload
@@ -256,6 +265,7 @@ class Constructors:
         persistence: Persistence = "turn",
         optional: bool = False,
         when: When | None = None,
+        deadline: Deadline | None = None,
     ) -> Question[Any]:
         """Ask for any number of the options; the answer is a list in option order, without repeats.
 
@@ -273,6 +283,7 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
@@ -281,7 +292,9 @@ class Constructors:
         wire: dict[str, Json] = {"type": "multi_select", "options": values, "min": min, "allow_other": allow_other}
         if max is not None:
             wire["max"] = max
-        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        terms = terms_of(
+            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+        )
         return authored(cls, {"id": id, "text": text, "answer_type": wire, **terms}, returns)
 
     @overload
@@ -326,6 +339,7 @@ class Constructors:
         persistence: Persistence = "turn",
         optional: bool = False,
         when: When | None = None,
+        deadline: Deadline | None = None,
     ) -> Question[Any]:
         """Ask for a number; the answer is an `int` or a `float`.
 
@@ -341,12 +355,15 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         schema = {"type": "integer" if type is int else "number", "minimum": min, "maximum": max}
-        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        terms = terms_of(
+            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+        )
         return authored(cls, {"id": id, "text": text, "answer_type": bounded(schema), **terms}, type)
 
     @overload
@@ -368,6 +385,7 @@ class Constructors:
         persistence: Persistence = "turn",
         optional: bool = False,
         when: When | None = None,
+        deadline: Deadline | None = None,
     ) -> Question[Any]:
         """Ask for a secret; the answer is a `SecretValue`, which is never stored, logged, shown or sent to a model.
 
@@ -379,11 +397,14 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
-        terms = terms_of(None, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        terms = terms_of(
+            None, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+        )
         return authored(cls, {"id": id, "text": text, "answer_type": {"type": "secret"}, **terms})
 
     @overload
@@ -419,6 +440,7 @@ class Constructors:
         persistence: Persistence = "turn",
         optional: bool = False,
         when: When | None = None,
+        deadline: Deadline | None = None,
     ) -> Question[Any]:
         """Ask for a value of a type: JSON that is valid under its schema.
 
@@ -433,12 +455,15 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         made, returns = schema_as_json(schema)
-        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        terms = terms_of(
+            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+        )
         return authored(cls, {"id": id, "text": text, "answer_type": {"type": "schema", "schema": made}, **terms}, returns)
 
 
@@ -452,9 +477,10 @@ def authored(cls: type[Any], asked: Mapping[str, object], returns: object = None
     return author(cls, wire, DEFAULT_LIMITS, returns)
 
 
-def terms_of(default: object, **terms: object) -> dict[str, object]:
+def terms_of(default: object, *, deadline: Deadline | None = None, **terms: object) -> dict[str, object]:
     """Gather the terms of a question, those left out as None."""
-    return {"default": None if default is None else default_as_json(default), **terms}
+    by_when = {} if deadline is None else deadline_as_json(deadline)
+    return {"default": None if default is None else default_as_json(default), **terms, **by_when}
 
 
 def bounded(schema: Mapping[str, Json]) -> JsonObject:
@@ -471,6 +497,7 @@ class Terms(TypedDict, total=False):
     context: str | None
     exclusive: bool
     persistence: Persistence
+    deadline: Deadline | None
 
 
 class TermsOf(Terms, Generic[V], total=False):

@@ -13,6 +13,7 @@ from midturn.question.answer import DEPTH_LIMIT, check_answer, parse_answer
 from midturn.question.answer_type import Persistence, QuestionFields, When
 from midturn.question.authoring import author, stays_as_authored, written
 from midturn.question.constructors import Constructors, authored, bounded, terms_of
+from midturn.question.deadline import Deadline
 from midturn.question.persisted_question import PERSISTED, PersistedQuestion, question_json
 from midturn.question.python_answer import python_answer
 from midturn.values.json_value import Json
@@ -70,6 +71,7 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
     persistence: Persistence = "turn",
     optional: bool = False,
     when: When | None = None,
+    deadline: Deadline | None = None,
 ) -> Question[Any]:
     """Ask for a text; the answer is a `str`.
 
@@ -85,11 +87,14 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
         persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
         optional: The person may skip it; the answer is then None.
         when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
+        deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
 
     Raises:
         QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
     """
-    terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+    terms = terms_of(
+        default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+    )
     bounds = {"pattern": pattern, "minLength": min_length, "maxLength": max_length}
     is_free = all(bound is None for bound in bounds.values())
     answer_type = {"type": "text"} if is_free else bounded({"type": "string", **bounds})
@@ -140,6 +145,8 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
         persistence: `turn` where an answer may be remembered for the turn, else `none`.
         optional: Whether it may be skipped.
         when: In a form: ask only if an earlier question was answered so.
+        deadline: How long an answer may take, or until when. Past it the question is over, which is no answer. The question has the moment.
+        deadline_seconds: How many seconds an answer may take, where `deadline` says that.
     """
 
     # A type checker sees no field in this name, so it is told below how a question is made.
@@ -159,6 +166,7 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
             persistence: Persistence = "turn",
             optional: bool = False,
             when: When | None = None,
+            deadline: Deadline | None = None,
             returns: object = None,
         ) -> None: ...
 

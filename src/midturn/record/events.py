@@ -293,7 +293,8 @@ class AskedForm(Struct, frozen=True, omit_defaults=True):
 class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"):
     """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id` are absent in legacy streams.
 
-    `problem` is what its tool had against the answer before, for which it asks again: it stands beside the question, and is no part of it.
+    `problem` is what its tool had against the answer before, for which it asks again; `deadline` says until when an answer
+    counts (RFC 3339). Both stand beside the question, and are no part of it.
     """
 
     id: str
@@ -306,6 +307,7 @@ class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_f
     revises: str | None = None
     form: AskedForm | None = None
     problem: str | None = None
+    deadline: str = ""
 
 
 class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
@@ -353,17 +355,18 @@ CancelReason: TypeAlias = Literal[
     "no_default",
     "limit_exceeded",
     "superseded",
+    "deadline",
 ]
 NO_ONE_THERE: Final[tuple[CancelReason, ...]] = ("no_prompt_backend", "no_default", "detached_denied")
 """Why a question was closed that a human who is there could have answered."""
 
 
-ApprovalState: TypeAlias = Literal["waiting", "approved", "skipped", "edited", "superseded"]
+ApprovalState: TypeAlias = Literal["waiting", "approved", "skipped", "edited", "superseded", "expired"]
 """What we write; another one is read as it stands."""
 
 
 class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"):
-    """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped`, `edited` or `superseded`.
+    """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped`, `edited`, `superseded` or `expired`.
 
     It is `superseded` when it was decided where midturn could not see it. `arguments_sha256` binds an approved run to its exact
     bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries its `content`, `is_error` and `images`.

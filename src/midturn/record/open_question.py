@@ -75,6 +75,11 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         return self.request.is_error if isinstance(self.request, Approval) else None
 
     @property
+    def deadline(self) -> str | None:
+        """Until when an answer counts, in RFC 3339; None where that is open."""
+        return (self.request.deadline or None) if isinstance(self.request, InquiryRequest) else None
+
+    @property
     def problem(self) -> str | None:
         """What its tool had against the answer before, where it asks again because of that."""
         return self.request.problem if isinstance(self.request, InquiryRequest) else None
@@ -83,6 +88,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
         asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
         problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
+        deadline: dict[str, Json] = {} if self.deadline is None else {"deadline": self.deadline}
         result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
         return {
             "id": self.id,
@@ -97,6 +103,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             "arguments": self.arguments,
             "asked_at": self.asked_at,
             **problem,
+            **deadline,
             **result,
             **asker,
         }

@@ -90,6 +90,11 @@ def withheld_by_policy(tool: str, name: str) -> str:
     return f"The result of {tool} was withheld by the policy {name!r}."
 
 
+def past_deadline(tool: str, text: str) -> str:
+    """Say that no one has answered in time."""
+    return f'{tool}: nobody answered "{text}" before its deadline. This is not a no.'
+
+
 def unknown_tool(tool: str, known: list[str]) -> str:
     """Say that there is no such tool, and which there are."""
     return f"There is no tool named {tool!r}. The tools are: {', '.join(sorted(known)) or 'none'}."

@@ -44,13 +44,14 @@ class Words(Struct, frozen=True):
 
 
 class QuestionPolicy(Struct, frozen=True):
-    """What configuration says about one question; `origin` is the file or flag that set `answer`."""
+    """What configuration says about one question; `origin` is the file or flag that set `answer`, `deadline` is in seconds."""
 
     target: Target = Target()
     answer: Json | SecretValue | Words | UnsetType = UNSET
     origin: str | None = None
     exclusive: bool | None = None
     prompt_label: str | None = None
+    deadline: float | None = None
 
 
 class ToolPolicy(Struct, frozen=True, kw_only=True):

@@ -20,17 +20,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.clock import TrustedTime
 from midturn.errors import ModelError
 from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
-from midturn.record.events import Child, ToolCallResponse
+from midturn.record.events import Child, InquiryRequest, ToolCallResponse
 from midturn.record.exchange import Usage
 from midturn.runtime.assistants import Consulting
 from midturn.runtime.loop_thread import uncut
@@ -56,8 +57,10 @@ from midturn.turn.effects import (
     Warn,
 )
 from midturn.turn.ending import as_it_ended
-from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp
+from midturn.turn.expiry import deadlines, expired_batch
+from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp, TimePassed
 from midturn.turn.turn import Turn
+from midturn.values.text import stamp
 
 if TYPE_CHECKING:
     from midturn.record.prompt import Prompt
@@ -177,6 +180,8 @@ class Driver:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
+                for call in self._turn.record.open_calls():
+                    self._watch_deadlines(chain.last.request for chain in call.open_chains)
                 ending = await self._loop(effects)
                 self._stop_all()
             self._observed.status = ending.status
@@ -209,6 +214,8 @@ class Driver:
             happened = await self._happenings.next()
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_answer(happened.event_id, happened.who)
+            if self._turn.needs_time(happened):
+                await self._perform(self._turn.step(TimePassed(stamp(self._services.clock))))
             await self._perform(self._turn.step(happened))
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_nothing(happened.event_id)
@@ -245,6 +252,7 @@ class Driver:
             for event in batch:
                 if isinstance(event, ToolCallResponse):
                     self._show_result(event)
+            self._watch_deadlines(event for event in batch if isinstance(event, InquiryRequest))
         for effect in effects[len(batch) :]:  # a step's records come first
             self._begin(effect)
 
@@ -316,6 +324,19 @@ class Driver:
         nest = self._surroundings.nest
         return self._prompts.any_open or (nest is not None and nest.screen.is_asking)
 
+    def _watch_deadlines(self, asked: Iterable[InquiryRequest]) -> None:
+        for request in asked:
+            if request.deadline:
+                self._spawn(self._expire_at(request.deadline))
+
+    async def _expire_at(self, deadline: str) -> None:
+        """Report that a deadline has passed, behind every answer that was acknowledged before it."""
+        time = TrustedTime(self._services.clock)
+        while (now := time.now(self._services.journal.events)) is None or now < deadline:
+            await self._services.clock.sleep(time.until(deadline))
+        await self._elsewhere.look()
+        self.report(TimePassed(now))
+
     async def _watch(self, seconds: float) -> None:
         await expire(seconds, self._services.clock, self._is_asking)
         self.report(TimeIsUp(seconds))
@@ -334,6 +355,14 @@ class Driver:
         for task in self._tasks:
             task.cancel()
         self._tasks = []
+
+
+async def record_expired(services: Services) -> None:
+    """Record the end of what no one has answered in time, before an open turn goes on."""
+    events = services.journal.events
+    now = TrustedTime(services.clock).now(events) if deadlines(events) else None
+    if now is not None and (batch := expired_batch(events, now, services.ids)):
+        await Recorder(services.journal, services.clock, services.display).append(batch)
 
 
 def _first(error: BaseException) -> BaseException:
@@ -387,13 +416,18 @@ class Elsewhere:
         """Note that a question was asked: an answer that came too early may be the one to this."""
         self._asked += 1
 
+    async def look(self) -> bool:
+        """Report what is handed over by now; say whether there is anything."""
+        handed = await self._feed.collect()
+        state = (len(self._journal.events), self._asked) if handed else (0, 0)
+        for answer in handed:
+            if self._reported.get(answer.event_id) != state:
+                self._reported[answer.event_id] = state
+                self._report(AnsweredElsewhere(answer.event_id, answer.reply, answer.by))
+        return bool(handed)
+
     async def listen(self, clock: Clock) -> None:
         """Report what is handed over, until cancelled."""
         while True:
-            handed = await self._feed.collect()
-            state = (len(self._journal.events), self._asked) if handed else (0, 0)
-            for answer in handed:
-                if self._reported.get(answer.event_id) != state:
-                    self._reported[answer.event_id] = state
-                    self._report(AnsweredElsewhere(answer.event_id, answer.reply, answer.by))
+            handed = await self.look()
             await (clock.sleep(INTERVAL) if handed else self._feed.changed())

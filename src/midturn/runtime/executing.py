@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.errors import MidturnError, Problem, QuestionError
+from midturn.errors import MidturnError, NotAnswered, Problem, QuestionError
 from midturn.ports import Tool, ToolRun
 from midturn.question.answer_type import BooleanType, SecretType, SelectType, TextType, When
 from midturn.question.authoring import author, is_as_authored, written
@@ -183,7 +183,7 @@ def _stopped(error: BaseException) -> Exception:
 def failed(run: ToolRun, error: BaseException) -> Executed:
     """Report what a tool raised: to the model, to the log, and to the display."""
     outcome = failure(error, run.hide)
-    if isinstance(error, Rejected):
+    if isinstance(error, Rejected | NotAnswered):
         return Executed(deliverable(outcome, run))
     name = run.call.name
     if failure(error, str) == outcome:

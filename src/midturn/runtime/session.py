@@ -8,7 +8,7 @@ from midturn.errors import ConfigError, NotOpen, TurnOpen
 from midturn.journal import Journal
 from midturn.record.events import Event, TurnEnd
 from midturn.record.window import last_turn, open_turn
-from midturn.runtime.driver import Driver, RunEnding
+from midturn.runtime.driver import Driver, RunEnding, record_expired
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.effects import Effect
 from midturn.turn.inputs import TurnRequested, TurnResumed, TurnSettings
@@ -58,6 +58,7 @@ class Session:
         """
         if was_ended_by_user(self._services.journal.events):
             return RunEnding("ended_by_user")
+        await record_expired(self._services)
         turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)
         self._check_tools(turn)
         return await self._drive(turn, turn.step(TurnResumed()))

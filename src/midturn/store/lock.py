@@ -275,6 +275,8 @@ def _is_here(process: ProcessMark) -> bool:
 
 def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
     """Return the question with what is so just now: whether the process that asked still waits. None where it is over by its own end."""
+    if question.deadline and question.deadline <= now:
+        return None
     asker = question.asker
     if asker is None:
         return question

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
 from midturn.clock import pause
-from midturn.errors import AlreadyAnswered, AnswerError, Busy, MidturnError, NotOpen, Problem, StoreError, StoreLocked
+from midturn.errors import AlreadyAnswered, AnswerError, Busy, DeadlinePassed, MidturnError, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.question.reply import Answered, EndedTurn
 from midturn.record.asker import Address, Asker, asker_of, parse_address
@@ -20,9 +21,11 @@ from midturn.store.batch import encode_batch, stamped
 from midturn.store.decisions import answer_batch, check_no_secret
 from midturn.store.families import end_family
 from midturn.store.lock import mark
+from midturn.store.metadata import event_ids
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
-from midturn.turn.closed import answered_before, decision_about, no_question, was_asked, why_closed
+from midturn.turn.closed import answered_before, decision_about, no_question, past_deadline, was_asked, why_closed
+from midturn.turn.expiry import deadlines, expired_batch
 from midturn.turn.pending import pending
 from midturn.values.limits import Limits
 from midturn.values.text import TimeOfDay, stamp
@@ -86,6 +89,9 @@ class OutsideAnswers:
         try:
             await self._check_admission(at, submission)
             return await self._answered(at, submission)
+        except DeadlinePassed as over:
+            await record_expiry(self._port, at.conversation, self._clock)
+            raise over from None
         except NotOpen:
             raise await too_late(self._port, at) from None
 
@@ -164,6 +170,23 @@ class OutsideAnswers:
                 pass
 
 
+async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) -> None:
+    """Record the end of every question of a turn whose deadline has passed; what a process holds, that process records."""
+
+    def decide(turn: LastTurn) -> Sequence[Event]:
+        return () if turn.handed else stamped(expired_batch(turn.events, stamp(clock), event_ids()), clock)
+
+    with suppress(StoreError):
+        await port.settle(conversation, decide)
+
+
+async def expire(port: StorePort, clock: TimeOfDay) -> None:
+    """Record the end of every question in a store whose deadline has passed."""
+    now = stamp(clock)
+    for conversation in sorted({one.conversation for one in await port.questions("") if one.deadline and one.deadline <= now}):
+        await record_expiry(port, conversation, clock)
+
+
 async def too_late(port: StorePort, at: Address) -> AlreadyAnswered | NotOpen:
     """Return the error for an answer to a question that is not open, however long its turn is over."""
     try:
@@ -211,14 +234,17 @@ class _Decision:
 
 
 def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str) -> None:
-    """Take no answer to what another agent asks in its own dialog by now, whether or not that is on record.
+    """Take no answer to what another agent asks in its own dialog by now, or whose deadline has passed, whether or not that is on record.
 
     Raises:
         NotOpen: It does.
+        DeadlinePassed: It has.
     """
     asker = asker_of(turn)
     if asker and asker.has_ended(now):
         raise why_closed(turn, at)
+    if (deadline := deadlines(turn).get(at.event_id)) and deadline <= now:
+        raise past_deadline(at, deadline)
 
 
 def _check_that_a_person_answers(asker: Asker | None) -> None:

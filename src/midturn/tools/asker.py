@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
+from midturn.errors import NotAnswered
 from midturn.ports import AnswerChecks
 from midturn.question.form import Form
 from midturn.question.question import Question
@@ -119,6 +120,7 @@ class CanAsk(ABC):
                 again; an answer that came from elsewhere is asked for again, with the sentence as the `problem` of the question.
 
         Raises:
+            NotAnswered: No one has answered before the question's deadline.
             QuestionError: The question breaks rules, or repeats a secret that was given in this call.
             RuntimeError: The function is not async; or the call is over.
         """
@@ -184,6 +186,8 @@ class CanAsk(ABC):
         match (await self._given(Form((question,)), "fail_call", problem)).get(question.id):
             case Answer(value):
                 return value
+            case NoAnswer(reason="deadline", message=message):
+                raise NotAnswered(message, reason="deadline")
             case _:
                 raise asyncio.CancelledError(_FAILED)
 
@@ -191,6 +195,9 @@ class CanAsk(ABC):
         if not isinstance(cast("object", form), Form):
             raise TypeError(f"`ask_form` takes a form, not a `{type(form).__name__}`: `await ctx.ask_form(Form([question, …]))`.")
         given = await self._given(form, "fail_call")
+        late = next((answer for answer in given.values() if isinstance(answer, NoAnswer) and answer.reason == "deadline"), None)
+        if late is not None:
+            raise NotAnswered(late.message, reason="deadline", answers=FormAnswers(given))
         if any(isinstance(answer, NoAnswer) for answer in given.values()):
             raise asyncio.CancelledError(_FAILED)
         return FormAnswers(given)

@@ -16,7 +16,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from midturn.errors import MidturnError
+from midturn.errors import MidturnError, NotAnswered
 from midturn.ports import ToolRun
 from midturn.question.form import Form
 from midturn.question.question import Question
@@ -205,7 +205,7 @@ def outcome_of(returned: object) -> Outcome:
 
 def failure(error: BaseException, hide: Callable[[str], str]) -> ToolError:
     """Report what a tool raised: type and message for the model, the end of the trace for people; `hide` takes secrets out of both."""
-    if isinstance(error, Rejected):
+    if isinstance(error, Rejected | NotAnswered):
         return ToolError(hide(str(error)))
     message = "".join(traceback.format_exception_only(error)).strip()
     trace = hide("".join(traceback.format_exception(error)))  # whole: a secret may have several lines

@@ -22,7 +22,7 @@ from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject, S
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
 from midturn.routing.rules import Ruling
-from midturn.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
+from midturn.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Refuse, Respond, Run, Send, Spoken, View
 from midturn.turn.record import CallRecord
 from midturn.values.json_value import Json, canonical, pointer_to
 
@@ -345,6 +345,11 @@ class ReviewStep(_Approving, frozen=True):
                 return Misfit.because("Send the answers, or go back to them.")
             case _ as other:
                 assert_never(other)
+
+    def expire(self) -> Closing:
+        """Close, because no one has sent the answers in time."""
+        text = self.questions[-1].text
+        return Closing(Refuse("deadline", messages.past_deadline(self.view.tool, text)), (self._record("expired"),) if self.waiting else ())
 
     def _sent(self, who: AnsweredBy, reason: str | None = None) -> Closing:
         return Closing(Send(), (self._record("approved", answered_by=who, reason=reason),) if self.waiting else ())

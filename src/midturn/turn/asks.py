@@ -9,11 +9,13 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
+from midturn.question.deadline import earliest
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Replied
 from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.record.events import AskedForm, InquiryRequest
+from midturn.routing import messages
 from midturn.turn import replay
 from midturn.turn.approval import ReviewStep
 from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
@@ -102,7 +104,7 @@ class Asks:
     def report(self, id: str, refusal: Refuse) -> Answers | None:
         """Return what a coroutine hears that wants to know why there is no answer; None where its call fails."""
         walk = self.waiting_for(id)
-        return None if walk.asking.on_failure == "fail_call" else self._report(walk, refusal)
+        return self._report(walk, refusal) if _hears(walk, refusal) else None
 
     def report_reply(self, id: str, reply: str | None) -> Answers | None:
         """Return what a coroutine hears that wants to know what the person said instead; None where that ends its call."""
@@ -118,6 +120,7 @@ class Asks:
             question=then.question.persisted(),
             escalates=previous.id,
             problem=previous.problem,
+            deadline=walk.deadline,
             metadata=TELLS_REPLIES if walk.tells_replies else None,
         )
         return replace(self._inquiry(walk, then.ask, self._request(previous.question_id, template)), error=then.error)
@@ -153,12 +156,19 @@ class Asks:
             case _ as other:
                 assert_never(other)
 
-    def _reach(self, walk: Walk, ask: Ask) -> Inquiry | Answers | None:
+    def deadlines(self, asking: FormToAsk) -> list[str | float | None]:
+        """Return the deadlines of what is asked: moments, or in how many seconds; of its author, and of the configuration."""
+        questions = asking.form.questions
+        own = [moment for question in questions for moment in (question.deadline, question.deadline_seconds)]
+        return [*own, *(self._view.policy.question(question.id).deadline for question in questions)]
+
+    def _reach(self, walk: Walk, ask: Ask) -> Inquiry | Answers | Respond | None:
         """Count what the tool emits, then answer from the record, or ask."""
         question = ask.question
         persisted = question.persisted()
         emissions = self._replay.emits(walk, question.id, persisted.key)
         chain, outcome = self._on_record(walk, question, persisted)
+        walk.deadline = walk.deadline if walk.places else chain.asked.deadline
         self._replay.comes_to(walk, chain)
         match outcome:
             case None:
@@ -167,8 +177,15 @@ class Asks:
             case Give() | GoBack():
                 walk.follow(outcome)
                 return None
+            case Refuse(reason="deadline"):
+                return self._past_deadline(walk, question.text)
             case Refuse():
                 return self._report(walk, outcome)
+
+    def _past_deadline(self, walk: Walk, text: str) -> Answers | Respond:
+        """Tell a coroutine that no one has answered in time; the call of a tool that returned its questions ends."""
+        late = Refuse("deadline", messages.past_deadline(self._view.tool, text))
+        return self._report(walk, late) if _hears(walk, late) else Respond(replay.with_reasons(late.message, self._replay))
 
     def _on_record(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> tuple[Chain, Give | GoBack | Refuse | None]:
         """Return the attempt that comes next and what it led to, None where it is open; it is recorded now where there is none.
@@ -194,7 +211,8 @@ class Asks:
         message = self._replied(walk, refusal) if refusal.reason == "reply" else refusal.message
         self._forget([walk])
         none = NoAnswer(refusal.reason, refusal.reply, message)
-        return Answers(walk.ask, {question.id: none for question in walk.asking.form.questions})
+        missing = {question.id: none for question in walk.asking.form.questions}
+        return Answers(walk.ask, missing | (walk.given_so_far if refusal.reason == "deadline" else {}))
 
     def _replied(self, walk: Walk, refusal: Refuse) -> str:
         """Leave a form for what a person said instead; return what a model reads of that."""
@@ -216,7 +234,7 @@ class Asks:
         before = {key: answer for key, answer in by_then.items() if key not in own}
         return replay.cancel_marker(Cancelled(before | cancelled.answered, cancelled.reply))
 
-    def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | Answers | None:
+    def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | Answers | Respond | None:
         """Show all answers once more, unless the record says what was done with them."""
         if self._replay.goes_back(walk):
             walk.follow(GoBack())
@@ -225,6 +243,8 @@ class Asks:
         if recorded and recorded.state == "approved":
             walk.follow(Send())
             return None
+        if recorded and recorded.state == "expired":
+            return self._past_deadline(walk, walk.asking.form.questions[-1].text)
         if recorded and recorded.is_reply:
             return self._report(walk, Refuse("reply", reply=recorded.reason, on_record=recorded.event_id))
         shown = {question_id: value for question_id, value in answers.items() if not isinstance(value, SecretValue)}
@@ -306,6 +326,7 @@ class Asks:
             revises=revises,
             form=form,
             problem=walk.asking.problem,
+            deadline=walk.deadline if walk.places or not self._state.now else earliest(self._state.now, self.deadlines(walk.asking)),
             metadata=note,
         )
         self._request(question.id, template)
@@ -330,6 +351,14 @@ class Asks:
         return self._state.write(request)
 
 
+def _hears(walk: Walk, refusal: Refuse) -> bool:
+    """Whether a coroutine hears why there is no answer: one that wants to, and each one of a deadline."""
+    return walk.asking.on_failure != "fail_call" or (refusal.reason == "deadline" and walk.ask is not None)
+
+
 def _as_persisted(question: Question[Any]) -> dict[str, Json]:
-    """Return a question of a form as the stream keeps it, with its id and its gate."""
-    return question.to_json() | {"answer_type": question.persisted().to_json()["answer_type"]}
+    """Return a question of a form as the stream keeps it, with its id and its gate; the deadline of the form stands beside it."""
+    kept = question.to_json() | {"answer_type": question.persisted().to_json()["answer_type"]}
+    kept.pop("deadline_seconds", None)
+    kept.pop("deadline", None)
+    return kept

@@ -15,7 +15,7 @@ from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn import replay
-from midturn.turn.approval import Delivery, Foretelling, Permission, control_problem, foretold_by
+from midturn.turn.approval import Delivery, Foretelling, Permission, ReviewStep, control_problem, foretold_by
 from midturn.turn.asks import Answers, Asks
 from midturn.turn.decision import (
     AwaitPerson,
@@ -164,6 +164,18 @@ class Call:
             self._state.take_down(waiting)
             for request in [chain.last.request for chain in self.record.open_chains if chain.last.request.event_id == waiting]:
                 self._state.supersede(request)
+
+    def has_deadline(self, asking: FormToAsk) -> bool:
+        """Whether one of these questions has a deadline, of its own or by configuration."""
+        return any(moment is not None for moment in self.asks.deadlines(asking))
+
+    def expire(self, now: str) -> None:
+        """Close what no one has answered in time; its tool hears of that, or the call ends."""
+        for waiting in self.waiting:
+            walk, ticket = self.asks.walk(waiting), self._state.desk.find(waiting)
+            if walk and walk.deadline and walk.deadline <= now and ticket and isinstance(ticket.decision, Inquiry | ReviewStep):
+                self.close(waiting, ticket.decision.expire())
+                self.advance()
 
     def content_of(self, outcome: Success | ToolError) -> str:
         """Return what the model would read if the tool ended so now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from midturn.errors import AlreadyAnswered, Answerer, NotOpen
+from midturn.errors import AlreadyAnswered, Answerer, DeadlinePassed, NotOpen
 from midturn.record.asker import Address, asker_of
 from midturn.record.events import (
     AnsweredBy,
@@ -26,6 +26,7 @@ _CANCELLED: Final[Mapping[str, str]] = {
     "reply": "a reply was given instead",
     "back": "an earlier question is asked again",
     "superseded": "it is not asked any more",
+    "deadline": "its deadline has passed",
 }
 
 
@@ -34,9 +35,26 @@ def why_closed(events: Sequence[Event], at: Address) -> AlreadyAnswered | NotOpe
     if not was_asked(events, at.event_id):
         return no_question(str(at))
     answer = answer_to(events, at.event_id)
+    if answer is None and (deadline := passed(events, at.event_id)):
+        return past_deadline(at, deadline)
     if answer is None:
         return NotOpen(f"The question {at} is closed: {why_unanswered(events, at.event_id)}.")
     return answered_before(at, answer.answered_by, answer.timestamp)
+
+
+def past_deadline(at: Address, deadline: str) -> DeadlinePassed:
+    """Return the error for an answer that comes after its question's deadline, whether or not that is on record."""
+    return DeadlinePassed(f"The question {at} is closed: its deadline has passed, at {deadline}.", id=str(at), deadline=deadline)
+
+
+def passed(events: Sequence[Event], event_id: str) -> str:
+    """Return the deadline at which a question is on record as over; empty where it is not."""
+    decision = decision_about(events, event_id)
+    expired = isinstance(decision, InquiryCancelled) and decision.reason == "deadline"
+    if not expired and not (isinstance(decision, Approval) and decision.state == "expired"):
+        return ""
+    asked = next((e for e in events if isinstance(e, InquiryRequest) and e.event_id == event_id), None)
+    return asked.deadline if asked and asked.deadline else decision.timestamp if decision else ""
 
 
 def went_on(events: Sequence[Event], at: Address) -> NotOpen:
@@ -86,8 +104,8 @@ def why_unanswered(events: Sequence[Event], event_id: str) -> str:
     match decision:
         case InquiryCancelled(reason=reason) if reason != "user":
             return cancelled(reason)
-        case Approval(state="superseded"):
-            return cancelled("superseded")
+        case Approval(state="superseded" | "expired" as state):
+            return cancelled("deadline" if state == "expired" else state)
         case Approval():
             return cancelled("reply")
         case _:
@@ -107,7 +125,7 @@ def decision_about(events: Sequence[Event], event_id: str) -> InquiryResponse | 
 def answer_to(events: Sequence[Event], event_id: str) -> InquiryAnswered | InquiryRedacted | Approval | None:
     """Return the answer to a question; None of one that is open, was withdrawn or replied to, or was decided where that is not seen."""
     match decision_about(events, event_id):
-        case Approval() as decision if decision.state == "superseded" or decision.is_reply:
+        case Approval() as decision if decision.state in ("superseded", "expired") or decision.is_reply:
             return None
         case InquiryCancelled():
             return None

@@ -100,6 +100,12 @@ class Foretold(Struct, frozen=True):
     said: Ruling | None = None
 
 
+class TimePassed(Struct, frozen=True):
+    """It is `now` (RFC 3339, UTC): what has a deadline before that is over. Comes before what is asked with a deadline, too."""
+
+    now: str
+
+
 class TimeIsUp(Struct, frozen=True):
     """The turn has worked for as long as it may, in seconds."""
 
@@ -220,6 +226,7 @@ ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolQueued | ToolReturned | Fore
 Happened: TypeAlias = (
     TurnRequested
     | TurnResumed
+    | TimePassed
     | ModelAnswered
     | CallBegun
     | CallLeft

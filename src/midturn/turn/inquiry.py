@@ -128,6 +128,10 @@ class Inquiry(Struct, frozen=True):
         message = messages.prompt_failed(self.view.tool, self.question.text, error)
         return self._cancel("backend_error", Refuse("backend_error", message))
 
+    def expire(self) -> Closing:
+        """Close, because no one has answered in time."""
+        return self._cancel("deadline", Refuse("deadline", messages.past_deadline(self.view.tool, self.question.text)))
+
     def unattended(self) -> Inquiry:
         """Return the same question as if no one was attached."""
         return replace(self, attached=False)

@@ -120,6 +120,12 @@ class Chain:
         return isinstance(response, InquiryCancelled) and response.reason == "superseded"
 
     @property
+    def is_past_deadline(self) -> bool:
+        """Whether no one has answered in time."""
+        response = self.last.response
+        return isinstance(response, InquiryCancelled) and response.reason == "deadline"
+
+    @property
     def is_refused(self) -> bool:
         """Whether there was no answer: that is told again only to a tool that wants to know."""
         response = self.last.response
@@ -461,7 +467,7 @@ class TurnRecord:
                     self.memory.remember_answer(answer_key(call.request.name, request.question_id), event.answer, event.id)
             case InquiryRedacted():
                 self._tally(attempt, call, event.answered_by)
-            case InquiryCancelled(reason="user" | "back" | "reply" as reason):
+            case InquiryCancelled(reason="user" | "back" | "reply" | "deadline" as reason):
                 self._show(request)
                 if call and reason != "back":
                     self._decided(call)

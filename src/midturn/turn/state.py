@@ -121,7 +121,8 @@ class TurnState:
     """`write` is the only way to an event, `want` the only way to any other effect.
 
     `written` counts the events of this process; `drafts` is what people entered before they replied; `foretelling` has the ids of the
-    approvals of calls whose tools say first what they would ask: they are not free, although nothing of them is on record yet.
+    approvals of calls whose tools say first what they would ask: they are not free, although nothing of them is on record yet. `now` is the
+    time as far as it was told.
     """
 
     def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
@@ -131,6 +132,7 @@ class TurnState:
         self.drafts: dict[str, dict[str, Json]] = {}
         self.foretelling: set[str] = set()
         self.written = 0
+        self.now = ""
         self._ids = ids
         self._warned: set[tuple[str, str | None]] = set()
         self._records: list[Event] = []

@@ -81,6 +81,7 @@ from midturn.turn.inputs import (
     ModelFailed,
     PromptFailed,
     TimeIsUp,
+    TimePassed,
     ToldByTool,
     ToolAwaits,
     ToolDone,
@@ -178,6 +179,13 @@ class Turn:
             self._suspend()
         return self._state.drain()
 
+    def needs_time(self, happened: Happened) -> bool:
+        """Whether what is asked now has a deadline, so that the turn needs to know what time it is."""
+        if not isinstance(happened, ToolAwaits | ToolReturned):
+            return False
+        live = self._calls.get(happened.call)
+        return live is not None and live.has_deadline(happened.asking)
+
     def content_of(self, call: str, outcome: Success | ToolError) -> str:
         """Return what the model would read of a call that runs, if its tool ended so now."""
         live = self._calls.get(call)
@@ -209,6 +217,8 @@ class Turn:
                 self._leave(LeaveOpen(error))
             case TurnFailed(error):
                 self._end(failed(error, "backend_error"))
+            case TimePassed(now):
+                self._time_passed(now)
             case TimeIsUp(seconds):
                 self._end(out_of_time(seconds))
             case AnsweredElsewhere():
@@ -247,6 +257,12 @@ class Turn:
                 call.children.hear(child, now)
             case _ as other:
                 assert_never(other)
+
+    def _time_passed(self, now: str) -> None:
+        """Take the time; what has a deadline before that has no answer."""
+        self._state.now = now
+        for call in tuple(self._calls.values()):
+            call.expire(now)
 
     def _loop_ended(self) -> None:
         if self.record.open_calls():
@@ -352,6 +368,8 @@ class Turn:
         while moved and not self._over:
             for event, call in tuple(self._calls.items()):  # a copy: a call that is done leaves the map
                 call.advance()
+                if self._state.now:  # what the time was told of before the call came to it
+                    call.expire(self._state.now)
                 if call.is_done:
                     self._calls.pop(event, None)
             moved = self._open_prompts()

@@ -24,7 +24,8 @@ class Walk:
 
     `number` counts the walks of a run of its call; `screen` names the screen that a form of several questions keeps. `waits_for` is the
     id of the decision that the walk waits for, `places` say which attempts of its call it has come by. `goes_back` means that Back is
-    what happened last. `is_a_persons` means that a question of it was put to a person.
+    what happened last. `is_a_persons` means that a question of it was put to a person. `deadline` is that of all its questions,
+    from its first request.
     """
 
     def __init__(self, number: int, ask: int | None, asking: FormToAsk, drafts: Mapping[str, Json], screen: str | None) -> None:
@@ -39,6 +40,7 @@ class Walk:
         self.placeholders: set[str] = set()
         self.goes_back = False
         self.is_a_persons = False
+        self.deadline = ""
         self.places: list[int] = []
         self.form_is_recorded = len(asking.form.questions) == 1 and not asking.form.review
         self._left: Cancelled | None = None
@@ -72,6 +74,13 @@ class Walk:
     def given(self, answers: dict[str, Json | SecretValue]) -> dict[str, Answer[Json | SecretValue]]:
         """Return the answers with who gave each; a skipped question has no such entry."""
         return {question_id: self._attributed(question_id, value) for question_id, value in answers.items()}
+
+    @property
+    def given_so_far(self) -> dict[str, Answer[Json | SecretValue]]:
+        """The answers that were given by now; no secret that is not there any more."""
+        collected = self.walker.collected
+        kept: dict[str, Json | SecretValue] = {key: collected[key] for key in collected if key not in self.placeholders}
+        return self.given(kept)
 
     def _go_back(self) -> None:
         """Go back; from the end, where a visitor chose it at a review that the form itself does not have."""

@@ -20,7 +20,10 @@ TOKEN = Question.secret("token", "The token?")
 LATER = Question.text("later", "And later?")
 
 
-QUESTION_KEYS = " Allowed are `id`, `text`, `context`, `answer_type`, `default`, `exclusive`, `persistence`, `optional`, `when`."
+QUESTION_KEYS = (
+    " Allowed are `id`, `text`, `context`, `answer_type`, `default`, `exclusive`, `persistence`, `optional`, `when`, `deadline_seconds`, "
+    "`deadline`."
+)
 NEVER_APPLY = "/questions/1/when/equals: this can never be the answer to `apply`: "
 NEVER_ENV = "/questions/1/when/equals: this can never be the answer to `env`: "
 NEVER_LATER = "/questions/1/when/equals: this can never be the answer to `later`: "

@@ -1,0 +1,48 @@
+"""The end of deadlines on record: which questions of an open turn are over, and the events that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest
+from midturn.record.window import open_turn
+from midturn.turn.readiness import recorded_turn
+from midturn.turn.record import CallRecord
+
+
+def deadlines(events: Sequence[Event]) -> dict[str, str]:
+    """Return the deadline of each question and review of the open turn that waits and has one, by its `event_id`."""
+    window = open_turn(events)
+    if window is None or not any(isinstance(event, InquiryRequest) and event.deadline for event in window.events):
+        return {}
+    turn = recorded_turn(window.events)
+    if turn is None:
+        return {}
+    return {event_id: deadline for call in turn.open_calls() for event_id, deadline in _of_call(call)}
+
+
+def expired_batch(events: Sequence[Event], now: str, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the events that close what no one has answered in time; its call goes on when the turn does."""
+    over = {event_id for event_id, deadline in deadlines(events).items() if deadline <= now}
+    closing: list[Event] = []
+    for event in events if over else ():
+        if event.event_id in over and isinstance(event, InquiryRequest):
+            closing.append(InquiryCancelled(event_id=next(ids), id=event.id, reason="deadline"))
+        elif event.event_id in over and isinstance(event, Approval):
+            closing.append(replace(event, event_id=next(ids), timestamp="", more=0, state="expired"))
+    return tuple(closing)
+
+
+def _of_call(call: CallRecord) -> Iterator[tuple[str, str]]:
+    """Yield the questions that wait, and the review of a form whose questions have a deadline."""
+    for chain in call.open_chains:
+        if chain.last.request.deadline:
+            yield chain.last.request.event_id, chain.last.request.deadline
+    for approval, place in call.reviews:
+        about = [chain.asked for chain in call.chains if chain.asked.id == approval.form] or [chain.asked for chain in call.chains[:place]][
+            -1:
+        ]
+        if call.undecided(approval.id) is approval and about and about[0].deadline:
+            yield approval.event_id, about[0].deadline

@@ -1,0 +1,236 @@
+"""Questions with a deadline: past it they are over, which is no answer, and no no."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import midturn as mt
+from midturn.clock import SystemClock, TrustedTime
+from midturn.record.events import InquiryCancelled, InquiryRequest, ToolCallResponse
+
+SHORT, LONG = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what sets the machine's clock two hours ahead."""
+
+    def two_hours_later(_: SystemClock) -> datetime:
+        return datetime.now(UTC) + timedelta(hours=2)
+
+    return lambda: monkeypatch.setattr(SystemClock, "now", two_hours_later)
+
+
+def asking(deadline: timedelta | datetime) -> mt.Question[bool]:
+    """Return what is asked."""
+    return mt.Question.boolean("confirm", "Deploy?", deadline=deadline)
+
+
+@mt.tool
+async def deploy(ctx: mt.ToolContext[Any]) -> str:
+    """Deploy."""
+    return f"deployed: {await ctx.ask(asking(deadline=ctx.deps))}"
+
+
+@mt.tool
+async def patient(ctx: mt.ToolContext[Any]) -> str:
+    """Deploy, or say why not."""
+    try:
+        return f"deployed: {await ctx.ask(asking(deadline=ctx.deps))}"
+    except mt.NotAnswered as late:
+        return f"not deployed: {late.reason}"
+
+
+@mt.tool
+async def trying(ctx: mt.ToolContext[Any]) -> str:
+    """Deploy, or say what came of it."""
+    return str(await ctx.try_ask(asking(deadline=ctx.deps)))
+
+
+@mt.tool
+async def form(ctx: mt.ToolContext[Any]) -> str:
+    """Ask two things."""
+    first, second = mt.Question.text("why", "Why?"), asking(deadline=ctx.deps)
+    try:
+        answers = await ctx.ask_form(mt.Form([first, second]))
+    except mt.NotAnswered as late:
+        return f"only {late.answers[first]!r}, {late.answers[second]!r}"
+    return f"{answers[first]}, {answers[second]}"
+
+
+def agent_of(tool: Any, store: mt.ConversationStore | None = None, **more: Any) -> mt.Agent[Any]:
+    """Return an agent that calls a tool once."""
+    model = mt.ScriptedModel([{"calls": [{"name": tool.name}]}, {"text": "Done."}])
+    return mt.Agent(model, tools=[tool], store=store or mt.MemoryStore(), **more)
+
+
+def told(agent: mt.Agent[Any], conversation: str) -> str:
+    """Return what the model read."""
+    events = agent.store.read_sync(conversation).events
+    return "\n".join(event.content for event in events if isinstance(event, ToolCallResponse))
+
+
+def reasons(agent: mt.Agent[Any], conversation: str) -> list[str]:
+    """Return why questions were cancelled."""
+    return [event.reason for event in agent.store.read_sync(conversation).events if isinstance(event, InquiryCancelled)]
+
+
+LATE = 'deploy: nobody answered "Deploy?" before its deadline. This is not a no.'
+
+
+def waits_past_its_deadline(tool: Any, later: Callable[[], None], **more: Any) -> tuple[mt.Agent[Any], str]:
+    """Have a tool ask, with nobody there, until its deadline has passed."""
+    agent = agent_of(tool, **more)
+    result = agent.run_sync("Go.", deps=SHORT)
+    assert result.status == "suspended"
+    later()
+    return agent, result.conversation
+
+
+@pytest.mark.parametrize(
+    ("tool", "content"),
+    [
+        (deploy, LATE),
+        (patient, "not deployed: deadline"),
+        (trying, "Unanswered(reason='deadline', reply=None)"),
+        (form, "only None, None"),
+    ],
+)
+def test_past_its_deadline_a_question_is_over_and_its_tool_hears_so_when_the_turn_goes_on(
+    tool: Any, content: str, later: Callable[[], None]
+) -> None:
+    agent, conversation = waits_past_its_deadline(tool, later)
+    assert agent.store.pending_sync() == []
+    result = agent.resume_sync(conversation, deps=LONG)
+    assert (result.status, told(agent, conversation), reasons(agent, conversation)) == ("completed", content, ["deadline"])
+
+
+def test_an_answer_after_the_deadline_is_refused_and_the_end_is_on_record(later: Callable[[], None]) -> None:
+    agent, conversation = waits_past_its_deadline(deploy, later)
+    request = next(event for event in agent.store.read_sync(conversation).events if isinstance(event, InquiryRequest))
+    for _ in range(2):
+        with pytest.raises(mt.DeadlinePassed, match="its deadline has passed, at 20") as refused:
+            agent.store.answer_sync(f"{conversation}-{request.event_id}", True)
+        assert refused.value.deadline == request.deadline
+        assert reasons(agent, conversation) == ["deadline"]
+    assert told(agent, agent.resume_sync(conversation, deps=SHORT).conversation) == LATE
+
+
+def test_a_turn_whose_deadline_has_passed_is_ready(later: Callable[[], None]) -> None:
+    agent, conversation = waits_past_its_deadline(deploy, later)
+    assert agent.store.ready_sync() == [conversation]
+    assert reasons(agent, conversation) == ["deadline"]
+
+
+def test_an_answer_before_the_deadline_counts_whenever_the_turn_goes_on(later: Callable[[], None]) -> None:
+    agent = agent_of(deploy)
+    waiting = agent.run_sync("Go.", deps=SHORT)
+    agent.store.answer_sync(waiting.pending[0].id, True)
+    later()
+    assert told(agent, agent.resume_sync(waiting.conversation, deps=SHORT).conversation) == "deployed: True"
+
+
+def test_a_prompt_closes_at_the_deadline() -> None:
+    closed: list[str] = []
+
+    class Never(mt.Prompter):
+        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                closed.append(prompt.question.id)
+            raise AssertionError
+
+    agent = agent_of(deploy, prompter=Never())
+    result = agent.run_sync("Go.", deps=datetime.now(UTC) + timedelta(seconds=0.2))
+    assert (result.status, told(agent, result.conversation), closed) == ("completed", LATE, ["confirm"])
+
+
+def test_the_deadline_stands_beside_the_question_and_is_that_of_the_first_request() -> None:
+    agent = agent_of(deploy)
+    before = datetime.now(UTC)
+    waiting = agent.run_sync("Go.", deps=SHORT)
+    (question,) = waiting.pending
+    assert question.deadline is not None
+    assert before + SHORT <= datetime.fromisoformat(question.deadline) <= datetime.now(UTC) + SHORT
+    assert "deadline" not in question.to_json()["question"]  # type: ignore[operator]
+    assert question.to_json()["deadline"] == question.deadline
+    again = agent.resume_sync(waiting.conversation, deps=timedelta(days=1))
+    assert [one.deadline for one in again.pending] == [question.deadline]
+
+
+def test_a_question_that_is_asked_again_has_a_deadline_of_its_own(later: Callable[[], None]) -> None:
+    @mt.tool
+    async def stubborn(ctx: mt.ToolContext[Any]) -> str:
+        """Ask until there is an answer."""
+        try:
+            return f"first {await ctx.ask(asking(deadline=ctx.deps))}"
+        except mt.NotAnswered:
+            return f"second {await ctx.ask(asking(deadline=timedelta(hours=1)))}"
+
+    agent, conversation = waits_past_its_deadline(stubborn, later)
+    again = agent.resume_sync(conversation, deps=LONG)
+    agent.store.answer_sync(again.pending[0].id, False)
+    assert told(agent, agent.resume_sync(conversation, deps=LONG).conversation) == "second False"
+
+
+@pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=400), datetime(2030, 1, 1)])  # noqa: DTZ001  it has no zone
+def test_a_wrong_deadline_is_refused(wrong: Any) -> None:
+    with pytest.raises(mt.QuestionError, match="deadline"):
+        asking(deadline=wrong)
+
+
+class Returns(mt.Tool):
+    """A tool that returns its question, and runs again with the answer."""
+
+    @property
+    def definition(self) -> mt.ToolDefinition:
+        """Return what a model is told."""
+        return mt.ToolDefinition("deploy", "Deploy.", {"type": "object"})
+
+    async def execute(self, run: Any) -> Any:
+        """Run once."""
+        return mt.Success(f"deployed: {run.answers['confirm']}") if run.answers else mt.NeedsInput(mt.Form([asking(deadline=SHORT)]))
+
+
+def test_a_call_of_a_tool_that_returns_its_question_ends_with_words_for_the_model(later: Callable[[], None]) -> None:
+    model = mt.ScriptedModel([{"calls": [{"name": "deploy"}]}, {"text": "Done."}])
+    agent: mt.Agent[Any] = mt.Agent(model, tools=[Returns()])
+    waiting = agent.run_sync("Go.")
+    later()
+    result = agent.resume_sync(waiting.conversation)
+    assert (result.status, told(agent, waiting.conversation), reasons(agent, waiting.conversation)) == ("completed", LATE, ["deadline"])
+
+
+def test_a_question_whose_deadline_has_passed_before_it_is_asked_is_over_at_once() -> None:
+    agent = agent_of(patient)
+    result = agent.run_sync("Go.", deps=datetime(2020, 1, 1, tzinfo=UTC))
+    assert (result.status, told(agent, result.conversation)) == ("completed", "not deployed: deadline")
+
+
+def test_a_clock_that_was_set_meanwhile_ends_nothing() -> None:
+    class Set:
+        """A clock whose time of day is set while it counts on."""
+
+        at = datetime(2030, 1, 1, tzinfo=UTC)
+
+        def now(self) -> datetime:
+            return self.at
+
+        def monotonic(self) -> float:
+            return 0.0
+
+        async def sleep(self, seconds: float) -> None:
+            """Wait for nothing."""
+
+    clock = Set()
+    time = TrustedTime(clock)
+    assert time.now([]) == "2030-01-01T00:00:00.000000Z"
+    assert time.now([InquiryCancelled(id="a", reason="user", timestamp="2031-01-01T00:00:00.000000Z")]) is None
+    clock.at += timedelta(hours=1)
+    assert time.now([]) is None

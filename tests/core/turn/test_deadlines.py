@@ -1,0 +1,125 @@
+"""Deadlines in the machine: the time is told to it, and every prefix of a run comes to the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from midturn.question.question import Question
+from midturn.question.reply import Answered, WentBack
+from midturn.record.events import Event, InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
+from midturn.turn.effects import Answer, GiveAnswers, PromptUser, RunTool
+from midturn.turn.expiry import deadlines, expired_batch
+from midturn.turn.inputs import TimePassed
+from support.turns import DEPLOY, Played, counting_ids, settings
+
+NOON, ONE, TWO = "2030-01-01T12:00:00.000000Z", "2030-01-01T13:00:00.000000Z", "2030-01-01T14:00:00.000000Z"
+FIRST = Question.from_json({"id": "first", "text": "First?", "answer_type": {"type": "boolean"}})
+SECOND = Question.from_json({"id": "second", "text": "Second?", "answer_type": {"type": "boolean"}, "deadline_seconds": 3600})
+AGAIN = Question.from_json({"id": "again", "text": "Again?", "answer_type": {"type": "boolean"}})
+
+
+def asked(played: Played) -> list[tuple[str, str]]:
+    """Return each request with its deadline."""
+    return [(event.question_id, event.deadline) for event in played.recorded(InquiryRequest)]
+
+
+def heard(played: Played) -> dict[str, object]:
+    """Return what the coroutine was last given."""
+    (given,) = played.wanted(GiveAnswers)
+    return {key: answer.value if isinstance(answer, Answer) else answer.reason for key, answer in given.answers.items()}
+
+
+def test_the_earliest_deadline_is_that_of_the_form_and_of_what_back_asks_again() -> None:
+    played = Played(settings())
+    (call,) = played.model_calls("deploy")
+    played.step(TimePassed(NOON))
+    played.asks(call, FIRST, SECOND, ask=1)
+    played.answer(True)
+    played.reply(WentBack())
+    assert asked(played) == [("first", ONE), ("second", ONE), ("first", ONE)]
+
+
+def test_what_was_answered_by_then_is_told_to_the_coroutine() -> None:
+    played = Played(settings())
+    (call,) = played.model_calls("deploy")
+    played.step(TimePassed(NOON))
+    played.asks(call, FIRST, SECOND, ask=1)
+    played.answer(True)
+    played.step(TimePassed("2030-01-01T12:59:59.000000Z"))
+    assert not played.wanted(GiveAnswers)
+    played.step(TimePassed(ONE))
+    assert heard(played) == {"first": True, "second": "deadline"}
+    assert [event.reason for event in played.recorded(InquiryCancelled)] == ["deadline"]
+
+
+@pytest.mark.parametrize(("configured", "deadline"), [(60.0, "2030-01-01T12:01:00.000000Z"), (86_400.0, ONE)])
+def test_configuration_shortens_a_deadline_and_never_lengthens_it(configured: float, deadline: str) -> None:
+    policy = ToolPolicy(source=DEPLOY, run="unattended", questions={"*": QuestionPolicy(deadline=configured)})
+    played = Played(settings(policy))
+    (call,) = played.model_calls("deploy")
+    played.step(TimePassed(NOON))
+    played.asks(call, SECOND, ask=1)
+    assert asked(played) == [("second", deadline)]
+
+
+def test_without_a_deadline_nothing_is_written_and_the_time_means_nothing() -> None:
+    played = Played(settings())
+    (call,) = played.model_calls("deploy")
+    played.step(TimePassed(NOON))
+    played.asks(call, FIRST, ask=1)
+    played.step(TimePassed(TWO))
+    assert asked(played) == [("first", "")]
+    assert not played.recorded(InquiryCancelled)
+
+
+@given(cut=st.integers(0, 20), detached=st.booleans(), late=st.booleans())
+def test_from_every_prefix_the_turn_comes_to_the_same(cut: int, detached: bool, late: bool) -> None:  # noqa: FBT001
+    """The tool asks a form, and something else where that was not answered in time."""
+    whole = play(Played(settings()), late=late)
+    events = prefix(whole, cut)
+    policy = ToolPolicy(source=DEPLOY, run="unattended", detached=DetachedPolicies(tool="defer"))
+    if late and deadlines(events):
+        events += expired_batch(events, ONE, counting_ids(100))
+    again = play(Played(settings(policy, attached=not detached), events), late=late) if events else whole
+    if not detached:
+        assert [event.content for event in again.recorded(ToolCallResponse)] == [
+            event.content for event in whole.recorded(ToolCallResponse)
+        ]
+    requests = [event.id for event in again.recorded(InquiryRequest)]
+    assert len(requests) == len(set(requests))
+
+
+def prefix(played: Played, cut: int) -> list[Event]:
+    """Return whole batches of what was recorded; nothing where the turn has not come to its call."""
+    ends = [sum(played.batches[:number]) for number in range(len(played.batches) + 1)]
+    events = played.events[: ends[min(cut, len(ends) - 1)]]
+    return list(events) if any(event.type == "tool_call_request" for event in events) else []
+
+
+def play(played: Played, *, late: bool) -> Played:
+    """Go on from wherever the turn is, until no one is there to answer or the call has its response."""
+    if not any(event.type == "tool_call_request" for event in played.events):
+        played.model_calls("deploy")
+    for run in played.wanted(RunTool):
+        played.step(TimePassed(NOON))
+        played.asks(run.call.event, FIRST, SECOND, ask=1)
+        _answered(played, run.call.event, late=late)
+    return played
+
+
+def _answered(played: Played, call: str, *, late: bool) -> None:
+    for _ in range(10):
+        prompts, given_now = played.wanted(PromptUser), played.wanted(GiveAnswers)
+        if given_now and given_now[0].ask == 1 and "deadline" in heard(played).values():
+            played.asks(call, AGAIN, ask=2)
+        elif given_now:
+            played.succeeds(call, str(sorted(heard(played))))
+            return
+        elif prompts and late and prompts[0].prompt.question.id == "second":
+            played.step(TimePassed(ONE))
+        elif prompts:
+            played.reply(Answered(value=True))
+        else:
+            return
