@@ -246,6 +246,16 @@ def test_a_rule_that_decides_is_on_record_and_the_file_of_a_clone_only_tightens(
     assert (ignored.status, "`conversation.tools.deploy.rules` has no effect" in ignored.stderr) == (2, True)
 
 
+def test_rules_on_one_line_are_told_apart(midturn: CommandLine) -> None:
+    """What is remembered under one of them is not for another."""
+    midturn.asker(run="unattended")
+    rules = [f'{{ when = {{ say = "{say}" }}, run = "ask" }}' for say in ("a*", "b*")]
+    midturn.configure(midturn.config.read_text() + f"\n[conversation.tools.'*']\nrules = [{', '.join(rules)}]\n")
+    places = [midturn.ok("tools", "explain", "deploy", f"say={say}", "--json").json["rule"] for say in ("a", "b")]
+    assert places[0].endswith(" (rule 1)")
+    assert places[1] == places[0].replace("(rule 1)", "(rule 2)")
+
+
 def test_a_wrong_rule_is_named_with_its_place(midturn: CommandLine) -> None:
     midturn.configure('[[conversation.tools.deploy.rules]]\nrun = "ask"\nask = ["ops"]\n')
     told = midturn.run("tools", "ls")

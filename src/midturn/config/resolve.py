@@ -128,9 +128,18 @@ class Resolving(Struct, frozen=True):
 def _rules(written: Sequence[TreeEntry]) -> RunRules:
     """Return the rules of one file, variable or flag, each with the file and line where it stands."""
     rules = [read_run_rules(cast("Sequence[object]", one.value)) for one in written]
-    places = [one.origin.place((*one.at, str(number))) for one, read in zip(written, rules, strict=True) for number in range(len(read))]
+    places = [place for one, read in zip(written, rules, strict=True) for place in _places(one, len(read))]
     only_tightens = not all(one.origin.approved for one in written)
     return RunRules(tuple(rule for read in rules for rule in read), tuple(places), only_tightens=only_tightens)
+
+
+def _places(written: TreeEntry, count: int) -> list[str]:
+    """Return where each rule of one list stands; those that share a line, or have none, are told apart by their number.
+
+    What is remembered under one rule is not for another.
+    """
+    places = [written.origin.place((*written.at, str(number))) for number in range(count)]
+    return [f"{place} (rule {number})" if places.count(place) > 1 else place for number, place in enumerate(places, 1)]
 
 
 def declared(values: Mapping[str, Json]) -> Declared:
