@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("midturn.store")
 _COMPARED = 250  # files in one look: half a hundredth of a core with one look a second
+_BESIDE = 25  # the same, in a look that a bell has called for: where many are answered, there are many looks
 _HURRIED = 5_000  # the same, in a round that is made at once
 _READ = 100  # conversations that a look may find to be read; then it ends, so that nothing else waits for long
 
@@ -120,7 +121,7 @@ class Rounds:
 
     def _go_round(self) -> None:
         read = 0
-        for _ in range(_HURRIED if self._is_hurried else _COMPARED):
+        for _ in range(_HURRIED if self._is_hurried else _BESIDE if self._has_heard else _COMPARED):
             id = next(self._left, "")  # noqa: A001  as above
             if not id:
                 self._is_hurried = False
