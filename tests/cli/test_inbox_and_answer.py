@@ -11,6 +11,7 @@ import pytest
 
 from midturn.store.file_store import FileStore
 from support.cli import CommandLine, asks, calls
+from support.hooks import until
 from support.stored import asking, keep
 
 REGION = {"id": "region", "text": "Which region?", "answer_type": {"type": "select", "options": ["eu-1", "us-2"]}, "default": "eu-1"}
@@ -860,3 +861,24 @@ def test_who_leaves_a_watch_leaves_no_trace_of_the_key(
         assert terminal.read_settings() == terminal.settings
 
     assert "^C" not in terminal.text
+
+
+def test_a_deadline_is_shown_with_its_question_and_past_it_an_answer_is_refused(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks(deadline_seconds=7200)))
+    assert midturn.run("query", "-m", model, "Ship it.", "--defer").status == 3
+    (question,) = midturn.ok("inbox", "--json").json
+    assert question["deadline"] > question["asked_at"]
+    assert "To be answered within 1 hour, by " in midturn.ok("inbox").stdout
+    midturn.ok("answer", question["id"], "yes")
+
+    midturn.configure(midturn.config.read_text() + "[conversation.tools.deploy.questions.confirm]\ndeadline = 1\n")
+    (waiting,) = midturn.run("query", "-m", model, "Ship it.", "--defer", "--output", "json").json["pending"]
+    until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions == [])
+    refused = midturn.run("answer", waiting["id"], "yes")
+    assert refused.status == 1
+    assert "its deadline has passed, at 20" in refused.stderr
+    assert midturn.events()[-1]["reason"] == "deadline"
+    midturn.ok("resume", "--ready")
+    told = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
+    assert told == ['deploy: nobody answered "Deploy to staging?" before its deadline. This is not a no.']

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from midturn.clock import pause
+from midturn.clock import SYSTEM, now, pause
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, DeadlinePassed, MidturnError, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.question.reply import Answered, EndedTurn
@@ -25,7 +25,7 @@ from midturn.store.metadata import event_ids
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.closed import answered_before, decision_about, no_question, past_deadline, was_asked, why_closed
-from midturn.turn.expiry import deadlines, expired_batch
+from midturn.turn.expiry import deadlines, expired_batch, why_closed_by
 from midturn.turn.pending import pending
 from midturn.values.limits import Limits
 from midturn.values.text import TimeOfDay, stamp
@@ -193,7 +193,10 @@ async def too_late(port: StorePort, at: Address) -> AlreadyAnswered | NotOpen:
         events = (await port.read(at.conversation)).events
     except StoreError:
         return no_question(str(at))
-    return why_closed(events, at)
+    why = why_closed_by(events, at, now())
+    if isinstance(why, DeadlinePassed):
+        await record_expiry(port, at.conversation, SYSTEM)
+    return why
 
 
 class _Decision:

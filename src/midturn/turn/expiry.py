@@ -6,8 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from midturn.errors import AlreadyAnswered, NotOpen
+from midturn.record.asker import Address
 from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest
 from midturn.record.window import open_turn
+from midturn.turn.closed import past_deadline, why_closed
 from midturn.turn.readiness import recorded_turn
 from midturn.turn.record import CallRecord
 
@@ -33,6 +36,12 @@ def expired_batch(events: Sequence[Event], now: str, ids: Iterator[str]) -> tupl
         elif event.event_id in over and isinstance(event, Approval):
             closing.append(replace(event, event_id=next(ids), timestamp="", more=0, state="expired"))
     return tuple(closing)
+
+
+def why_closed_by(events: Sequence[Event], at: Address, now: str) -> AlreadyAnswered | NotOpen:
+    """Return the error for an answer that comes too late; a deadline that has passed counts, whether or not that is on record."""
+    deadline = deadlines(events).get(at.event_id)
+    return past_deadline(at, deadline) if deadline and deadline <= now else why_closed(events, at)
 
 
 def _of_call(call: CallRecord) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from midturn.clock import now
 from midturn.errors import AlreadyAnswered, Busy, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import Address, parse_address
@@ -20,7 +21,8 @@ from midturn.record.subject import asked_text
 from midturn.record.window import calls
 from midturn.store.conversation import Conversation
 from midturn.store.port import HeldBy
-from midturn.turn.closed import answer_to, decision_about, why_closed, why_superseded
+from midturn.turn.closed import answer_to, decision_about, why_superseded
+from midturn.turn.expiry import why_closed_by
 from midturn.web.port import Port
 from midturn.web.site import Site
 
@@ -85,7 +87,7 @@ def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None
         question=question,
         decision=decision_about(events, at.event_id),
         answered_by=answer.answered_by if answer else None,
-        why=why_closed(events, at),
+        why=why_closed_by(events, at, now()),
         elsewhere=why_superseded(events, at.event_id),
     )
 
