@@ -12,6 +12,10 @@ import pytest
 import midturn as mt
 from midturn.clock import SystemClock, TrustedTime
 from midturn.record.events import InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.record.exchange import ToolCall
+from midturn.tools.ask_user_call import asked_by_model
+from midturn.turn.effects import Answer, Given, NoAnswer
+from midturn.turn.inputs import FormToAsk
 
 SHORT, LONG = timedelta(hours=1), timedelta(days=1)
 
@@ -234,3 +238,13 @@ def test_a_clock_that_was_set_meanwhile_ends_nothing() -> None:
     assert time.now([InquiryCancelled(id="a", reason="user", timestamp="2031-01-01T00:00:00.000000Z")]) is None
     clock.at += timedelta(hours=1)
     assert time.now([]) is None
+
+
+def test_the_model_reads_what_was_answered_of_its_own_form_by_then() -> None:
+    async def past_its_deadline(_: FormToAsk) -> Given:
+        return {"one": Answer(value=True), "two": NoAnswer("deadline")}
+
+    questions = [{"id": key, "text": f"{key}?", "answer_type": "boolean"} for key in ("one", "two")]
+    run = mt.ToolRun(call=ToolCall("e1", "call_1", "ask_user", {"questions": questions}), answers={}, ask=past_its_deadline)
+    outcome = asyncio.run(asked_by_model(run))
+    assert outcome == mt.Success('{"cancelled": true, "answered": {"one": true}, "reason": "deadline"}')

@@ -14,7 +14,7 @@ from midturn.question.question import Question
 from midturn.record.events import ASSISTANT
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.tools.ask_user_schema import ANSWER_TYPES
-from midturn.turn.effects import Answer, Given
+from midturn.turn.effects import Answer, Given, NoAnswer
 from midturn.turn.inputs import FormToAsk
 from midturn.values.json_value import Json, JsonObject, compact, shown
 from midturn.values.limits import DEFAULT_LIMITS, Limits
@@ -197,6 +197,10 @@ async def asked_by_model(run: ToolRun) -> Outcome:
     except QuestionError as error:
         return ToolError(_explain(error))
     given = await run.ask(FormToAsk(asked.form, ASSISTANT))
+    if any(isinstance(answer, NoAnswer) and answer.reason == "deadline" for answer in given.values()):
+        values = {id: answer.value for id, answer in given.items() if isinstance(answer, Answer)}  # noqa: A001  the wire's word
+        answered = {key: value for key, value in values.items() if value is not None and not isinstance(value, SecretValue)}
+        return Success(compact({"cancelled": True, "answered": answered, "reason": "deadline"}))
     try:
         answers = {question.id: _answer(question, given) for question in asked.form.questions}
     except AnswerError:
