@@ -63,6 +63,7 @@ def _fill_files(folder: Path, of: str, waiting: int) -> None:
                 shutil.copy(file, copy)
         (folder / f".{number}").symlink_to(copy.name)
         (folder / "open" / number).touch(mode=0o600)
+    os.sync()  # else the first answer waits until the disk has all of it
 
 
 def filled_files(directory: str, waiting: int) -> Filled:
