@@ -132,8 +132,8 @@ class Claude(SpeaksLikeClaude):
                 return permission({"behavior": "allow", "updatedInput": arguments})
             case Refused():
                 return permission({"behavior": "deny", "message": words.refused(outcome)})
-            case RepliedTo(said):
-                return permission({"behavior": "deny", "message": words.replied(said)})
+            case RepliedTo():
+                return permission({"behavior": "deny", "message": words.replied(outcome)})
             case TurnStopped():
                 return permission({"behavior": "deny", "message": words.ENDED, "interrupt": True})
             case DecidedElsewhere() | AnswersGiven():

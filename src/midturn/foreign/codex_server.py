@@ -328,8 +328,8 @@ class _Talk:
         match outcome:
             case AnswersGiven(answers):
                 given = [words.labels_of(answers.get(question.id)) for question in occasion.form.questions]
-            case RepliedTo(said):
-                given = [words.labels_of(words.replied(said))] * len(names)
+            case RepliedTo():
+                given = [words.labels_of(words.replied(outcome))] * len(names)
             case _:
                 await delivered()
                 raise RequestRefused(words.denial(outcome) or words.FAILED)

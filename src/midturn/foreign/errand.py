@@ -79,9 +79,10 @@ class AnswersGiven(Struct, frozen=True):
 
 
 class RepliedTo(Struct, frozen=True):
-    """The person said something instead of answering."""
+    """The person said something instead of answering; `answers` are those that they had given before, by the text of the question."""
 
     words: str = ""
+    answers: Mapping[str, Json] = {}
 
 
 class TurnStopped(Struct, frozen=True):
@@ -155,7 +156,7 @@ def decided(turn: Sequence[Event]) -> Decided | None:
     closed = [response for _, response in pairs(turn) if isinstance(response, InquiryCancelled)]
     reasons = {response.reason for response in closed}
     if "reply" in reasons:
-        return RepliedTo(_words(turn))
+        return _reply(turn)
     if "user" in reasons:
         return TurnStopped()
     return DecidedElsewhere() if reasons & {"superseded"} and is_over(turn) else None
@@ -239,14 +240,16 @@ def _permitted(approval: Approval) -> Decided | None:
             return None
 
 
-def _words(turn: Sequence[Event]) -> str:
-    """Return what a person said instead of answering: it stands in the call's result."""
+def _reply(turn: Sequence[Event]) -> RepliedTo:
+    """Return what a person said instead of answering, and what they had answered before: it stands in the call's result."""
     response = next((event for event in turn if isinstance(event, ToolCallResponse)), None)
     try:
-        marker = msgspec.json.decode(response.content if response else "{}")
+        marker = members(msgspec.json.decode(response.content if response else "{}"))
     except msgspec.DecodeError:
-        return ""
-    return text(members(marker).get("reply"))
+        return RepliedTo()
+    texts = {event.question_id: event.question.text for event in turn if isinstance(event, InquiryRequest)}
+    answers = {texts.get(key, key): value for key, value in members(marker.get("answered")).items()}
+    return RepliedTo(text(marker.get("reply")), answers)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

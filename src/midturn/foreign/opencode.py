@@ -235,7 +235,7 @@ class Bridge:
             answers: Json = [_labels(outcome, question.id) for question in occasion.form.questions]
             await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": answers}, outcome)
         elif isinstance(outcome, RepliedTo):
-            said: Json = [[words.replied(outcome.words)] for _ in occasion.form.questions]
+            said: Json = [[words.replied(outcome)] for _ in occasion.form.questions]
             await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": said}, outcome)
         elif not isinstance(outcome, DecidedElsewhere):
             await self._deliver(errands, errand, f"/question/{quote(id)}/reject", {}, outcome)

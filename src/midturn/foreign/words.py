@@ -43,9 +43,11 @@ def refused(no: Refused) -> str:
     return f"The user said no: {reason}" if reason else "The user said no."
 
 
-def replied(words: str) -> str:
-    """Say what a person said instead of answering."""
-    return f"The user did not choose, and said: {words}" if words else "The user did not choose, and wants to talk about it first."
+def replied(outcome: RepliedTo) -> str:
+    """Say what a person said instead of answering, and what they had answered before."""
+    said = f", and said: {outcome.words}" if outcome.words else ", and wants to talk about it first."
+    before = [f"Answered before that: {question} {answer_in_words(answer)}" for question, answer in outcome.answers.items()]
+    return "\n".join([f"The user did not choose{said}", *before])
 
 
 def edited(arguments: Json) -> str:
@@ -103,8 +105,8 @@ def denial(outcome: Decided) -> str:
             return edited(arguments)
         case Refused():
             return refused(outcome)
-        case RepliedTo(said):
-            return replied(said)
+        case RepliedTo():
+            return replied(outcome)
         case TurnStopped():
             return ENDED
 
@@ -122,8 +124,8 @@ def told(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one return an o
             listed = "; ".join(f"{key}: {answer_in_words(value)}" for key, value in answers.items())
             said = answer_in_words(next(iter(answers.values()))) if len(answers) == 1 else listed
             return "\n".join([f"midturn: {asked} was answered by the user: {said}", *map(user_added, reasons.values())])
-        case RepliedTo(words):
-            return f"midturn: {asked}: {replied(words)}"
+        case RepliedTo():
+            return f"midturn: {asked}: {replied(outcome)}"
         case TurnStopped():
             return f"midturn: {asked}: {ENDED}"
         case DecidedElsewhere():

@@ -42,7 +42,7 @@ def answered(asked: AskedFor, outcome: Decided) -> CallReply:
                 return _single(asked, answers[SINGLE_ID], next(iter(reasons.values()), None))
             return _several(dict(answers), [*reasons.values()])
         case RepliedTo(said):
-            return CallReply(words.replied(said), {"status": "replied", "reply": said})
+            return CallReply(words.replied(outcome), {"status": "replied", "reply": said})
         case TurnStopped():
             return CallReply(words.ENDED, {"status": "ended"})
         case Approved() | Refused() | DecidedElsewhere():

@@ -218,8 +218,8 @@ def _decision(outcome: Decided | None, given: Json) -> dict[str, Json]:
             return {"behavior": "allow", "updatedInput": given if changed is None else changed}
         case Refused():
             return {"behavior": "deny", "message": words.refused(outcome)}
-        case RepliedTo(said):
-            return {"behavior": "deny", "message": words.replied(said)}
+        case RepliedTo():
+            return {"behavior": "deny", "message": words.replied(outcome)}
         case TurnStopped():
             return {"behavior": "deny", "message": words.ENDED}
         case _:

@@ -19,6 +19,8 @@ import midturn as mt
 from midturn.clock import SYSTEM
 from midturn.foreign import room
 from midturn.foreign.clients import AGENTS
+from midturn.foreign.errand import RepliedTo
+from midturn.foreign.words import replied
 from midturn.question.answer_type import SelectType
 from midturn.store.file_store import FileStore
 from midturn.store.lock import mark
@@ -30,9 +32,15 @@ from support.hooks import until
 from support.stories.elsewhere import InAProcess, forked
 from support.stories.outcome import OPEN, Outcome, outcome_of
 from support.stories.people import APPROVALS, StorePerson
-from support.stories.scene import Scene
+from support.stories.scene import ENV, Scene
 
 _PATIENCE = 60.0
+
+
+def reply_in_words(given: Mapping[str, Any]) -> str:
+    """Say what an agent of others hears of a reply, and of what was answered before: a story of replies has asked where to."""
+    before = {ENV["text"]: given["answered"]["env"]} if given["answered"] else {}
+    return replied(RepliedTo(given["reply"], before))
 
 
 class OtherAgent:
@@ -262,7 +270,7 @@ class HookedAgent(InAProcess):
             answers, *added = words.split("\n")
             given = json.loads(answers)
             if "cancelled" in given:
-                return json.dumps(cls.denied(f"The user did not choose, and said: {given['reply']}", asks=True))
+                return json.dumps(cls.denied(reply_in_words(given), asks=True))
             return json.dumps(cls.answered(questions, given, added))
         return json.dumps(cls._permitted(outcome.record[-1], words))
 

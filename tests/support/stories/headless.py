@@ -16,7 +16,7 @@ from midturn.foreign.codex_server import CodexServer
 from midturn.foreign.errand import Refused
 from midturn.foreign.headless import Headless
 from midturn.question.elicitation import Outgoing
-from support.stories.agents import OtherAgent
+from support.stories.agents import OtherAgent, reply_in_words
 from support.stories.outcome import Outcome
 from support.stories.scene import Scene
 
@@ -71,7 +71,7 @@ class HeadlessAgent(OtherAgent):
         answers, *reasons = outcome.words[0].split("\n")
         given = json.loads(answers)
         if "cancelled" in given:
-            return cls.elicited("decline") + cls.next_prompt(f"midturn: {cls.named(MESSAGE)}: {words.replied(given['reply'])}")
+            return cls.elicited("decline") + cls.next_prompt(f"midturn: {cls.named(MESSAGE)}: {reply_in_words(given)}")
         told = cls.elicited("accept", given)
         return told + "".join(cls.next_prompt(f"midturn: {cls.named(MESSAGE)}: {reason}") for reason in reasons)
 

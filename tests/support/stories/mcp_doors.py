@@ -26,7 +26,7 @@ from midturn.values.json_value import members
 from support.cli import CommandLine
 from support.hooks import until
 from support.mcp_clients import LEGACY, MODERN, HttpServer, connected, connected_to, served
-from support.stories.agents import ENDED, HookedAgent, called
+from support.stories.agents import ENDED, HookedAgent, called, reply_in_words
 from support.stories.outcome import OPEN, Outcome, outcome_of
 from support.stories.people import Dialogs, OutsidePerson, StorePerson
 from support.stories.scene import Scene, as_asked_by_a_model
@@ -136,7 +136,7 @@ class McpAgent:
         answers, *reasons = words.split("\n")
         given = json.loads(answers)
         if "cancelled" in given:
-            return f"The user did not choose, and said: {given['reply']}"
+            return reply_in_words(given)
         listed = [f"- {id}: {_in_words(value)}" for id, value in given.items()]
         return "\n".join(["The user answered:", *listed, answers, *reasons])
 

@@ -16,6 +16,7 @@ from support.stories.outcome import Outcome
 CHANGED = "changed"
 """The file that is there from when the tool asks something else."""
 
+ENV: dict[str, Any] = {"id": "env", "text": "Which environment?", "answer_type": {"type": "select", "options": ["dev", "prod"]}}
 INQUIRIES: Sequence[dict[str, Any]] = ({"tool": "*", "question": "*", "answers": [{"reason": "Fine.", "answer": True}]},)
 """What a model says that is asked on the side."""
 

@@ -8,10 +8,9 @@ from support.cli import asks
 from support.stories.absences import ABSENCES
 from support.stories.outcome import Outcome, answered, approval, asked, closed, failed, outcome, secretly
 from support.stories.people import another
-from support.stories.scene import Pair, Scene
+from support.stories.scene import ENV, Pair, Scene
 from support.stories.story import Story
 
-ENV: dict[str, Any] = {"id": "env", "text": "Which environment?", "answer_type": {"type": "select", "options": ["dev", "prod"]}}
 NOTE: dict[str, Any] = {"id": "note", "text": "A note?", "answer_type": {"type": "text"}}
 CONFIRM = asks()
 YES = {"question_id": "confirm", "equals": True}
