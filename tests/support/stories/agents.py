@@ -253,7 +253,7 @@ class HookedAgent(InAProcess):
 
     def question(self, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return what it says of the questions of its model."""
-        return self.document(self.asks, {"questions": [_choice(question) for question in questions]})
+        return self.document(self.asks, {"questions": [choice(question) for question in questions]})
 
     def document(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return what it says of a call."""
@@ -320,7 +320,7 @@ class Claude(HookedAgent):
     @classmethod
     def answered(cls, questions: Sequence[Mapping[str, Any]], given: Mapping[str, Any], added: Sequence[str]) -> Any:
         """It takes answers by the texts of the questions."""
-        asked = [_choice(question) for question in questions]
+        asked = [choice(question) for question in questions]
         return cls.allowed(updatedInput={"questions": asked, "answers": by_text(questions, given, added)})
 
     @classmethod
@@ -479,7 +479,7 @@ def by_text(questions: Sequence[Mapping[str, Any]], given: Mapping[str, Any], ad
     return said
 
 
-def _choice(question: Mapping[str, Any]) -> dict[str, Any]:
+def choice(question: Mapping[str, Any]) -> dict[str, Any]:
     """Return a question as most agents ask it: a choice, or without options a text."""
     kind = question["answer_type"]
     options = {"boolean": _YES_OR_NO, "select": kind.get("options", ())}.get(kind["type"], ())

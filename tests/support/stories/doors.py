@@ -19,6 +19,7 @@ from support.stories.assistants import AskingModel, Assistant, Program, ReadyAss
 from support.stories.editors import EditedAssistant
 from support.stories.headless import AcpAgent, CodexApp
 from support.stories.mcp_doors import FormPerson, Latecomer, LookingAgent, McpAgent, ShownAgent, http_server, over_http, over_stdio
+from support.stories.opencode import Opencode
 from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
 from support.stories.scene import Asker, Pair, Person, Scene
@@ -520,6 +521,25 @@ class ReturnedElicitationDoor(ElicitationDoor):
     lacks: ClassVar[Mapping[str, str]] = _ELICITED
 
 
+class OpencodeDoor(Door):
+    """Opencode, beside which our bridge runs."""
+
+    name = "`midturn hook opencode`"
+    lacks: ClassVar[Mapping[str, str]] = _HEADLESS
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = Opencode(scene, directory)
+        others = partial(Chooser, scene=scene)
+        return Pair(asker, others(asker.store, None), others)
+
+    @classmethod
+    def expected(cls, story: Story) -> Outcome:
+        """Put it in the agent's words."""
+        outcome, scene = story.outcome, story.scene
+        return Outcome(outcome.record, (Opencode.heard(outcome, () if scene.run == "ask" else scene.ask),), outcome.end)
+
+
 _AT_MCP = {
     "typed result": THEIR_RESULT,
     **{story.name: NO_DELIVERY for story in STORIES if story.scene.result == "ask"},
@@ -657,6 +677,7 @@ ASKERS: Sequence[type[Door]] = (
     McpHttpDoor,
     AcpRunDoor,
     CodexServerDoor,
+    OpencodeDoor,
     ElicitationDoor,
     ReturnedElicitationDoor,
 )
