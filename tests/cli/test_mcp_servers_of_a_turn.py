@@ -154,7 +154,7 @@ def test_doctor_starts_every_server_and_says_what_it_offers(midturn: CommandLine
     found = {one["what"]: one for one in midturn.run("doctor", "--json").json}
 
     assert found["MCP probe"]["works"]
-    assert found["MCP probe"]["said"].startswith("12 tools")
+    assert found["MCP probe"]["said"].startswith("13 tools")
     assert not found["MCP gone"]["works"]
     assert "no-such-server" in found["MCP gone"]["said"]
 

@@ -11,7 +11,12 @@ import pytest
 from support.pty_session import PtySession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PLAYED_ELSEWHERE = {  # tests/agent/test_server_example.py, tests/web/test_mounted.py, test_programs.py beside this
+PLAYED_ELSEWHERE = {  # tests/agent/test_server_example.py, tests/web/test_mounted.py, test_plug_in.py and test_programs.py beside this
+    "plug-in/src/midturn_team/__init__.py",
+    "plug-in/src/midturn_team/agent.py",
+    "plug-in/src/midturn_team/command.py",
+    "plug-in/src/midturn_team/store.py",
+    "plug-in/src/midturn_team/tool.py",
     "programs/at_once.py",
     "programs/migrated.py",
     "programs/own_server.py",
