@@ -70,7 +70,8 @@ def _unheard(ahead: Sequence[str]) -> None:
 class ToolRun(Struct, frozen=True, kw_only=True):
     """One execution of a call, as the tool sees it.
 
-    `answers` holds everything answered in this call so far, by question id. `ask` waits for the answers to a form; when the call
+    `answers` holds everything answered in this call so far, by question id; `unanswered` why there is no answer (`deadline`), where the
+    tool is to hear that. `ask` waits for the answers to a form; when the call
     ends instead, it is cancelled. `hide` replaces every secret that the call was given, in a text that is cut or shown before the call
     ends; results and errors pass through it anyway, and it may be false while there are none. `checks` takes the rules of
     `ctx.ask(…, check=…)`. `idempotency_key` is the same for every execution of the call. `queued` says that the tool cannot begin before
@@ -95,6 +96,7 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     limits: Limits = DEFAULT_LIMITS
     deps: object = None
     queued: Callable[[Sequence[str]], None] = _unheard
+    unanswered: Mapping[str, str] = {}
 
 
 class Tool(Protocol):

@@ -248,3 +248,23 @@ def test_the_model_reads_what_was_answered_of_its_own_form_by_then() -> None:
     run = mt.ToolRun(call=ToolCall("e1", "call_1", "ask_user", {"questions": questions}), answers={}, ask=past_its_deadline)
     outcome = asyncio.run(asked_by_model(run))
     assert outcome == mt.Success('{"cancelled": true, "answered": {"one": true}, "reason": "deadline"}')
+
+
+def test_the_permission_of_a_programs_tool_has_its_deadline(later: Callable[[], None]) -> None:
+    @mt.tool(run="ask", deadline=SHORT)
+    def ship() -> str:
+        """Ship it."""
+        return "shipped"
+
+    agent = agent_of(ship)
+    waiting = agent.run_sync("Go.")
+    assert waiting.pending[0].deadline is not None
+    later()
+    result = agent.resume_sync(waiting.conversation)
+    assert told(agent, result.conversation) == "ship: nobody allowed it before its deadline. This is not a no."
+
+
+@pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=400), 60])
+def test_a_wrong_deadline_of_a_permission_is_refused(wrong: Any) -> None:
+    with pytest.raises(mt.ConfigError, match=r"deadline=.* is not a timedelta from a second to 365 days"):
+        mt.tool(name="ship", run="ask", deadline=wrong)(lambda: "")

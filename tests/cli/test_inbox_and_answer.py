@@ -882,3 +882,31 @@ def test_a_deadline_is_shown_with_its_question_and_past_it_an_answer_is_refused(
     midturn.ok("resume", "--ready")
     told = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
     assert told == ['deploy: nobody answered "Deploy to staging?" before its deadline. This is not a no.']
+
+
+def test_a_permission_has_the_deadline_of_its_tool_and_past_it_the_model_reads_that_no_one_allowed_it(midturn: CommandLine) -> None:
+    midturn.asker(run="ask", deadline=1)
+    model = midturn.script(calls("deploy", say="shipped"))
+    (waiting,) = midturn.run("query", "-m", model, "Ship it.", "--defer", "--output", "json").json["pending"]
+    assert waiting["deadline"] > waiting["asked_at"]
+    until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions == [])
+    refused = midturn.run("answer", waiting["id"], "yes")
+    assert refused.status == 1
+    assert f"its deadline has passed, at {waiting['deadline']}" in refused.stderr
+    midturn.ok("resume", "--ready")
+    assert [event["state"] for event in midturn.events() if event["type"] == "approval"] == ["waiting", "expired"]
+    told = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
+    assert told == ["deploy: nobody allowed it before its deadline. This is not a no."]
+
+
+def test_a_command_that_takes_deadlines_runs_again_without_the_answer(midturn: CommandLine) -> None:
+    asked = json.dumps({"type": "needs_input", "question": asks(deadline_seconds=1)})
+    said = json.dumps({"type": "success", "content": "Left for tomorrow."})
+    script = f"""case $(cat) in *'"unanswered":{{"confirm":"deadline"}}'*) echo '{said}' ;; *) echo '{asked}' ;; esac"""
+    midturn.configure(
+        f'[conversation.tools.deploy]\ncommand = """{script}"""\nshell = true\nprotocol = "outcome"\nrun = "unattended"\ndeadlines = true\n'
+    )
+    assert midturn.run("query", "-m", midturn.script(calls("deploy")), "Ship it.", "--defer").status == 3
+    until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions == [])
+    midturn.ok("resume", "--ready")
+    assert [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"] == ["Left for tomorrow."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 
 import msgspec
 from msgspec import Struct
@@ -58,7 +59,9 @@ def _policy(tool: Tool, parts: AgentParts) -> ToolPolicy:
     """Return a tool's policy: it runs unattended unless it says otherwise, for its author is the program's."""
     declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
     run = declared if declared in RUN_POLICIES else "unattended"
-    return tool_policy(tool.definition.name, parts.routes, source=source_of(tool), run=run, detached=parts.detached)
+    policy = tool_policy(tool.definition.name, parts.routes, source=source_of(tool), run=run, detached=parts.detached)
+    deadline: object = getattr(tool, "deadline", None)
+    return replace(policy, deadline=deadline.total_seconds()) if isinstance(deadline, timedelta) else policy
 
 
 def tool_policy(name: str, routes: Mapping[str, QuestionPolicy], *, source: Source, run: RunPolicy, detached: Detached) -> ToolPolicy:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from midturn.config.settings import ToolSource, ToolStyle
 from midturn.prompts.settings import Mode
+from midturn.question.deadline import LONGEST, SHORTEST
 from midturn.record.enabling import AllowToggle
 from midturn.record.exchange import Family
 from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
@@ -124,6 +125,10 @@ def _passed_on(value: Json) -> dict[str, Json]:
     return {str(name): True for name in (value if isinstance(value, list | tuple) else (value,))}
 
 
+def _within(help: str) -> Leaf:
+    return Leaf(kind="seconds", least=SHORTEST, most=LONGEST, why="sets until when you can answer", help=help)
+
+
 MODEL = Branch(
     keys={
         "id": Leaf(
@@ -167,13 +172,7 @@ QUESTION = Branch(
         "answer": Leaf(kind="json", why="answers for you", help="a fixed answer: never asked"),
         "exclusive": Leaf(kind="boolean", why="sets whether others than a human may answer", help="whether only a human may answer"),
         "prompt_label": Leaf(help="shown beside who asks"),
-        "deadline": Leaf(
-            kind="seconds",
-            least=1,
-            most=31_536_000,
-            why="sets until when you can answer",
-            help="how long an answer may take; past it there is none",
-        ),
+        "deadline": _within("how long an answer may take; past it there is none"),
     }
 )
 DETACHED_LEAF = Leaf(
@@ -230,6 +229,7 @@ _ANY_TOOL: dict[str, Node] = {
         help="ask before the model reads the result?",
     ),
     "rules": RULES,
+    "deadline": _within("how long a permission may take; past it the call fails"),
     "detached": DETACHED,
     "enable": ENABLE,
     "questions": QUESTIONS,
@@ -261,6 +261,7 @@ TOOL = Branch(
             why="lets what a program prints ask questions",
             help="what stdout is: the result, or an outcome, which may ask",
         ),
+        "deadlines": Leaf(kind="boolean", help="whether the command runs again when no one has answered what it asks in time"),
         "parameters": Branch(names=Names(PARAMETER, "a parameter", NAME), why="changes what a tool may be given"),
         "summary": Leaf(why=_TELLS, help="what a model is told; `describe_tools` tells the rest"),
         "description": Leaf(why=_TELLS, help="the whole documentation"),

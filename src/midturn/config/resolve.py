@@ -50,6 +50,8 @@ def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> Tool
         detached=msgspec.convert(values["detached"], DetachedPolicies),
         questions={id_or_star: _question(branch(tool, "questions", id_or_star)) for id_or_star in branch(tool, "questions")},
         is_program="command" in values,
+        deadline=cast("float | None", values.get("deadline")),
+        takes_deadlines=values.get("deadlines") is True,
     )
 
 

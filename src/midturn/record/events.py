@@ -374,7 +374,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
     `kept` is what another agent keeps of a yes that is `remembered`, as it was shown.
     A review that a person `skipped` was replied to, in the words of `reason`: nothing was sent.
-    `rule` is the place of the rule that had a person asked about the run.
+    `rule` is the place of the rule that had a person asked about the run, `deadline` until when a yes counts that is waited for (RFC 3339).
     """
 
     id: str
@@ -394,6 +394,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     question_id: str = ""
     question: PersistedQuestion | None = None
     rule: str = ""
+    deadline: str = ""
 
     @property
     def is_reply(self) -> bool:

@@ -77,7 +77,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     @property
     def deadline(self) -> str | None:
         """Until when an answer counts, in RFC 3339; None where that is open."""
-        return (self.request.deadline or None) if isinstance(self.request, InquiryRequest) else None
+        return self.request.deadline or None
 
     @property
     def problem(self) -> str | None:

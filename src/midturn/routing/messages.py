@@ -95,6 +95,11 @@ def past_deadline(tool: str, text: str) -> str:
     return f'{tool}: nobody answered "{text}" before its deadline. This is not a no.'
 
 
+def not_allowed_in_time(tool: str) -> str:
+    """Say that no one has allowed the call in time."""
+    return f"{tool}: nobody allowed it before its deadline. This is not a no."
+
+
 def unknown_tool(tool: str, known: list[str]) -> str:
     """Say that there is no such tool, and which there are."""
     return f"There is no tool named {tool!r}. The tools are: {', '.join(sorted(known)) or 'none'}."

@@ -59,6 +59,8 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
 
     `rules` decide by the arguments of a call, in place of `run`; the later origin is the higher one.
     `is_program`: what a model sends becomes the words and the input of a program, so that control characters in it are refused.
+    `deadline` says within how many seconds its calls have to be allowed. A tool that returns its questions runs again when no one has
+    answered them in time, where it `takes_deadlines`.
     """
 
     source: Source
@@ -68,6 +70,8 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     detached: DetachedPolicies = DetachedPolicies()
     questions: Mapping[str, QuestionPolicy] = {}
     is_program: bool = False
+    deadline: float | None = None
+    takes_deadlines: bool = False
 
     def ruling(self, arguments: Json) -> Ruling:
         """Say whether a call with these arguments may run, and which rule says so."""

@@ -31,7 +31,7 @@ from midturn.clock import TrustedTime
 from midturn.errors import ModelError
 from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
-from midturn.record.events import Child, InquiryRequest, ToolCallResponse
+from midturn.record.events import Approval, Child, InquiryRequest, ToolCallResponse
 from midturn.record.exchange import Usage
 from midturn.runtime.assistants import Consulting
 from midturn.runtime.loop_thread import uncut
@@ -57,7 +57,7 @@ from midturn.turn.effects import (
     Warn,
 )
 from midturn.turn.ending import as_it_ended
-from midturn.turn.expiry import deadlines, expired_batch
+from midturn.turn.expiry import deadlines, expired_batch, waiting_until
 from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp, TimePassed
 from midturn.turn.turn import Turn
 from midturn.values.text import stamp
@@ -181,7 +181,7 @@ class Driver:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 for call in self._turn.record.open_calls():
-                    self._watch_deadlines(chain.last.request for chain in call.open_chains)
+                    self._watch_deadlines(deadline for _, deadline in waiting_until(call))
                 ending = await self._loop(effects)
                 self._stop_all()
             self._observed.status = ending.status
@@ -252,7 +252,7 @@ class Driver:
             for event in batch:
                 if isinstance(event, ToolCallResponse):
                     self._show_result(event)
-            self._watch_deadlines(event for event in batch if isinstance(event, InquiryRequest))
+            self._watch_deadlines(event.deadline for event in batch if isinstance(event, InquiryRequest | Approval))
         for effect in effects[len(batch) :]:  # a step's records come first
             self._begin(effect)
 
@@ -324,10 +324,10 @@ class Driver:
         nest = self._surroundings.nest
         return self._prompts.any_open or (nest is not None and nest.screen.is_asking)
 
-    def _watch_deadlines(self, asked: Iterable[InquiryRequest]) -> None:
-        for request in asked:
-            if request.deadline:
-                self._spawn(self._expire_at(request.deadline))
+    def _watch_deadlines(self, deadlines: Iterable[str]) -> None:
+        for deadline in deadlines:
+            if deadline:
+                self._spawn(self._expire_at(deadline))
 
     async def _expire_at(self, deadline: str) -> None:
         """Report that a deadline has passed, behind every answer that was acknowledged before it."""

@@ -11,8 +11,9 @@ from midturn.record.window import last_turn, open_turn
 from midturn.runtime.driver import Driver, RunEnding, record_expired
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.effects import Effect
-from midturn.turn.inputs import TurnRequested, TurnResumed, TurnSettings
+from midturn.turn.inputs import TimePassed, TurnRequested, TurnResumed, TurnSettings
 from midturn.turn.turn import Turn
+from midturn.values.text import stamp
 
 
 class Session:
@@ -61,6 +62,8 @@ class Session:
         await record_expired(self._services)
         turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)
         self._check_tools(turn)
+        if turn.needs_time(TurnResumed()):
+            turn.step(TimePassed(stamp(self._services.clock)))
         return await self._drive(turn, turn.step(TurnResumed()))
 
     def interrupt(self) -> None:

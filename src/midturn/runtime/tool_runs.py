@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from midturn.ports import Tool
 from midturn.record.events import Child
-from midturn.record.exchange import ToolCall
 from midturn.record.outcome import NeedsInput
 from midturn.runtime.executing import execute, may_be_asked
 from midturn.runtime.nesting import OUTER, OuterCall
@@ -20,8 +19,6 @@ from midturn.runtime.surroundings import Surroundings
 from midturn.turn.effects import GiveAnswers, Given, RunChild, RunTool
 from midturn.turn.ending import Ending
 from midturn.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolQueued, ToolReturned
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -49,7 +46,7 @@ class ToolRuns:
 
     def start(self, effect: RunTool, spawn: Spawn) -> None:
         """Run a tool with the answers so far."""
-        self._tasks[effect.call.event] = spawn(self._run(effect.call, effect.answers))
+        self._tasks[effect.call.event] = spawn(self._run(effect))
 
     def answer(self, effect: GiveAnswers) -> None:
         """Resolve one ask of a running tool, unless the tool gave it up meanwhile."""
@@ -68,7 +65,8 @@ class ToolRuns:
         """Return what the tool of a call raised, if it did."""
         return self._exceptions.pop(call, None)
 
-    async def _run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue]) -> None:
+    async def _run(self, effect: RunTool) -> None:
+        call, answers = effect.call, effect.answers
         tool = self._tools[call.name]
         limits, hide = self._surroundings.limits, self._secrets.of(call.event)
         hide.learn(answers.values())
@@ -81,7 +79,7 @@ class ToolRuns:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
             return await self._ask(call.event, next(numbers), may_be_asked(tool, asking, limits, hide))
 
-        run = replace(self._surroundings.of_run(call, answers, ask), queued=partial(self._queued, call.event))
+        run = replace(self._surroundings.of_run(call, answers, ask), queued=partial(self._queued, call.event), unanswered=effect.unanswered)
         outer = self._enter(call.event)
         try:
             executed = await execute(tool, run)

@@ -15,11 +15,13 @@ from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
 from midturn.routing.rules import Ruling
 from midturn.tools.docstring import read_docstring
-from midturn.tools.names import check_run, name_problem
+from midturn.tools.names import check_deadline, check_run, name_problem
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
 from midturn.values.text import check_text_or_none
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from midturn.ports import ToolRun
     from midturn.question.question import Question
     from midturn.record.outcome import Outcome
@@ -52,6 +54,7 @@ class FunctionTool(Generic[P, R_co]):
         description: What the model is told, where that is not in the docstring.
         run: Who allows each call: `unattended` (without asking), `ask`, `edit` or `skip`; or a function of its arguments and its context
             that says `unattended`, `ask` or `skip`.
+        deadline: How long a permission may take, where a person is asked; past it the call fails. Without it, without end.
     """
 
     def __init__(
@@ -61,11 +64,14 @@ class FunctionTool(Generic[P, R_co]):
         name: str | None = None,
         description: str | None = None,
         run: RunPolicy | RunRuleFunction = "unattended",
+        deadline: timedelta | None = None,
     ) -> None:
         check_text_or_none("name", name)
         check_text_or_none("description", description)
         self._function = function
         self._run: RunPolicy | RunRuleFunction = run
+        self.deadline = deadline
+        """How long a permission may take."""
         self._foretelling: Callable[P, Question[bool] | None] | None = None
         self._description = description
         self.is_unbound = _is_method(function)
@@ -77,6 +83,7 @@ class FunctionTool(Generic[P, R_co]):
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
 
         check_run(self._definition.name, run)
+        check_deadline(self._definition.name, deadline)
         self._source = Source.tool(self._definition.name)
         functools.update_wrapper(self, written_function(function))
 
@@ -85,7 +92,7 @@ class FunctionTool(Generic[P, R_co]):
         if instance is None or not self.is_unbound:
             return self
         bound = cast("Callable[..., R_co]", MethodType(self._function, instance))
-        return FunctionTool(bound, name=self.name, description=self._description, run=self._run)
+        return FunctionTool(bound, name=self.name, description=self._description, run=self._run, deadline=self.deadline)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the plain function."""
@@ -173,7 +180,11 @@ class FunctionTool(Generic[P, R_co]):
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, run: RunPolicy | RunRuleFunction = "unattended"
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    run: RunPolicy | RunRuleFunction = "unattended",
+    deadline: timedelta | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -182,6 +193,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     run: RunPolicy | RunRuleFunction = "unattended",
+    deadline: timedelta | None = None,
 ) -> object:
     """Turn a typed function, a method, a bound method or a partial, sync or async, into a tool.
 
@@ -195,14 +207,15 @@ def tool(
         run: The permission policy; functions run unattended by default, for their author is the program's. A function in its place is
             given the arguments and the context of each call and says `unattended`, `ask` or `skip`; it runs nothing and asks nothing. What
             it decides is recorded as a policy under its name, and where it fails a person is asked.
+        deadline: How long a permission may take, from a second to 365 days; past it the call fails, which is not a no.
 
     Raises:
         TypeError: A parameter has no type, or one that JSON Schema cannot describe.
-        ConfigError: The name is not a tool's name.
+        ConfigError: The name is not a tool's name, or there is no such policy or deadline.
     """
     if function is None:
-        return functools.partial(FunctionTool, name=name, description=description, run=run)
-    return FunctionTool(function, name=name, description=description, run=run)
+        return functools.partial(FunctionTool, name=name, description=description, run=run, deadline=deadline)
+    return FunctionTool(function, name=name, description=description, run=run, deadline=deadline)
 
 
 def _name(function: Callable[..., object], name: str | None) -> str:

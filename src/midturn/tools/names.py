@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, get_args
 
 from midturn.errors import ConfigError
+from midturn.question.deadline import LONGEST, SHORTEST
 from midturn.routing.policy import RunPolicy
 from midturn.values.text import BUILT_IN_TOOLS, NAME, did_you_mean
 
@@ -67,3 +69,15 @@ def check_run(tool: str, run: object) -> None:
     if not callable(run) and run not in RUN_POLICIES:
         known = ", ".join(map(repr, RUN_POLICIES))
         raise ConfigError(f"Tool `{tool}`: run={run!r} is not one of {known}.{did_you_mean(str(run), RUN_POLICIES)}")
+
+
+def check_deadline(tool: str, deadline: object) -> None:
+    """Let the time pass that a permission may take.
+
+    Raises:
+        ConfigError: It is none, too short, or too long.
+    """
+    if deadline is None:
+        return
+    if not isinstance(deadline, timedelta) or not SHORTEST <= deadline.total_seconds() <= LONGEST:
+        raise ConfigError(f"Tool `{tool}`: deadline={deadline!r} is not a timedelta from a second to 365 days.")

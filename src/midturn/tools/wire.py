@@ -39,8 +39,9 @@ class WireWorkspace(Struct, frozen=True):
 def request_document(run: ToolRun, workspace: WireWorkspace) -> bytes:
     """Write what a command reads on its standard input. The only place where a secret is spelled out."""
     answers = {name: value.reveal() if isinstance(value, SecretValue) else value for name, value in run.answers.items()}
+    unanswered: JsonObject = {"unanswered": dict(run.unanswered)} if run.unanswered else {}
     document: JsonObject = {
-        "tool": {"name": run.call.name, "arguments": run.call.arguments, "answers": answers},
+        "tool": {"name": run.call.name, "arguments": run.call.arguments, "answers": answers, **unanswered},
         "context": {"root": workspace.root, "action": "run", "workspace_id": workspace.id, "conversation_id": run.conversation},
     }
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"

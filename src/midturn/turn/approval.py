@@ -112,12 +112,16 @@ def foretold_by(waiting: Approval | None) -> Foretelling | None:
 
 
 class Permission(_Approving, frozen=True):
-    """May this call run, with exactly these arguments? `foretold` is what it would ask first, `ruling` what rules say about it."""
+    """May this call run, with exactly these arguments?
+
+    `foretold` is what it would ask first, `ruling` what rules say about it, `until` the deadline of one that is asked now.
+    """
 
     kind: ClassVar[PromptKind] = "run"
 
     foretold: Foretelling | None = None
     ruling: Ruling = Ruling("ask")
+    until: str = ""
 
     @staticmethod
     def was_given(record: CallRecord) -> bool:
@@ -132,16 +136,28 @@ class Permission(_Approving, frozen=True):
         if (settled := self._settled()) is not None:
             return settled
         if self.attached:
-            return AwaitPerson("person", self._waits(reason=self.ruling.reason, **self._as_foretold()))
+            return AwaitPerson("person", self._waits_for_a_yes())
         match self._policy(self.view.policy.detached.run):
             case "auto" | "defaults":
                 return self._approve(BY_DEFAULT)
             case "deny":
                 return self._denied(messages.not_allowed(self.view.tool))
             case "defer":
-                return AwaitPerson("inbox", self._waits(reason=self.ruling.reason, **self._as_foretold()))
+                return AwaitPerson("inbox", self._waits_for_a_yes())
             case _ as other:
                 assert_never(other)
+
+    def _waits_for_a_yes(self) -> Approval | None:
+        return self._waits(reason=self.ruling.reason, deadline=self.until, **self._as_foretold())
+
+    @property
+    def deadline(self) -> str:
+        """Until when a person may allow the call; empty where that is without end, or no one waits for it."""
+        return waiting.deadline if (waiting := self.waiting) else ""
+
+    def expire(self) -> Closing:
+        """Close, because no one has allowed the call in time."""
+        return Closing(Respond(messages.not_allowed_in_time(self.view.tool)), (self._record("expired"),))
 
     def _settled(self) -> Closing | None:
         """Decide without asking: by a rule that stops the call, by what was remembered, by a rule that lets it run."""

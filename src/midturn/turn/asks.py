@@ -44,7 +44,10 @@ Next: TypeAlias = Inquiry | ReviewStep | Answers | Respond
 
 
 class Asks:
-    """Walks the forms of a call. `answers` is what the tool gets when it runs again, by question id."""
+    """Walks the forms of a call.
+
+    `answers` is what the tool gets when it runs again, by question id, `unanswered` why it gets none, where it hears that.
+    """
 
     def __init__(self, state: TurnState, view: View, replay: Replay) -> None:
         self._state = state
@@ -53,6 +56,7 @@ class Asks:
         self._walks: list[Walk] = []
         self._asked = 0
         self.answers: dict[str, Json | SecretValue] = {}
+        self.unanswered: dict[str, str] = {}
 
     @property
     def waiting(self) -> list[str]:
@@ -104,7 +108,7 @@ class Asks:
     def report(self, id: str, refusal: Refuse) -> Answers | None:
         """Return what a coroutine hears that wants to know why there is no answer; None where its call fails."""
         walk = self.waiting_for(id)
-        return self._report(walk, refusal) if _hears(walk, refusal) else None
+        return self._report(walk, refusal) if self._hears(walk, refusal) else None
 
     def report_reply(self, id: str, reply: str | None) -> Answers | None:
         """Return what a coroutine hears that wants to know what the person said instead; None where that ends its call."""
@@ -148,6 +152,7 @@ class Asks:
             case Completed(answers):
                 self._forget([walk])
                 self.answers |= answers
+                self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
                 return Answers(walk.ask, walk.given(answers))
             case Cancelled() as cancelled:
                 return Respond(replay.with_reasons(self._marker(walk, cancelled), self._replay), is_error=False)
@@ -185,7 +190,7 @@ class Asks:
     def _past_deadline(self, walk: Walk, text: str) -> Answers | Respond:
         """Tell a coroutine that no one has answered in time; the call of a tool that returned its questions ends."""
         late = Refuse("deadline", messages.past_deadline(self._view.tool, text))
-        return self._report(walk, late) if _hears(walk, late) else Respond(replay.with_reasons(late.message, self._replay))
+        return self._report(walk, late) if self._hears(walk, late) else Respond(replay.with_reasons(late.message, self._replay))
 
     def _on_record(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> tuple[Chain, Give | GoBack | Refuse | None]:
         """Return the attempt that comes next and what it led to, None where it is open; it is recorded now where there is none.
@@ -211,8 +216,18 @@ class Asks:
         message = self._replied(walk, refusal) if refusal.reason == "reply" else refusal.message
         self._forget([walk])
         none = NoAnswer(refusal.reason, refusal.reply, message)
-        missing = {question.id: none for question in walk.asking.form.questions}
-        return Answers(walk.ask, missing | (walk.given_so_far if refusal.reason == "deadline" else {}))
+        given = walk.given_so_far if refusal.reason == "deadline" else {}
+        missing = [question.id for question in walk.asking.form.questions if question.id not in given]
+        if walk.ask is None:
+            self.answers |= {key: answer.value for key, answer in given.items()}
+            self.unanswered |= dict.fromkeys(missing, refusal.reason)
+        return Answers(walk.ask, dict.fromkeys(missing, none) | given)
+
+    def _hears(self, walk: Walk, refusal: Refuse) -> bool:
+        """Whether the tool hears why there is no answer: a coroutine that wants to, and of a deadline each, and a tool that takes them."""
+        if walk.asking.on_failure != "fail_call":
+            return True
+        return refusal.reason == "deadline" and (walk.ask is not None or self._view.policy.takes_deadlines)
 
     def _replied(self, walk: Walk, refusal: Refuse) -> str:
         """Leave a form for what a person said instead; return what a model reads of that."""
@@ -349,11 +364,6 @@ class Asks:
             question_id=question_id,
         )
         return self._state.write(request)
-
-
-def _hears(walk: Walk, refusal: Refuse) -> bool:
-    """Whether a coroutine hears why there is no answer: one that wants to, and each one of a deadline."""
-    return walk.asking.on_failure != "fail_call" or (refusal.reason == "deadline" and walk.ask is not None)
 
 
 def _as_persisted(question: Question[Any]) -> dict[str, Json]:

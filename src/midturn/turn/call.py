@@ -7,6 +7,7 @@ from typing import assert_never
 
 from msgspec import UnsetType
 
+from midturn.question.deadline import earliest
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Reply, Submitted
 from midturn.record.events import AnsweredBy, Child, Image, ToolCallResponse
@@ -121,6 +122,8 @@ class Call:
         elif waiting:
             self._move(Move.FINISH)
             self._deliver(waiting.id, Respond(waiting.content or "", bool(waiting.is_error), waiting.images))
+        elif self.record.is_past_deadline:
+            self._respond(messages.not_allowed_in_time(name))
         elif ruling == UNATTENDED or (ruling.run != "skip" and Permission.was_given(self.record)):
             self._run()
         else:
@@ -137,14 +140,19 @@ class Call:
         else:
             attached = self._state.settings.attached
             is_a_persons = waiting is not None and not attached
-            self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting), ruling))
+            self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting), ruling, self._until))
 
     def foretold(self, question: Question[bool] | None, said: Ruling | None = None) -> None:
         """Ask whether the call may run, in the words of what its tool would ask first; `said` is what the tool's own rule says."""
         if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
             first = Foretelling(question.id, question.persisted()) if question is not None else None
             ruling = said or self._view.policy.ruling(self.record.arguments)
-            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first, ruling))
+            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first, ruling, self._until))
+
+    @property
+    def _until(self) -> str:
+        """Until when a person may allow the call, who is asked now."""
+        return earliest(self._state.now, [self._view.policy.deadline])
 
     def returned(self, asking: FormToAsk) -> None:
         """Take what the tool returned to have it answered; its run is over."""
@@ -173,8 +181,10 @@ class Call:
         """Close what no one has answered in time; its tool hears of that, or the call ends."""
         for waiting in self.waiting:
             walk, ticket = self.asks.walk(waiting), self._state.desk.find(waiting)
-            if walk and walk.deadline and walk.deadline <= now and ticket and isinstance(ticket.decision, Inquiry | ReviewStep):
-                self.close(waiting, ticket.decision.expire())
+            decision = ticket.decision if ticket else None
+            deadline = decision.deadline if isinstance(decision, Permission) else walk.deadline if walk else ""
+            if deadline and deadline <= now and isinstance(decision, Inquiry | ReviewStep | Permission):
+                self.close(waiting, decision.expire())
                 self.advance()
 
     def content_of(self, outcome: Success | ToolError) -> str:
@@ -315,7 +325,7 @@ class Call:
         self.children.forget()
         self.ahead = ()
         self._move(Move.RUN)
-        self._state.want(RunTool(self.record.call, dict(self.asks.answers)))
+        self._state.want(RunTool(self.record.call, dict(self.asks.answers), dict(self.asks.unanswered)))
 
     def _give(self, answers: Answers) -> None:
         """Let the tool have what was answered: the coroutine that waits, or the next run."""

@@ -53,7 +53,7 @@ def passed(events: Sequence[Event], event_id: str) -> str:
     expired = isinstance(decision, InquiryCancelled) and decision.reason == "deadline"
     if not expired and not (isinstance(decision, Approval) and decision.state == "expired"):
         return ""
-    asked = next((e for e in events if isinstance(e, InquiryRequest) and e.event_id == event_id), None)
+    asked = next((e for e in events if isinstance(e, InquiryRequest | Approval) and e.event_id == event_id), None)
     return asked.deadline if asked and asked.deadline else decision.timestamp if decision else ""
 
 

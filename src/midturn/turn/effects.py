@@ -68,10 +68,11 @@ class Foretell(Struct, frozen=True):
 
 
 class RunTool(Struct, frozen=True):
-    """Run the tool with the answers so far, by question id."""
+    """Run the tool with the answers so far, by question id; `unanswered` says why there is none (`deadline`), where the tool hears that."""
 
     call: ToolCall
     answers: Mapping[str, Json | SecretValue]
+    unanswered: Mapping[str, str] = {}
 
 
 class GiveAnswers(Struct, frozen=True):

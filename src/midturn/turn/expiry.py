@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec.structs import replace
-
 from midturn.errors import AlreadyAnswered, NotOpen
 from midturn.record.asker import Address
 from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest
@@ -16,14 +14,14 @@ from midturn.turn.record import CallRecord
 
 
 def deadlines(events: Sequence[Event]) -> dict[str, str]:
-    """Return the deadline of each question and review of the open turn that waits and has one, by its `event_id`."""
+    """Return the deadline of each question, permission and review of the open turn that waits and has one, by its `event_id`."""
     window = open_turn(events)
-    if window is None or not any(isinstance(event, InquiryRequest) and event.deadline for event in window.events):
+    if window is None or not any(isinstance(event, InquiryRequest | Approval) and event.deadline for event in window.events):
         return {}
     turn = recorded_turn(window.events)
     if turn is None:
         return {}
-    return {event_id: deadline for call in turn.open_calls() for event_id, deadline in _of_call(call)}
+    return {event_id: deadline for call in turn.open_calls() for event_id, deadline in waiting_until(call)}
 
 
 def expired_batch(events: Sequence[Event], now: str, ids: Iterator[str]) -> tuple[Event, ...]:
@@ -34,8 +32,20 @@ def expired_batch(events: Sequence[Event], now: str, ids: Iterator[str]) -> tupl
         if event.event_id in over and isinstance(event, InquiryRequest):
             closing.append(InquiryCancelled(event_id=next(ids), id=event.id, reason="deadline"))
         elif event.event_id in over and isinstance(event, Approval):
-            closing.append(replace(event, event_id=next(ids), timestamp="", more=0, state="expired"))
+            closing.append(_expired(event, next(ids)))
     return tuple(closing)
+
+
+def _expired(waiting: Approval, event_id: str) -> Approval:
+    return Approval(
+        event_id=event_id,
+        id=waiting.id,
+        call=waiting.call,
+        kind=waiting.kind,
+        state="expired",
+        form=waiting.form,
+        rule=waiting.rule,
+    )
 
 
 def why_closed_by(events: Sequence[Event], at: Address, now: str) -> AlreadyAnswered | NotOpen:
@@ -44,8 +54,10 @@ def why_closed_by(events: Sequence[Event], at: Address, now: str) -> AlreadyAnsw
     return past_deadline(at, deadline) if deadline and deadline <= now else why_closed(events, at)
 
 
-def _of_call(call: CallRecord) -> Iterator[tuple[str, str]]:
-    """Yield the questions that wait, and the review of a form whose questions have a deadline."""
+def waiting_until(call: CallRecord) -> Iterator[tuple[str, str]]:
+    """Yield what waits until a deadline, by its `event_id`: the permission, questions, and the review of a form of such questions."""
+    if (permission := call.waiting("run")) and permission.deadline:
+        yield permission.event_id, permission.deadline
     for chain in call.open_chains:
         if chain.last.request.deadline:
             yield chain.last.request.event_id, chain.last.request.deadline

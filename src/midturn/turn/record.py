@@ -273,6 +273,12 @@ class CallRecord:
         of_kind = [a for a in self.approvals if a.kind == kind]
         return of_kind[-1] if of_kind and of_kind[-1].state == "waiting" else None
 
+    @property
+    def is_past_deadline(self) -> bool:
+        """Whether no one has allowed the call in time."""
+        permission = self.decided("run")
+        return permission is not None and permission.state == "expired" and self.waiting("run") is None
+
     def decided(self, kind: str) -> Approval | None:
         """Return the last decision of this kind."""
         of_kind = [a for a in self.approvals if a.kind == kind and a.state != "waiting"]

@@ -181,10 +181,25 @@ class Turn:
 
     def needs_time(self, happened: Happened) -> bool:
         """Whether what is asked now has a deadline, so that the turn needs to know what time it is."""
-        if not isinstance(happened, ToolAwaits | ToolReturned):
-            return False
-        live = self._calls.get(happened.call)
-        return live is not None and live.has_deadline(happened.asking)
+        match happened:
+            case ToolAwaits() | ToolReturned():
+                live = self._calls.get(happened.call)
+                return live is not None and live.has_deadline(happened.asking)
+            case ModelAnswered(parts):
+                return any(isinstance(part, ToolCallPart) and self._is_allowed_in_time(part.name) for part in parts)
+            case CallBegun(name=name):
+                return self._is_allowed_in_time(name)
+            case Foretold(call):
+                return call in self._calls and self._is_allowed_in_time(self._calls[call].record.request.name)
+            case TurnResumed():
+                return any(self._is_allowed_in_time(call.request.name) for call in self.record.open_calls())
+            case _:
+                return False
+
+    def _is_allowed_in_time(self, tool: str) -> bool:
+        """Whether calls of a tool have to be allowed before a deadline."""
+        policy = self._state.settings.tools.get(tool)
+        return policy is not None and policy.deadline is not None
 
     def content_of(self, call: str, outcome: Success | ToolError) -> str:
         """Return what the model would read of a call that runs, if its tool ended so now."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from midturn.question.question import Question
 from midturn.question.reply import Answered, WentBack
-from midturn.record.events import Event, InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
-from midturn.turn.effects import Answer, GiveAnswers, PromptUser, RunTool
+from midturn.turn.effects import Answer, ClosePrompt, GiveAnswers, PromptUser, RunTool
 from midturn.turn.expiry import deadlines, expired_batch
 from midturn.turn.inputs import TimePassed
 from support.turns import DEPLOY, Played, counting_ids, settings
@@ -123,3 +126,80 @@ def _answered(played: Played, call: str, *, late: bool) -> None:
             played.reply(Answered(value=True))
         else:
             return
+
+
+# The permission of a call, and tools that return their questions ------------------------------------------------------
+
+HOURLY = ToolPolicy(source=DEPLOY, run="ask", deadline=3600.0, detached=DetachedPolicies(run="defer"))
+IN_TIME = "deploy: nobody allowed it before its deadline. This is not a no."
+
+
+def waiting_for_a_yes(**changes: Any) -> Played:
+    """Return a turn whose call has waited for its permission since noon."""
+    played = Played(settings(HOURLY, **changes))
+    played.step(TimePassed(NOON))
+    played.model_calls("deploy")
+    return played
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_a_permission_that_no_one_gives_in_time_ends_the_call(attached: bool) -> None:  # noqa: FBT001
+    played = waiting_for_a_yes(attached=attached)
+    if attached:
+        played.step(TimePassed("2030-01-01T12:59:59.000000Z"))
+        assert [approval.state for approval in played.recorded(Approval)] == ["waiting"]
+        played.step(TimePassed(ONE))
+        assert played.wanted(ClosePrompt)
+    else:
+        closing = expired_batch(played.events, ONE, counting_ids(100))
+        played = Played(played.settings, [*played.events, *closing])
+    assert [(approval.state, approval.deadline) for approval in played.recorded(Approval)] == [("waiting", ONE), ("expired", "")]
+    assert [(event.content, event.is_error) for event in played.recorded(ToolCallResponse)] == [(IN_TIME, True)]
+
+
+def test_the_machine_and_the_store_record_the_same_end_of_a_permission() -> None:
+    played = waiting_for_a_yes()
+    (by_store,) = expired_batch(played.events, ONE, counting_ids(100))
+    played.step(TimePassed(ONE))
+    assert replace(by_store, event_id="", timestamp="") == replace(played.recorded(Approval)[-1], event_id="", timestamp="")
+
+
+def test_a_permission_that_waits_keeps_its_first_deadline_when_the_turn_is_resumed() -> None:
+    played = waiting_for_a_yes()
+    again = Played(settings(HOURLY), played.events)
+    again.step(TimePassed("2030-01-01T12:30:00.000000Z"))
+    again.step(TimePassed(ONE))
+    assert [event.content for event in again.recorded(ToolCallResponse)] == [IN_TIME]
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_tool_that_takes_deadlines_runs_again_with_what_was_not_answered(takes: bool) -> None:  # noqa: FBT001
+    policy = ToolPolicy(source=DEPLOY, run="unattended", takes_deadlines=takes)
+    played = Played(settings(policy))
+    (call,) = played.model_calls("deploy")
+    played.step(TimePassed(NOON))
+    played.asks(call, FIRST, SECOND)
+    played.answer(True)
+    played.step(TimePassed(ONE))
+    runs = [(run.answers, run.unanswered) for run in played.wanted(RunTool)]
+    assert runs == ([({"first": True}, {"second": "deadline"})] if takes else [])
+    late = 'deploy: nobody answered "Second?" before its deadline. This is not a no.'
+    assert [event.content for event in played.recorded(ToolCallResponse)] == ([] if takes else [late])
+
+
+def test_a_tool_that_takes_deadlines_and_asks_again_has_the_next_attempt_and_hears_the_same_after_a_crash() -> None:
+    policy = ToolPolicy(source=DEPLOY, run="unattended", takes_deadlines=True)
+    played = Played(settings(policy))
+    (call,) = played.model_calls("deploy")
+    played.step(TimePassed(NOON))
+    played.asks(call, SECOND)
+    played.step(TimePassed(ONE))
+    again = Played(settings(policy), played.events)
+    for one in (played, again):
+        if one is again:
+            one.asks(call, SECOND)
+        assert [(run.answers, run.unanswered) for run in one.wanted(RunTool)] == [({}, {"second": "deadline"})]
+        one.asks(call, SECOND)
+        one.answer(True)
+        assert [(run.answers, run.unanswered) for run in one.wanted(RunTool)] == [({"second": True}, {})]
+        assert [request.id for request in one.recorded(InquiryRequest)] == ["call_1.second.1", "call_1.second.2"]
