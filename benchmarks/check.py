@@ -29,6 +29,8 @@ RUNS = 3
 OPEN = 300
 PLAY = {"replies": [{"calls": [{"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}]}, {"text": "Done."}]}
 STATEMENTS = "in PostgreSQL, statements of the"
+EVENT = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+"""What Claude Code says to its hook once a call is over that no one was asked about."""
 COMMAND = "from midturn.__main__ import main; main()"
 
 
@@ -143,6 +145,7 @@ def imports() -> dict[str, Figure]:
         ):
             note(what, modules(program, environment=environment))
         run("init")
+        note("a hook with nothing to ask", modules(COMMAND, "hook", "claude", environment=environment, cwd=root, given=json.dumps(EVENT)))
         for arguments in (("--version",), ("--help",), ("query", "-m", "scripted:play.json", "--defer", "hello"), ("inbox",)):
             run(*arguments)
         from support.places import workspace_store  # the path comes first

@@ -95,13 +95,15 @@ class Imports:
         return self._real(*given, **named)
 
 
-def modules(program: str, *arguments: str, environment: Mapping[str, str] | None = None, cwd: Path | None = None) -> set[str]:
-    """Return what a Python program imports beyond what Python itself needs to start."""
-    return _imported(program, arguments, environment, cwd) - _imported("pass", (), environment, cwd)
+def modules(
+    program: str, *arguments: str, environment: Mapping[str, str] | None = None, cwd: Path | None = None, given: str = ""
+) -> set[str]:
+    """Return what a Python program imports beyond what Python itself needs to start; it reads what is `given` on stdin."""
 
+    def imported(program: str, *arguments: str) -> set[str]:
+        command = [sys.executable, "-X", "importtime", "-c", program, *arguments]
+        ended = subprocess.run(command, input=given, capture_output=True, env=environment, cwd=cwd, check=False, text=True)
+        rows = [row.split("|") for row in ended.stderr.splitlines() if row.startswith("import time:")]
+        return {row[-1].strip() for row in rows if len(row) == _COLUMNS and "imported package" not in row[-1]}
 
-def _imported(program: str, arguments: tuple[str, ...], environment: Mapping[str, str] | None, cwd: Path | None) -> set[str]:
-    command = [sys.executable, "-X", "importtime", "-c", program, *arguments]
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, cwd=cwd, check=False, text=True)
-    rows = [row.split("|") for row in ended.stderr.splitlines() if row.startswith("import time:")]
-    return {row[-1].strip() for row in rows if len(row) == _COLUMNS and "imported package" not in row[-1]}
+    return imported(program, *arguments) - imported("pass")

@@ -1,4 +1,4 @@
-"""What it takes for midturn to be there: the import, `--version`, and `query` to its first byte. Prints medians; asserts nothing.
+"""What it takes for midturn to be there: the import, `--version`, hooks, and `query` to its first byte. Prints medians; asserts nothing.
 
 Times are the processor's, which no neighbour lengthens much; only to the first byte is it the clock's.
 """
@@ -47,11 +47,32 @@ def spent() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def seconds(command: list[str]) -> float:
-    """Return the processor time of a command, from its start to its end."""
+def seconds(command: list[str], given: bytes = b"", cwd: Path | None = None) -> float:
+    """Return the processor time of a command, from its start to its end; it reads what is `given` on stdin."""
     before = spent()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=installed())
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, input=given, env=installed(), cwd=cwd)
     return spent() - before
+
+
+EVENTS: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "claude, a call is over": ("claude", {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}),
+    "claude, its turn ends": ("claude", {"hook_event_name": "Stop"}),
+    "codex, before a call": ("codex", {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}),
+    "gemini, its turn ends": ("gemini", {"hook_event_name": "AfterAgent"}),
+    "qwen, before a call": ("qwen", {"hook_event_name": "PreToolUse", "tool_name": "write_file", "tool_input": {}}),
+    "copilot, before a call": ("copilot", {"toolName": "bash", "toolArgs": {}}),
+}
+"""What agents say to their hooks where no one is to be asked, nearly every time."""
+
+
+def hooks(cwd: Path) -> dict[str, float]:
+    """Return what the hooks of agents take in a workspace where nothing waits."""
+    found: dict[str, float] = {}
+    for what, (agent, event) in EVENTS.items():
+        given = json.dumps({"session_id": "s", "cwd": str(cwd), **event}).encode()
+        command = [sys.executable, "-m", "midturn", "hook", agent]
+        found[what] = median(lambda command=command, given=given: seconds(command, given, cwd))
+    return found
 
 
 def to_first_byte(command: list[str], cwd: Path, environment: Mapping[str, str] | None = None) -> float:
@@ -88,12 +109,17 @@ def main() -> None:
         subprocess.run([python, "-m", "midturn", "init"], cwd=root, check=True, stdout=subprocess.DEVNULL)
         query = [python, "-m", "midturn", "query", "-m", "scripted:play.json", "hello"]
         first = median(lambda: to_first_byte(query, root, installed()))
+        asked = hooks(root)
+        inbox = median(lambda: seconds([python, "-m", "midturn", "inbox"], cwd=root))
     print(f"bare Python              {bare:7.1f} ms")
     print(f"import midturn           {imported:7.1f} ms  (+{imported - bare:.1f})")
     print(f"  with what one begins with {agent:4.1f} ms  (+{agent - bare:.1f})")
     print(f"  and a turn, to its question {turn:4.1f} ms  (+{turn - bare:.1f})")
     print(f"    asyncio and msgspec alone {floor:4.1f} ms  (+{floor - bare:.1f})")
     print(f"midturn --version        {version:7.1f} ms  (+{version - bare:.1f})")
+    for what, took in asked.items():
+        print(f"hook: {what:25} {took:6.1f} ms  (+{took - bare:.1f})")
+    print(f"midturn inbox            {inbox:7.1f} ms  (+{inbox - bare:.1f})")
     print(f"query to its first byte  {first:7.1f} ms  (+{first - bare:.1f})")
 
 

@@ -19,6 +19,12 @@ def main() -> None:
     if sys.argv[1:] == ["--version"] and _says_version():
         os._exit(0)
     gc.disable()
+    if sys.argv[1:2] == ["hook"]:
+        from midturn.cli.hook_run import run_at_once  # each tool call of an agent waits for this
+
+        status = run_at_once(sys.argv[2:])
+        if status is not None:
+            _leave(status)
     from midturn.cli.main import run
 
     _leave(run())

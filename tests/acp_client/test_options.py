@@ -8,7 +8,7 @@ import pytest
 from acp import schema
 
 from midturn.acp.running import choice, kept
-from midturn.foreign.errand import Approved, Refused, TurnStopped
+from midturn.foreign.words import Approved, Refused, TurnStopped
 
 
 def option(id: str, kind: Literal["allow_once", "allow_always", "reject_once", "reject_always"], name: str = "") -> schema.PermissionOption:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from midturn.cli.hook_run import run_at_once
 from midturn.config.settings import AssistantSettings
 from midturn.prompts.settings import PromptSettings
 from midturn.record.events import Approval, Event, InquiryRequest, Source
@@ -131,3 +132,65 @@ def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn:
 @pytest.mark.parametrize("kind", [AssistantSettings, Limits, PromptSettings, Source, Event, InquiryRequest, Approval])
 def test_what_is_read_at_every_start_has_annotations_that_nobody_has_to_compile(kind: type) -> None:
     assert [name for name, annotation in kind.__annotations__.items() if isinstance(annotation, str)] == []
+
+
+AT_ONCE = """
+import json, sys
+from midturn.cli.hook_run import run_at_once
+status = run_at_once(sys.argv[2:])
+with open(sys.argv[1], "w") as file:
+    json.dump([status, *sorted(sys.modules)], file)
+"""
+CALL = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "c1"}
+COPILOT_CALL = {"toolName": "bash", "toolArgs": {"command": "ls"}}
+NOTHING_TO_ASK = [
+    ("claude", {"hook_event_name": "SessionStart"}),
+    ("claude", {"hook_event_name": "PostToolUse", **CALL}),
+    ("claude", {"hook_event_name": "UserPromptSubmit"}),
+    ("claude --policy defer", {"hook_event_name": "Stop"}),
+    ("codex", {"hook_event_name": "PreToolUse", **CALL}),
+    ("codex", {"hook_event_name": "Stop"}),
+    ("gemini", {"hook_event_name": "AfterAgent"}),
+    ("qwen", {"hook_event_name": "PreToolUse", **CALL}),
+    ("qwen", {"hook_event_name": "Stop"}),
+    ("copilot", COPILOT_CALL),
+    ("copilot", {"stopReason": "end_turn"}),
+]
+
+
+@pytest.mark.parametrize(("line", "event"), NOTHING_TO_ASK)
+def test_a_hook_that_has_nothing_to_ask_loads_nothing_that_asks_or_waits(midturn: CommandLine, line: str, event: dict[str, object]) -> None:
+    """Each tool call of an agent waits for it."""
+    midturn.ok("query", "-m", midturn.script(), "hi")  # a conversation that is finished
+    file = midturn.home / "modules.json"
+    given = json.dumps({"session_id": "s1", "cwd": str(midturn.root), **event})
+
+    ended = subprocess.run(
+        [sys.executable, "-c", AT_ONCE, str(file), *line.split()],
+        cwd=midturn.root,
+        env=midturn.environment,
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=True,
+        text=True,
+    )
+
+    status, *loaded = json.loads(file.read_text())
+    assert (status, ended.stdout, ended.stderr) == (0, "", "")
+    unneeded = {
+        "click",
+        "asyncio",
+        "subprocess",
+        "tomllib",
+        "midturn.config.load",
+        "midturn.agent",
+        "midturn.runtime",
+        "midturn.turn",
+    }
+    assert unneeded & set(loaded) == set()
+
+
+@pytest.mark.parametrize("line", ["", "claude --wait 1", "gemini --policy defer", "claude --help", "opencode", "nosuch"])
+def test_every_other_line_of_a_hook_is_read_by_its_command(line: str) -> None:
+    assert run_at_once(line.split()) is None

@@ -19,12 +19,12 @@ from typing import Any, TextIO
 import pytest
 
 from foreign.test_lying_agents import ALONE, EVENT, FAILS_OPEN, GIVEN, SHELL, allows
-from midturn.cli.hook import run
+from midturn.cli import hook_run
 from midturn.cli.place import place_in
-from midturn.foreign import room, words
+from midturn.foreign import hook_agent, words
 from midturn.foreign.claude_deferring import DeferringClaude
 from midturn.foreign.clients import AGENTS
-from midturn.foreign.hook import HookAgent
+from midturn.foreign.hook_agent import HookAgent
 from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
 from support.cli import CommandLine
@@ -51,8 +51,8 @@ class Agent:
         for name, value in (midturn.environment | ALONE).items():
             patch.setenv(name, value)
         patch.chdir(midturn.root)
-        patch.setattr(room, "_above", self._above)
-        patch.setattr(run, "remember", _forget)  # it would mark whoever runs these tests as an agent's process
+        patch.setattr(hook_agent, "_above", self._above)
+        patch.setattr(hook_run, "remember", _forget)  # it would mark whoever runs these tests as an agent's process
 
     def _above(self, names: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
         if self.kind.split(",")[0] in names:
@@ -97,7 +97,7 @@ class Agent:
     def runs_on(self, stdin: TextIO | None) -> tuple[int, str, str]:
         """Run its hook on a standard input; return the status, and what was printed."""
         self.patch.setattr("sys.stdin", stdin)
-        status = run.run_hook(KINDS[self.kind], 0, None)
+        status = hook_run.run_hook(KINDS[self.kind], 0, None)
         printed, errors = self._captured.readouterr()
         return status, printed, errors
 
@@ -256,7 +256,7 @@ def test_what_cannot_be_asked_never_runs_where_silence_would_run_it(agent: Agent
 def test_an_agent_that_says_nothing_is_not_waited_for_and_runs_nothing(agent: Agent, how: str) -> None:
     reading, writing = os.pipe()
     with os.fdopen(reading) as stdin, os.fdopen(writing, "w"):
-        agent.patch.setattr(run, "_SILENCE", 0.05)
+        agent.patch.setattr(hook_run, "_SILENCE", 0.05)
         if how == "closed":
             stdin.close()
         status, printed, errors = agent.runs_on(None if how == "missing" else stdin)

@@ -12,7 +12,7 @@ import pytest
 
 from midturn.clock import SYSTEM
 from midturn.errors import NotOpen
-from midturn.foreign import room
+from midturn.foreign import hook_agent
 from midturn.foreign.clients import AGENTS
 from midturn.record.asker import Address, asker_of
 from midturn.record.events import Approval
@@ -57,7 +57,7 @@ def _no_agent(*_: object) -> Iterator[Never]:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileStore:
     """A store; no process above these tests is an agent."""
-    monkeypatch.setattr(room, "_above", _no_agent)
+    monkeypatch.setattr(hook_agent, "_above", _no_agent)
     return FileStore(tmp_path / "store")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from midturn.cli.hook import run
+from midturn.cli import hook_run
 from midturn.foreign.clients import AGENTS
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, wait_for
@@ -70,7 +70,7 @@ def test_what_is_no_json_never_runs_a_call_where_silence_would(
 ) -> None:
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(stdin.encode())))
 
-    status = run.run_hook(AGENTS[agent], 1, None)
+    status = hook_run.run_hook(AGENTS[agent], 1, None)
 
     printed, errors = capsys.readouterr()
     assert agent not in FAILS_OPEN or not allows(status, printed)

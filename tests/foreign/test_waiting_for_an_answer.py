@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from midturn.foreign.errand import Approved
 from midturn.foreign.errands import Errands
+from midturn.foreign.words import Approved
 from midturn.record.asker import Asker
 from midturn.store.file_store import FileStore
 from midturn.store.memory_conversations import MemoryStore

@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from midturn.foreign.errands import Errands
-from midturn.foreign.hook import HookAgent, HookRun, asker_of
+from midturn.foreign.hook import HookRun
+from midturn.foreign.hook_agent import HookAgent, asker_of
 from midturn.foreign.occasion import Said
 from midturn.foreign.room import Room
 from midturn.ports import Clock
@@ -54,7 +55,7 @@ class HookRuns:
         going = HookRun(
             agent=self._agent,
             document=document,
-            environment=self._environment,
+            occasion=self._agent.read(document, self._environment),
             errands=errands,
             clock=ticking,
             wait=wait,

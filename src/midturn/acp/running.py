@@ -12,11 +12,11 @@ from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, schema, text_b
 from midturn import __version__
 from midturn.errors import QuestionError
 from midturn.foreign import words
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
 from midturn.foreign.room import NoRoom
-from midturn.foreign.words import asker_name
+from midturn.foreign.words import AnswersGiven, Approved, Decided, Refused, RepliedTo, TurnStopped, asker_name
 from midturn.question.elicitation import form_of, one_line, opens, web_address_form
 from midturn.question.form import Form
 from midturn.record.asker import Asker

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import LiteralString
+from typing import TYPE_CHECKING, LiteralString
 
 import click
 
-from midturn.cli.held import without_echo
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, line, moment, note, presented, say, say_json, say_line, table
 from midturn.cli.place import Place, StoreAddress, every_place, find_place
-from midturn.cli.question_rows import how_closed, question_rows
 from midturn.config.places import shown
 from midturn.errors import StoreError
 from midturn.record.asker import Asker
 from midturn.record.open_question import OpenQuestion
-from midturn.store.watching import StoreChange
+
+if TYPE_CHECKING:
+    from midturn.store.watching import StoreChange
 
 _MOST_TITLES = 100  # conversations that are opened for their titles; of more than these only the id is shown
 
@@ -96,6 +96,8 @@ def _places(here: Place) -> list[Place]:
 
 def _watch(place: Place, show: Callable[[StoreChange], None]) -> None:
     """Show what happens, until Ctrl-C."""
+    from midturn.cli.held import without_echo  # a look is over before anything is typed
+
     with suppress(KeyboardInterrupt), without_echo():
         for change in place.store.watch_sync():
             show(change)
@@ -132,6 +134,8 @@ def _news(place: Place, change: StoreChange, question: OpenQuestion | None) -> I
 
 def _closed(place: Place, change: StoreChange) -> Shown:
     """Say how a question was closed; where its conversation is gone meanwhile, only that it was."""
+    from midturn.cli.question_rows import how_closed  # most looks find nothing
+
     said = ""
     with suppress(StoreError):
         said = how_closed(place.store.read_sync(change.conversation).events, change.id.rpartition("-")[2])
@@ -139,6 +143,8 @@ def _closed(place: Place, change: StoreChange) -> Shown:
 
 
 def _rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:
+    from midturn.cli.question_rows import question_rows  # as above
+
     named = line(" ({})", title) if title else line("")
     where = line("in conversation {}, since {}{}", question.conversation, moment(question.asked_at), named)
     return [*question_rows(question), (line(""), where), *_who(question.asker)]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from midturn.cli.output import QUOTED, Shown, asked, joined, line, presented
 from midturn.clock import SYSTEM
 from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
-from midturn.question.question import Question
 from midturn.question.steps import Cancelled
 from midturn.record.events import (
     AnsweredBy,
@@ -31,6 +30,9 @@ from midturn.record.subject import CallSubject, ResultSubject, Subject
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
 from midturn.turn.closed import decision_about, why_superseded
 from midturn.values.json_value import compact
+
+if TYPE_CHECKING:
+    from midturn.question.question import Question
 
 _UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 _MOST_OPTIONS = 9

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from midturn.errors import QuestionError
 from midturn.foreign import words
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.hook_agent import Runs
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import (
     HIDDEN,
@@ -30,10 +31,11 @@ from midturn.foreign.occasion import (
     call_in,
     plan,
 )
-from midturn.foreign.room import Runs
-from midturn.question.elicitation import form_of, one_line
-from midturn.question.form import Form
+from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.values.json_value import Json, JsonObject, items, objects, text
+
+if TYPE_CHECKING:
+    from midturn.question.form import Form
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The documents that Claude Code's hooks print, and those of the agents that have taken them over
@@ -237,6 +239,8 @@ def _asked(arguments: JsonObject) -> JsonObject:
 
 def questions_of(arguments: JsonObject, *, gates: bool) -> Occasion:
     """Return the questions of its own tool as a form."""
+    from midturn.question.form import Form  # few calls ask
+
     listed = objects(arguments.get("questions"))
     texts = [text(asked.get("question")) for asked in listed]
     if len(set(texts)) != len(texts):
@@ -249,6 +253,8 @@ def questions_of(arguments: JsonObject, *, gates: bool) -> Occasion:
 
 
 def _question(number: int, asked: JsonObject) -> Json:
+    from midturn.question.elicitation import one_line  # as above
+
     said = text(asked.get("question"))
     line = one_line(said)
     options: list[Json] = [_option(option) for option in objects(asked.get("options"))]
@@ -271,6 +277,8 @@ def answers_by_text(form: Form, given: AnswersGiven) -> dict[str, Json]:
 
 
 def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
+    from midturn.question.elicitation import form_of  # as above
+
     server = text(document.get("mcp_server_name")) or "server"
     if document.get("mode") not in ("form", None, ""):
         return Nothing()  # an address is opened where the browser is
@@ -286,6 +294,8 @@ def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
 
 
 def _elicited(document: JsonObject, outcome: Decided) -> Said:
+    from midturn.question.elicitation import form_of  # as above
+
     answer: dict[str, Json] = {"hookEventName": "Elicitation"}
     match outcome:
         case AnswersGiven(answers):

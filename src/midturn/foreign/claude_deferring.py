@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from midturn.foreign import claude, words
 from midturn.foreign.claude import ASKS, Claude, answers_by_text, before_tool, is_alone, questions_of
-from midturn.foreign.errand import AnswersGiven, Approved, Decided
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
+from midturn.foreign.words import AnswersGiven, Approved, Decided
 from midturn.record.asker import Asker
 from midturn.values.json_value import JsonObject
 

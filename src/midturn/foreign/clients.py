@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from midturn.foreign import claude, claude_deferring, codex, copilot, gemini, qwen
-from midturn.foreign.hook import HookAgent
+from midturn.foreign.hook_agent import HookAgent
 from midturn.foreign.installing import Installation
 from midturn.foreign.words import asker_name
 from midturn.plugins import Registry
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
-from midturn.question.question import Question
 from midturn.values.json_value import JsonObject, members, text
+
+if TYPE_CHECKING:
+    from midturn.question.question import Question
 
 FieldKind: TypeAlias = Literal["boolean", "choice", "several", "text", "number"]
 _ALL: Final[frozenset[FieldKind]] = frozenset(("boolean", "choice", "several", "text", "number"))

@@ -13,10 +13,11 @@ from midturn import __version__
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Errand, RepliedTo, TurnStopped
+from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
 from midturn.foreign.occasion import PutForm, Unaskable
+from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, RepliedTo, TurnStopped
 from midturn.question.elicitation import form_of, opens, web_address_form
 from midturn.question.form import Form
 from midturn.record.asker import Asker

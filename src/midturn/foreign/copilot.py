@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude import SpeaksLikeClaude
-from midturn.foreign.errand import AnswersGiven, Approved, Decided
-from midturn.foreign.installing import HookEntry, Installation
+from midturn.foreign.hook_agent import has_prompt, started_with
+from midturn.foreign.installing import SERVER, HookEntry, Installation
 from midturn.foreign.occasion import HIDDEN, TIMEOUT, WAIT, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable, call_in
-from midturn.foreign.registering import SERVER
-from midturn.foreign.room import has_prompt, started_with
+from midturn.foreign.words import AnswersGiven, Approved, Decided
 from midturn.question.answer_type import MultiSelectType, SelectType
-from midturn.question.elicitation import Elicited, form_of
-from midturn.question.form import Form
 from midturn.routing.messages import user_added
 from midturn.values.json_value import JsonObject, canonical, members, text
+
+if TYPE_CHECKING:
+    from midturn.question.elicitation import Elicited
 
 _ASKS = "ask_user"
 
@@ -89,6 +90,9 @@ def _question(arguments: JsonObject, *, gates: bool, seconds: float | None) -> O
 
 def _elicited(arguments: JsonObject) -> Elicited:
     """Read what its model asks as a form. Its own dialog takes own words beside every choice, and so does ours."""
+    from midturn.question.elicitation import form_of  # few calls ask
+    from midturn.question.form import Form  # as above
+
     elicited = form_of(arguments.get("requestedSchema"), text(arguments.get("message")))
     questions = [
         replace(asked, answer_type=replace(asked.answer_type, allow_other=True))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hmac import compare_digest
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import QuestionError
+from midturn.foreign.words import Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.question.elicitation import Outgoing, heading
 from midturn.question.form import Form
 from midturn.question.question import Question
@@ -51,49 +52,6 @@ class Errand(Struct, frozen=True, kw_only=True):
     def handle(self) -> str:
         """What finds it again, and is told to its asker alone: nobody else can guess it, since the id of the call is random."""
         return f"{self.conversation}-{self.call}"
-
-
-class Approved(Struct, frozen=True):
-    """The call may run; with `arguments`, where the person changed them. `always` is what the agent is to keep of it, as it was shown.
-
-    `rule` is the place of the rule that lets it run, where no person has decided.
-    """
-
-    arguments: JsonObject | None = None
-    always: str = ""
-    rule: str = ""
-
-
-class Refused(Struct, frozen=True):
-    """The person said no, and perhaps why; or a `rule` did, at this place."""
-
-    reason: str | None = None
-    rule: str = ""
-
-
-class AnswersGiven(Struct, frozen=True):
-    """The answers, by question id; None where one was skipped. `reasons` is what was said with them, by the same ids and in their order."""
-
-    answers: Mapping[str, Json]
-    reasons: Mapping[str, str] = {}
-
-
-class RepliedTo(Struct, frozen=True):
-    """The person said something instead of answering; `answers` are those that they had given before, by the text of the question."""
-
-    words: str = ""
-    answers: Mapping[str, Json] = {}
-
-
-class TurnStopped(Struct, frozen=True):
-    """The person ended the agent's turn."""
-
-
-class DecidedElsewhere(Struct, frozen=True):
-    """It was decided at the agent's own prompt, or the agent has gone on without it: nobody here knows what was said."""
-
-
-Decided: TypeAlias = Approved | Refused | AnswersGiven | RepliedTo | TurnStopped | DecidedElsewhere
 
 
 def begin(errand: Errand, words: str) -> tuple[Event, ...]:

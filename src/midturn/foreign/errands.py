@@ -32,33 +32,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from msgspec.structs import replace
 
-from midturn.agent.inquirer import Inquirer
-from midturn.agent.inquirer_call import InquirerCall
 from midturn.errors import CallEnded, StoreLocked, Suspended
 from midturn.foreign.backlog import Backlog
-from midturn.foreign.errand import (
-    AnswersGiven,
-    Decided,
-    DecidedElsewhere,
-    Errand,
-    answers_of,
-    asked,
-    asked_by,
-    close,
-    decided,
-    is_over,
-    permission,
-    reasons_of,
-    tell,
-    waits,
-)
+from midturn.foreign.errand import Errand, answers_of, asked, asked_by, close, decided, is_over, permission, reasons_of, tell, waits
 from midturn.foreign.errand_log import PAUSE, ErrandLog
 from midturn.foreign.room import NoRoom, Room
-from midturn.foreign.words import is_nameless, tool_name
+from midturn.foreign.words import AnswersGiven, Decided, DecidedElsewhere, is_nameless, tool_name
 from midturn.ports import Clock
 from midturn.question.form import Form
 from midturn.record.asker import Address, Asker
@@ -69,6 +52,9 @@ from midturn.store.store import ConversationStore
 from midturn.turn.closed import why_closed
 from midturn.turn.pending import pending
 from midturn.values.json_value import Json, JsonObject, canonical
+
+if TYPE_CHECKING:
+    from midturn.agent.inquirer_call import InquirerCall
 
 _LOOK_ANYWAY = 1.0  # seconds after which it is seen whether the answer is still needed
 _TRIES = 100
@@ -106,9 +92,10 @@ class Errands:
         self.backlog = Backlog(self._log, asker)
         self._rules = rules
 
-    def of(self, *, ends: str = "", defers: bool = False) -> Errands:
-        """Return what asks for the same agent in another way: see `Asker.ends` and `Asker.defers`."""
-        return Errands(self._store, replace(self._asker, ends=ends, defers=defers), self._clock, self._room, self._rules)
+    def of(self, *, said: str = "", ends: str = "", defers: bool = False) -> Errands:
+        """Return what asks for the same agent in another way: see `Asker.said`, `Asker.ends` and `Asker.defers`."""
+        asker = replace(self._asker, said=said, ends=ends, defers=defers)
+        return Errands(self._store, asker, self._clock, self._room, self._rules)
 
     async def permission(self, id: str, tool: str, arguments: JsonObject, always: Sequence[str] = (), left: Find | None = None) -> Errand:
         """Ask whether a call may run; a call that was asked about before is not asked about again, whichever process asked.
@@ -285,6 +272,8 @@ class Errands:
 
     async def _collect(self, errand: Errand, form: Form) -> Decided | None:
         """Ask what is to be asked next, and return the answers once all are there. The call is left open until its agent has them."""
+        from midturn.agent.inquirer import Inquirer  # what asks for a permission goes without the machine of turns
+
         inquirer = Inquirer(self._store, errand.conversation, source=errand.asker.source)
         try:
             async with inquirer.call(errand.tool, errand.id, errand.arguments) as call:

@@ -16,9 +16,9 @@ from msgspec import Struct, structs
 
 from midturn.errors import MidturnError
 from midturn.foreign import words
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands, Rules, ask_always
 from midturn.foreign.room import Room
+from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.ports import Clock
 from midturn.record.asker import Asker
 from midturn.sandbox.marks import VARIABLE

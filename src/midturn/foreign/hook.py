@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,8 +13,9 @@ from msgspec.structs import replace
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.backlog import counts_later
-from midturn.foreign.errand import Approved, Decided, DecidedElsewhere, Errand, asked, is_told
+from midturn.foreign.errand import Errand, asked, is_told
 from midturn.foreign.errands import Errands
+from midturn.foreign.hook_agent import HookAgent, without_answer
 from midturn.foreign.occasion import (
     Done,
     MovedOn,
@@ -30,75 +30,14 @@ from midturn.foreign.occasion import (
     Unaskable,
     last_words,
 )
-from midturn.foreign.room import is_above, process_of
+from midturn.foreign.words import Approved, Decided, DecidedElsewhere
 from midturn.ports import Clock
-from midturn.record.asker import Asker
-from midturn.store.lock import lives, mark, parent
-from midturn.values.json_value import JsonObject, canonical, text
+from midturn.store.lock import lives
+from midturn.values.json_value import JsonObject, canonical
 from midturn.values.text import rfc3339
 
 _LOG = logging.getLogger(__name__)
 _LOOK = 0.3
-
-
-class HookAgent(Protocol):
-    """How one agent's hooks speak."""
-
-    @property
-    def key(self) -> str:
-        """How `midturn hook` calls it."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """What people call it."""
-        ...
-
-    @property
-    def wait(self) -> float:
-        """How many seconds a hook of it may wait: less than the agent does."""
-        ...
-
-    @property
-    def unreadable(self) -> Said:
-        """What it is told where nobody can read what it says."""
-        ...
-
-    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return the agent's name for its session."""
-        ...
-
-    def process(self, environment: Mapping[str, str]) -> int:
-        """Return the agent's own process, where it says so; else 0."""
-        ...
-
-    def subagent(self, document: JsonObject) -> str:
-        """Return the agent's name for the one of its own agents that asks; empty where that is the main one."""
-        ...
-
-    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
-        """Say what the document is about."""
-        ...
-
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
-        """Tell what was decided about a call."""
-        ...
-
-    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
-        """Tell what was answered."""
-        ...
-
-    def denied(self, document: JsonObject, message: str) -> Said:
-        """Keep a call from running, for a reason that is not a person's."""
-        ...
-
-    def left_open(self, document: JsonObject) -> Said:
-        """Keep a call from running that nobody has decided about in time; the question stays open."""
-        ...
-
-    def goes_on(self, document: JsonObject, message: str) -> Said:
-        """Keep the agent from ending its turn, with news."""
-        ...
 
 
 class HookRun(Struct, frozen=True, kw_only=True):
@@ -106,7 +45,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
     agent: HookAgent
     document: JsonObject
-    environment: Mapping[str, str]
+    occasion: Occasion
     errands: Errands
     clock: Clock
     wait: float
@@ -116,7 +55,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
     async def go(self) -> None:
         """Ask, wait, tell, and record that it was told. Whatever goes wrong, a gate stays closed with true words."""
-        occasion = self.agent.read(self.document, self.environment)
+        occasion = self.occasion
         try:
             await self._carried_out(occasion)
         except MidturnError as error:
@@ -183,9 +122,10 @@ class HookRun(Struct, frozen=True, kw_only=True):
         The agent goes on with this, so that nothing else stays open of what it was told would.
         """
         await self.errands.backlog.close_left(occasion.tool, occasion.arguments)
+        said = last_words(self.document)
         if occasion.gates:
-            return self.errands.of(defers=occasion.defers)
-        return self.errands.of(ends=rfc3339(self.clock.now() + timedelta(seconds=self._seconds(occasion))))
+            return self.errands.of(said=said, defers=occasion.defers)
+        return self.errands.of(said=said, ends=rfc3339(self.clock.now() + timedelta(seconds=self._seconds(occasion))))
 
     async def _decision(self, occasion: Permit | PutForm, errand: Errand) -> Decided | None:
         """Wait; None where the time is up. Then the question is over where another dialog asks it, and stays open where none does."""
@@ -248,36 +188,6 @@ class HookRun(Struct, frozen=True, kw_only=True):
         self.say(Said())
 
 
-def without_answer(agent: HookAgent, document: JsonObject, occasion: Occasion, message: str) -> Said:
-    """Return what an agent is told where nobody could be asked: a gate stays closed, and everything else is left to the agent."""
-    gates = isinstance(occasion, Permit | PutForm | Unaskable) and occasion.gates
-    return agent.denied(document, message) if gates else Said()
-
-
 def _is_left(errand: Errand) -> bool:
     """Say whether the process that asked is gone."""
     return not lives(errand.asker.process)
-
-
-def agent_lives(asker: Asker) -> Callable[[], bool]:
-    """Return what says whether the agent still runs for which we ask: its process, and the one that started us."""
-    began = os.getppid()
-    return lambda: os.getppid() == began and lives(asker.serves)
-
-
-def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, str]) -> Asker:
-    """Return who asks in a run of an agent's hook: this process waits, and the agent's own is above it, where that can be told."""
-    named = agent.process(environment)
-    own = named if is_above(named) else process_of(agent.key)
-    return Asker(
-        name=agent.name,
-        agent=agent.key,
-        session=agent.session(document, environment),
-        via="hook",
-        cwd=text(document.get("cwd")),
-        process=mark(os.getpid()),
-        serves=mark(own or parent(os.getppid())),
-        itself=mark(own) if own else None,
-        said=last_words(document),
-        subagent=agent.subagent(document),
-    )

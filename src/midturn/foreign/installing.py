@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -17,12 +15,18 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError
 from midturn.files import read_regular, write_private
-from midturn.foreign.settings_text import SettingsText
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
+
+if TYPE_CHECKING:
+    from midturn.foreign.settings_text import SettingsText
 
 _BY_HAND = "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
 _LARGEST = 16 * 1024 * 1024
 _OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z][a-z0-9-]*)")
+
+
+SERVER: Final = "midturn"
+"""What our server is called in the settings of an agent."""
 
 
 class HookEntry(Struct, frozen=True, kw_only=True):
@@ -107,7 +111,7 @@ def uninstall(installation: Installation, key: str, kept: Path | None = None) ->
     content: bytes | None = _without_ours(settings, key, installation.file, lists).text.encode()
     if undoing and hashlib.sha256(before).hexdigest() == undoing.written:
         content = undoing.before
-    elif undoing and undoing.before is None and json.loads(content or b"{}") in ({}, dict(installation.beside)):
+    elif undoing and undoing.before is None and msgspec.json.decode(content or b"{}") in ({}, dict(installation.beside)):
         content = None
     _write(installation.file, content)
     if kept:
@@ -117,7 +121,7 @@ def uninstall(installation: Installation, key: str, kept: Path | None = None) ->
 
 def to_add(installation: Installation, command: str) -> str:
     """Return what `install` would write into a file that is empty, for somebody who writes it there by hand."""
-    settings = SettingsText("{}")
+    settings = _text(installation.file, b"{}")
     for name, beside in installation.beside.items():
         settings = settings.with_member(name, beside)
     for entry in installation.entries:
@@ -272,6 +276,8 @@ def _bytes(file: Path) -> bytes | None:
 
 
 def _text(file: Path, content: bytes | None) -> SettingsText:
+    from midturn.foreign.settings_text import SettingsText  # as above
+
     try:
         text = (content or b"").decode()
     except ValueError as error:
@@ -291,6 +297,8 @@ def _value(settings: SettingsText, file: Path) -> dict[str, Any]:
 
 def _write(file: Path, content: bytes | None) -> None:
     """Put the settings in the place of what was there, whole, with the permissions that it had; None removes the file."""
+    import secrets  # hooks, which are run far more often, write none
+
     target = Path(os.path.realpath(file))  # a link of somebody's dotfiles stays one
     try:
         if content is None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
-from midturn.question.form import Form
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
+
+if TYPE_CHECKING:
+    from midturn.question.form import Form
 
 
 class Permit(Struct, frozen=True, kw_only=True):
@@ -160,7 +162,7 @@ def _backwards(document: JsonObject) -> Iterator[JsonObject]:
         return
     for line in reversed(lines):
         try:
-            yield members(json.loads(line))
+            yield members(msgspec.json.decode(line))
         except (ValueError, RecursionError):  # the first may be cut
             continue
 

@@ -15,10 +15,11 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Errand, RepliedTo
+from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm, Unaskable
 from midturn.foreign.room import NoRoom
+from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, RepliedTo
 from midturn.ports import Clock
 from midturn.routing.messages import user_added
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text

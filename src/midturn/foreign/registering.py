@@ -14,14 +14,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from midturn.files import read_first_line
-from midturn.foreign.installing import HookFound
+from midturn.foreign.installing import SERVER, HookFound
 
 _SECONDS: Final = 3_600  # what a call may take where an agent lets us say so: a dialog may be open for long
 _MS: Final = _SECONDS * 1000
 _HOMES: Final = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 """Where the inbox is to be found: Codex gives a server nothing of its environment that is not named."""
-SERVER: Final = "midturn"
-"""What our server is called in the settings of an agent."""
 
 
 class Registration(Struct, frozen=True):

@@ -1,15 +1,71 @@
-"""What other people's agents read. A person's no, and only that, reads `The user said no`."""
+"""Decisions about calls of other people's agents, and the words in which these read them.
+
+A person's no, and only that, reads `The user said no`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from msgspec import Struct
+
 from midturn.record.asker import ProcessMark
 from midturn.routing.messages import user_added
-from midturn.values.json_value import Json, canonical, members, text
+from midturn.values.json_value import Json, JsonObject, canonical, members, text
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Decisions
+
+
+class Approved(Struct, frozen=True):
+    """The call may run; with `arguments`, where the person changed them. `always` is what the agent is to keep of it, as it was shown.
+
+    `rule` is the place of the rule that lets it run, where no person has decided.
+    """
+
+    arguments: JsonObject | None = None
+    always: str = ""
+    rule: str = ""
+
+
+class Refused(Struct, frozen=True):
+    """The person said no, and perhaps why; or a `rule` did, at this place."""
+
+    reason: str | None = None
+    rule: str = ""
+
+
+class AnswersGiven(Struct, frozen=True):
+    """The answers, by question id; None where one was skipped. `reasons` is what was said with them, by the same ids and in their order."""
+
+    answers: Mapping[str, Json]
+    reasons: Mapping[str, str] = {}
+
+
+class RepliedTo(Struct, frozen=True):
+    """The person said something instead of answering; `answers` are those that they had given before, by the text of the question."""
+
+    words: str = ""
+    answers: Mapping[str, Json] = {}
+
+
+class TurnStopped(Struct, frozen=True):
+    """The person ended the agent's turn."""
+
+
+class DecidedElsewhere(Struct, frozen=True):
+    """It was decided at the agent's own prompt, or the agent has gone on without it: nobody here knows what was said."""
+
+
+Decided: TypeAlias = Approved | Refused | AnswersGiven | RepliedTo | TurnStopped | DecidedElsewhere
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Words
+
 
 NOBODY = (
     "Nobody has answered yet. The question stays open: the user finds it in the inbox. "

@@ -24,10 +24,11 @@ from msgspec.structs import replace
 
 from midturn.errors import MidturnError, QuestionError
 from midturn.foreign.clients import AGENTS
-from midturn.foreign.errand import QUICKEST, Decided, Errand, is_called
+from midturn.foreign.errand import QUICKEST, Errand, is_called
 from midturn.foreign.errands import Errands, Rules, ask_always
-from midturn.foreign.room import Room, process_of
-from midturn.foreign.words import nameless_session
+from midturn.foreign.hook_agent import process_of
+from midturn.foreign.room import Room
+from midturn.foreign.words import Decided, nameless_session
 from midturn.mcp_server import results
 from midturn.mcp_server.caller import PROOF, Caller, created
 from midturn.mcp_server.dialog import VIA, CallDialog, DialogShown

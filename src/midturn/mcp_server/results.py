@@ -10,7 +10,7 @@ from mcp import types
 from msgspec import Struct
 
 from midturn.foreign import words
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.routing.messages import user_added
 from midturn.tools.ask_user_call import SINGLE_ID, AskedFor, SingleQuestion
 from midturn.values.json_value import Json

@@ -27,9 +27,10 @@ from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.claude import ASKS, answers_by_text, questions_of
 from midturn.foreign.clients import client_of, is_alone
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm
+from midturn.foreign.words import AnswersGiven, Approved, Decided, Refused, RepliedTo, TurnStopped
 from midturn.http import Listening, bound
 from midturn.http_server import connection_of, serve
 from midturn.mcp_server import results

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from midturn.errors import MidturnError
 from midturn.foreign import words
-from midturn.foreign.errand import DecidedElsewhere, Errand
+from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
+from midturn.foreign.words import DecidedElsewhere
 from midturn.mcp_server import results
 from midturn.mcp_server.asking import AskUserCalls
 from midturn.mcp_server.caller import TASKS, Caller, described, is_cancelled, named

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.question.question import Question
 from midturn.record.open_question import OpenQuestion, PromptKind
 from midturn.record.subject import Subject
 from midturn.values.json_value import Json, JsonObject
+
+if TYPE_CHECKING:
+    from midturn.question.question import Question
 
 
 def _nowhere() -> None:

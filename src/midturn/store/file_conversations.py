@@ -360,7 +360,7 @@ class FileConversations:
         `prefix` is what the addresses of its questions begin with. One that cannot be read hides no other.
         """
         candidates = self._candidates(prefix)
-        if not prefix:
+        if candidates and not prefix:
             self._seen.make_room(candidates)
         for number in islice(candidates, bisect_left(candidates, first), None):
             try:

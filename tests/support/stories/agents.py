@@ -19,8 +19,7 @@ import midturn as mt
 from midturn.clock import SYSTEM
 from midturn.foreign import room
 from midturn.foreign.clients import AGENTS
-from midturn.foreign.errand import RepliedTo
-from midturn.foreign.words import replied
+from midturn.foreign.words import RepliedTo, replied
 from midturn.question.answer_type import SelectType
 from midturn.store.file_store import FileStore
 from midturn.store.lock import mark

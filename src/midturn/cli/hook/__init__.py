@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from midturn.cli.lazy import CommandEntry, LazyGroup
+from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Set up": {
@@ -53,7 +53,7 @@ class HookCommands(LazyGroup):
     def _run_by(self, agent: str) -> click.Command:
         from midturn.cli.hook.run import command_of
 
-        return command_of(agent)
+        return with_help(command_of(agent))
 
 
 command = HookCommands("hook", help="Carry the permission prompts and questions of other agents to one inbox.")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from midturn.cli.hook.run import WAIT
+from midturn.cli.hook_run import DEFER
 from midturn.cli.place import environment
 from midturn.errors import ConfigError, MidturnError
 from midturn.files import user_state
@@ -41,7 +43,7 @@ def own_program() -> Sequence[str]:
 
 
 _LOG = logging.getLogger(__name__)
-WAIT, DEFER = "wait", f"--policy {POLICY}"
+_DEFER = shlex.join(DEFER)
 STOPS = frozenset(("Stop", "AfterAgent", "agentStop"))
 """What agents call the end of a turn: a hook there wakes them."""
 
@@ -80,7 +82,7 @@ def command_line(key: str, policy: str = WAIT, *, project: bool = False) -> str:
     A project's settings are shared: the command is named there, and not where it is on this machine.
     """
     program = ["midturn"] if project else own_program()
-    return shlex.join([*program, "hook", key, *([] if policy == WAIT else ["--policy", policy])])
+    return shlex.join([*program, "hook", key, *([] if policy == WAIT else DEFER)])
 
 
 def kept_settings() -> Path:
@@ -90,7 +92,7 @@ def kept_settings() -> Path:
 
 def policy_of(found: Sequence[HookFound]) -> str:
     """Return the policy with which hooks were installed."""
-    return POLICY if any(DEFER in hook.command for hook in found) else WAIT
+    return POLICY if any(_DEFER in hook.command for hook in found) else WAIT
 
 
 def woken_agents() -> frozenset[str]:
@@ -98,7 +100,7 @@ def woken_agents() -> frozenset[str]:
 
     Settings that cannot be read have none.
     """
-    return frozenset(key for key in known_agents() if any(hook.entry.event in STOPS and DEFER not in hook.command for hook in _there(key)))
+    return frozenset(key for key in known_agents() if any(hook.entry.event in STOPS and _DEFER not in hook.command for hook in _there(key)))
 
 
 def _there(key: str) -> Sequence[HookFound]:
@@ -135,12 +137,6 @@ def with_agent(command: _F) -> _F:
 def with_optional_agent(command: _F) -> _F:
     """Add the argument [AGENT], and where its settings are."""
     return _with_project(click.argument("agent", type=_AGENT, required=False, metavar="[AGENT]")(command))
-
-
-def with_policy(command: _F) -> _F:
-    """Add `--policy`: what an unattended run does where a person is needed."""
-    help = "Without a terminal: wait for the answer to a question, or end the run at it, to be resumed later."  # noqa: A001  click's word
-    return click.option("--policy", type=click.Choice((WAIT, POLICY)), default=WAIT, show_default=True, help=help)(command)
 
 
 def _with_project(command: _F) -> _F:

@@ -13,16 +13,15 @@ import click
 
 from midturn.cli.headless import complain, headless_place, prompt_of, say_prose, to_its_end, with_signals
 from midturn.cli.hook.options import (
-    WAIT,
     command_line,
     installation_of,
     kept_settings,
     policy_of,
     with_agent,
     with_optional_agent,
-    with_policy,
     writable_installation_of,
 )
+from midturn.cli.hook.run import WAIT, with_policy
 from midturn.cli.loading import rules_in
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, block, note, say, tell
