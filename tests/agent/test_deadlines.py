@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,6 +131,53 @@ def test_a_turn_whose_deadline_has_passed_is_ready(later: Callable[[], None]) ->
     agent, conversation = waits_past_its_deadline(deploy, later)
     assert agent.store.ready_sync() == [conversation]
     assert reasons(agent, conversation) == ["deadline"]
+
+
+async def _worked_off(agent: mt.Agent[Any], conversation: str) -> None:
+    """Work until a turn is over; no one looks at its question meanwhile."""
+    working = asyncio.create_task(agent.work())
+    async with asyncio.timeout(60), aclosing(agent.store.watch(conversation)) as changes:
+        async for change in changes:
+            if change.kind == "turn_ended":
+                break
+    working.cancel()
+    await asyncio.wait([working])
+
+
+def _applied_by_a_worker(store: mt.ConversationStore) -> None:
+    """One whose deadline passes while its worker waits for it, and one whose worker comes later."""
+    waiting = agent_of(patient, store).run_sync("Go.", deps=datetime.now(UTC) + timedelta(seconds=0.4))
+    assert waiting.status == "suspended"
+    agent = agent_of(patient, store)
+    asyncio.run(_worked_off(agent, waiting.conversation))
+    assert (told(agent, waiting.conversation), reasons(agent, waiting.conversation)) == ("not deployed: deadline", ["deadline"])
+
+
+def test_a_worker_goes_on_with_a_turn_whose_deadline_has_passed_while_no_one_looks(tmp_path: Path) -> None:
+    _applied_by_a_worker(mt.open_store(tmp_path))
+    _applied_by_a_worker(mt.MemoryStore())
+
+
+def test_a_worker_goes_on_around_a_turn_inside_a_tool_whose_deadline_has_passed(tmp_path: Path) -> None:
+    store = mt.open_store(tmp_path)
+
+    def around() -> mt.Agent[Any]:
+        inner = agent_of(patient, store)
+
+        @mt.tool
+        async def delegate(ctx: mt.ToolContext[Any]) -> str:
+            """Have another agent do it."""
+            result = await inner.run("Go.", deps=ctx.deps)
+            return f"inside: {result.text}"
+
+        return agent_of(delegate, store)
+
+    waiting = around().run_sync("Go.", deps=datetime.now(UTC) + timedelta(seconds=0.4))
+    assert waiting.status == "suspended"
+    agent = around()
+    asyncio.run(_worked_off(agent, waiting.conversation))
+    (inside,) = set(store.ids_sync()) - {waiting.conversation}
+    assert (told(agent, waiting.conversation), told(agent, inside)) == ("inside: Done.", "not deployed: deadline")
 
 
 def test_an_answer_before_the_deadline_counts_whenever_the_turn_goes_on(later: Callable[[], None]) -> None:

@@ -190,8 +190,8 @@ def test_hosts_that_share_a_store_do_not_make_each_other_scan(
     monkeypatch.setattr(FileConversations, "_scan", lambda self, folder: scans.append(folder) or original(self, folder))  # type: ignore[misc]
 
     for host in ("there", "here", "there", "here"):
-        monkeypatch.setattr(open_index, "_boot_file", lambda host=host: f".boot-{host}")
-        monkeypatch.setattr(open_index, "_boot", lambda host=host: f"boot of {host}")
+        monkeypatch.setattr(open_index, "host", lambda host=host: host)
+        monkeypatch.setattr(open_index, "boot", lambda host=host: f"boot of {host}")
         assert waiting(open_store(tmp_path)) == [kept]
 
     assert len(scans) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import UNSET
@@ -19,6 +19,7 @@ from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn import readiness
+from midturn.turn.expiry import deadlines
 from midturn.turn.pending import pending
 
 if TYPE_CHECKING:
@@ -203,10 +204,18 @@ def is_ready(turn: LastTurn, find: FindTurn | None = None) -> bool:
     return record is not None and (bool(turn.handed) or readiness.is_ready(record) or _goes_on_inside(turn, find, is_ready))
 
 
-def is_due(turn: LastTurn, find: FindTurn | None = None) -> bool:
-    """Say whether an open turn, which is free, does not wait for a person alone; `find` is as for `is_ready`."""
+def is_due(turn: LastTurn, find: FindTurn | None = None, now: str | None = None) -> bool:
+    """Say whether an open turn, which is free, does not wait for a person alone, or no longer `now`; `find` is as for `is_ready`."""
     record = readiness.recorded_turn(turn.events)
-    return record is not None and (bool(turn.handed) or readiness.is_due(record) or _goes_on_inside(turn, find, is_due))
+    if record is None:
+        return False
+    is_over = now is not None and "" < first_deadline(turn) <= now
+    return bool(turn.handed) or is_over or readiness.is_due(record) or _goes_on_inside(turn, find, partial(is_due, now=now))
+
+
+def first_deadline(turn: LastTurn) -> str:
+    """Return when the first question of an open turn is over; empty where none has a deadline."""
+    return min(deadlines(turn.events).values(), default="")
 
 
 def _goes_on_inside(turn: LastTurn, find: FindTurn | None, judged: Callable[[LastTurn, FindTurn | None], bool]) -> bool:

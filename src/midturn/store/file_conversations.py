@@ -20,7 +20,7 @@ from midturn.files import keep, user_data
 from midturn.record.asker import parse_address, parse_beginning
 from midturn.record.events import Event
 from midturn.record.log import NO_PAST
-from midturn.record.window import open_turn, parent_of
+from midturn.record.window import open_turn
 from midturn.store import lock
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile, is_jp
@@ -130,7 +130,7 @@ class FileConversations:
             return None
         with self._folder(id) as folder:
             turn = self._last_turn(folder)
-            if is_due(turn, self._find) and may_try(folder, turn.events[-1].event_id):
+            if is_due(turn, self._find, self._due.time.now(turn.events)) and may_try(folder, turn.events[-1].event_id):
                 return journal
         journal.close()
         return None
@@ -228,7 +228,7 @@ class FileConversations:
             case "open":
                 found = (number for number, _ in self.looks(first=after or ""))
             case "ready":
-                found = (number for number, seen in self.looks(first=after or "") if self._is_ready(seen))
+                found = (number for number in self._due.all() if self._is_ready(number))
         return list(islice((number for number in found if after is None or number > after), limit))
 
     def _is_begun(self, number: str) -> bool:
@@ -298,6 +298,10 @@ class FileConversations:
     def newest(self, limit: int) -> list[str]:
         """Return the ids of the newest conversations in which anything is recorded, oldest first."""
         return list(islice(filter(self._is_begun, self._directories.newest(limit)), limit))[::-1]
+
+    async def overdue(self, now: str) -> list[str]:
+        """Return conversations with a question whose deadline has passed."""
+        return self._due.overdue(now)
 
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
@@ -421,14 +425,13 @@ class FileConversations:
             else:
                 held.close()
 
-    def _is_ready(self, seen: Seen) -> bool:
+    def _is_ready(self, id: str) -> bool:
         from midturn.store.decisions import is_ready  # only workers and lists of what is ready ask
 
-        if parent_of(seen.turn):
-            return False  # the turn around goes on
-        with Folder.at(seen.path) as folder:
-            turn = LastTurn(seen.turn, FileAnswers(folder).collect())
-            return (seen.is_ready or is_ready(turn, self._find)) and not lock.is_held(folder)
+        with suppress(StoreError), self._folder(id) as folder:
+            turn = LastTurn(self._seen.look(id).turn, FileAnswers(folder).collect())
+            return is_ready(turn, self._find) and not lock.is_held(folder)
+        return False
 
     def _last_turn(self, folder: Folder) -> LastTurn:
         handed = FileAnswers(folder).collect()  # before the events: what is not there any more is recorded by then

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from midturn.clock import now, pause
+from midturn.clock import SYSTEM, TrustedTime, now, pause
 from midturn.errors import NoConversation, StoreError, StoreLocked
 from midturn.record.codec import decode_lines, encode_event
 from midturn.record.events import Event
@@ -23,7 +23,7 @@ from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import encode_batch, may_close, numbered
 from midturn.store.conversation import Conversation
-from midturn.store.decisions import is_due, is_ready, outdated
+from midturn.store.decisions import first_deadline, is_due, is_ready, outdated
 from midturn.store.held import Tries, patiently
 from midturn.store.metadata import Metadata, conversation_number, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
@@ -209,6 +209,7 @@ class MemoryConversations:
         self.limits = limits
         """What may be recorded here at once."""
         self._names: dict[str, object] = {}
+        self._time = TrustedTime(SYSTEM)
 
     @property
     def place(self) -> str:
@@ -235,7 +236,7 @@ class MemoryConversations:
             if (
                 not kept.is_held
                 and not parent_of(turn.events)
-                and is_due(turn, self._find)
+                and is_due(turn, self._find, self._time.now(turn.events))
                 and kept.tries.allow(turn.events[-1].event_id, time.time())
             ):
                 with suppress(StoreLocked):
@@ -314,6 +315,10 @@ class MemoryConversations:
             case "ready":
                 found = [kept.id for kept in self._open() if self._is_ready(kept)]
         return list(islice((number for number in found if after is None or number > after), limit))
+
+    async def overdue(self, now: str) -> list[str]:
+        """Return conversations with a question whose deadline has passed."""
+        return [kept.id for kept in self._open() if "" < first_deadline(kept.last_turn()) <= now]
 
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""

@@ -61,7 +61,7 @@ class OpenIndex:
         """
         try:
             with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
-                if folder.read(_boot_file()).decode() == _boot():
+                if folder.read(f".boot-{host()}").decode() == boot():
                     changed = self.changed()  # before it is listed: what comes meanwhile is found next time
                     if changed is None or changed != self._kept[0]:
                         is_id = re.compile(_ID).fullmatch
@@ -91,8 +91,8 @@ class OpenIndex:
             temporary = f".boot.{os.getpid()}"
             with suppress(FileNotFoundError):
                 folder.remove(temporary)
-            folder.write_unsynced(temporary, _boot().encode())
-            os.replace(temporary, _boot_file(), src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+            folder.write_unsynced(temporary, boot().encode())
+            os.replace(temporary, f".boot-{host()}", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
 
 def name_open(conversation: Folder, id: str) -> None:
@@ -174,13 +174,14 @@ def _touch(folder: Folder, id: str) -> None:
             os.close(folder.open(id, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
 
 
-def _boot() -> str:
-    """Return what must not have changed for the index to be trusted: without a boot id, only the process itself."""
-    from midturn.sandbox.marks import boot  # who names one turn does not ask whether the index is whole
+def boot() -> str:
+    """Return what must not have changed for what is not synced to be trusted: without a boot id, only the process itself."""
+    from midturn.sandbox.marks import boot as boot_id  # who names one turn does not ask whether the index is whole
 
-    return boot() or f"process {os.getpid()}"
+    return boot_id() or f"process {os.getpid()}"
 
 
 @cache
-def _boot_file() -> str:
-    return ".boot-" + re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]
+def host() -> str:
+    """Return this host's name as a part of a file's."""
+    return re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]

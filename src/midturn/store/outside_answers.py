@@ -182,8 +182,7 @@ async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) ->
 
 async def expire(port: StorePort, clock: TimeOfDay) -> None:
     """Record the end of every question in a store whose deadline has passed."""
-    now = stamp(clock)
-    for conversation in sorted({one.conversation for one in await port.questions("") if one.deadline and one.deadline <= now}):
+    for conversation in await port.overdue(stamp(clock)):
         await record_expiry(port, conversation, clock)
 
 

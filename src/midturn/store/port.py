@@ -197,6 +197,13 @@ class StorePort(Protocol):
         """Return ids of conversations, oldest first; `after` is the last one of the page before."""
         ...
 
+    async def overdue(self, now: str) -> list[str]:
+        """Return the conversations that may have a question whose deadline has passed, for which no other one is read.
+
+        `now` is the time in RFC 3339; a store with a clock of its own may go by that.
+        """
+        ...
+
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
         ...

@@ -15,10 +15,8 @@ from midturn.record.events import Event
 from midturn.record.log import NO_PAST, Past
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import Window, open_turn
-from midturn.store.decisions import is_ready
 from midturn.store.event_file import is_jp
 from midturn.store.folder import Folder
-from midturn.store.port import LastTurn
 from midturn.store.tail import NAME, EventReader
 from midturn.turn.pending import pending_in
 
@@ -84,11 +82,6 @@ class Seen(Struct, frozen=True, dict=True):
     def questions(self) -> Sequence[OpenQuestion]:
         """What people can answer in it."""
         return pending_in(self.window, self.id) if self.window else ()
-
-    @cached_property
-    def is_ready(self) -> bool:
-        """Whether it can go on without a person who is absent."""
-        return is_ready(LastTurn(self.turn))
 
 
 class SeenTurns:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -49,7 +49,7 @@ from midturn.values.json_value import Json
 from midturn.values.text import TimeOfDay, check_text, stamp
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from midturn.record.events import Child
     from midturn.record.open_question import OpenQuestion
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from midturn.turn.ending import Ending
 
 T = TypeVar("T")
-_EXPIRES: Final = 10  # seconds between two looks for deadlines that have passed, where it is asked again and again what is ready
 
 
 @cache
@@ -95,7 +94,6 @@ class ConversationStore:
         """The rules of who may answer."""
         self._clock = clock
         self._on_wake = on_wake
-        self._expired_at: datetime | None = None
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
@@ -242,10 +240,7 @@ class ConversationStore:
         The calls of other agents are not among them: those go on where they were made. A turn whose question has a deadline that has passed
         is ready: that is put on record here.
         """
-        moment = self._clock.now()
-        if self._expired_at is None or abs((moment - self._expired_at).total_seconds()) >= _EXPIRES:
-            self._expired_at = moment
-            await _load_expire()(self.port, self._clock)
+        await _load_expire()(self.port, self._clock)
         return await self.port.ids(which="ready")
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:

@@ -49,6 +49,7 @@ GIVEN: dict[str, object] = {
     "metadata": b"{}",
     "before": b"{}",
     "root": None,
+    "deadline": None,
 }
 HELD = {**GIVEN, "holder": 1}
 EXPLAINED: dict[str, tuple[str, dict[str, object]]] = {
@@ -65,6 +66,7 @@ EXPLAINED: dict[str, tuple[str, dict[str, object]]] = {
     "the questions of one": (statements.ASKING, {**GIVEN, "only": SOME}),
     "a page of all": (statements.IDS["all"], GIVEN),
     "a page of the open": (statements.IDS["open"], GIVEN),
+    "those past a deadline": (statements.OVERDUE, GIVEN),
     "the newest": (statements.LATEST, GIVEN),
     "a page of what they are called": (statements.LISTED, GIVEN),
     "read": (statements.READ, GIVEN),

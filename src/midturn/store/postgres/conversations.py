@@ -17,7 +17,7 @@ from midturn.record.asker import parse_address, parse_beginning
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import last_turn
 from midturn.store.conversation import Conversation
-from midturn.store.decisions import is_due
+from midturn.store.decisions import first_deadline, is_due
 from midturn.store.held import patiently
 from midturn.store.metadata import Metadata, decode_metadata, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
@@ -147,6 +147,11 @@ class PostgresConversations:
         given = {"after": after or "", "limit": _ALL if limit is None else limit}
         return [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], given))]
 
+    async def overdue(self, now: str) -> list[str]:
+        """Return conversations that may have a question whose deadline has passed, by the clock of the database."""
+        del now
+        return [row["id"] for row in await self.loop.run(self.database.rows(statements.OVERDUE))]
+
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
         rows = await self.loop.run(self.database.rows(statements.LATEST))
@@ -177,6 +182,7 @@ class PostgresConversations:
         given = {
             "metadata": msgspec.json.encode(metadata.to_json()),
             "due": is_due(LastTurn(last.events)) if (last := last_turn(events)) else False,
+            "deadline": (first_deadline(LastTurn(last.events)) or None) if last else None,
             "channel": self.database.due_channel,
             "stirred": self.database.stirred_channel,
             **TurnRow(events).given(0, events),

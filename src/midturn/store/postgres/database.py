@@ -369,10 +369,14 @@ class Database:
             if row["id"] not in before and row["id"] not in self.held:
                 await self.release(row["id"], row["fence"], handed_seq=-1, again="now")
 
-    async def release(self, id: str, fence: int, *, handed_seq: int, again: str | None) -> None:
-        """Let go of a conversation. `again` says when a worker must look: `now`, `later` (after a pause that doubles), or None."""
+    async def release(self, id: str, fence: int, *, handed_seq: int, again: str | None, deadline: str = "") -> None:
+        """Let go of a conversation.
+
+        `again` says when a worker must look: `now`, `later` (after a pause that doubles), or, where it is None, after the deadline, if any.
+        """
         self.held.pop(id, None)
         given = {"id": id, "fence": fence, "handed_seq": handed_seq, "again": again, "channel": self.due_channel}
+        given["deadline"] = deadline or None
         await self.rows(statements.RELEASE, given)
 
 

@@ -15,7 +15,7 @@ from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCance
 from midturn.record.log import EventLog
 from midturn.record.window import awaited_children, ends_turn, is_legacy, last_turn, parent_of, starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
-from midturn.store.decisions import OpenRequests, is_due
+from midturn.store.decisions import OpenRequests, first_deadline, is_due
 from midturn.store.port import LastTurn
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows, handed_payloads
@@ -194,9 +194,9 @@ class PostgresJournal:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if not self._closed:
             self._closed = True
-            await self._loop.run(
-                self._database.release(self._held.id, self._held.fence, handed_seq=self._held.handed_seq, again=self._again(error))
-            )
+            held, until = self._held, first_deadline(LastTurn(self._events[self._row.turn_at :]))
+            again = self._again(error)
+            await self._loop.run(self._database.release(held.id, held.fence, handed_seq=held.handed_seq, again=again, deadline=until))
 
     def go_on_soon(self) -> None:
         """Have a worker look at the open turn as soon as it is let go."""

@@ -13,6 +13,7 @@ from midturn.errors import Busy, NoConversation, StoreError, StoreLocked
 from midturn.record.codec import decode_lines
 from midturn.record.events import Event
 from midturn.store.batch import encode_batch, numbered
+from midturn.store.decisions import first_deadline
 from midturn.store.metadata import Metadata, decode_metadata
 from midturn.store.port import Decide, HeldBy, LastTurn, MayGo, Settled
 from midturn.store.postgres import statements
@@ -130,7 +131,8 @@ class Settling:
                 return Settled(turn)
             after = TurnRow(turn.events)
             after.follow(turn.events, batch)
-            state = after.given(cast("int", row["head"]), batch)
+            until = first_deadline(LastTurn((*turn.events, *batch)))
+            state = {**after.given(cast("int", row["head"]), batch), "deadline": until or None}
             if await self._record(id, row, state, self._rows.encoded(batch)):
                 return Settled(turn)
         raise self._rows.busy(id)

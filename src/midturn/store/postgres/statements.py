@@ -22,7 +22,7 @@ ADD = """
 with own as (
   insert into {s}.conversation (id, metadata, head, turn_at, unfinished, asking, answered, wake)
   values (%(id)s, %(metadata)s, cardinality(%(lines)s::bytea[]), coalesce(%(turn_at)s, 0), %(unfinished)s, %(asking)s, %(answered)s,
-    case when %(due)s then now() end)
+    case when %(due)s then now() else %(deadline)s::timestamptz end)
   on conflict do nothing
   returning id
 ), written as (
@@ -70,6 +70,7 @@ with own as (
         when not unfinished then null
         when handed_seq <> %(handed_seq)s or %(again)s = 'now' then now()
         when %(again)s = 'later' then now() + least(300, 0.25 * (2 ^ least(tries, 20)) * (1 + random())) * interval '1 second'
+        else %(deadline)s::timestamptz
       end,
       tries = case when %(again)s = 'later' then tries + 1 else tries end
   where id = %(id)s and fence = %(fence)s
@@ -114,7 +115,7 @@ SETTLE = f"""
 with own as (
   update {{s}}.conversation set {_STATE},
       holder = null, held_since = null, fence = fence + 1,
-      wake = case when not %(unfinished)s then null when %(answered)s then now() else wake end
+      wake = case when not %(unfinished)s then null when %(answered)s then now() else coalesce(%(deadline)s::timestamptz, wake) end
   where id = %(id)s and fence = %(fence)s and head = %(head)s and holder is not distinct from %(holder)s
   returning id, head
 ), {_WRITTEN}, around as (
@@ -179,6 +180,9 @@ select t.now::text as now, c.id, c.head
 from (select pg_snapshot_xmin(pg_current_snapshot()) as now) t
 left join {s}.conversation c on %(since)s::text is null or age(c.xmin) <= age(%(since)s::text::xid8::xid)
 """
+
+# One that waits for people is looked at when its first question is over; what is there that waits for a worker may have one, too.
+OVERDUE = f"select id from {{s}}.conversation c where wake <= now() and unfinished and asking and not {_ALIVE} order by id"
 
 LATEST = "select max(id) as id from {s}.conversation"
 

@@ -1,0 +1,261 @@
+"""What a process keeps of a store's logs for the next one: used where it fits the files, and of no harm where it does not."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.record.events import TurnEnd
+from midturn.store import due_turns, open_index, seen_turns
+from midturn.store.derived import Derived
+from midturn.store.due_turns import Calm, _files
+from midturn.store.opening import open_store
+from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
+from support.faulty_disk import FaultyDisk
+from support.processes import kill, line, output, python
+from support.stored import asking, finished, keep, path_of, release, reopen
+
+SAVE = """
+import sys
+from pathlib import Path
+from midturn.store import due_turns
+from midturn.store.opening import open_store
+from midturn.store.sync_forms import drive
+due_turns._SAVED = due_turns._CLOCK_STEP = 0
+store = open_store(sys.argv[1])
+print("begun", flush=True)
+for _ in range(int(sys.argv[2])):
+    (Path(sys.argv[1]) / "index").is_dir() and [path.unlink() for path in (Path(sys.argv[1]) / "index").glob("calm-*")]
+    store.files.__dict__.pop("_due", None)
+    store.ready_sync()
+    drive(store.claim(1))
+print("done", flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _saved_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_turns, "_SAVED", 0)
+    monkeypatch.setattr(due_turns, "_CLOCK_STEP", 0)
+    monkeypatch.setattr(due_turns, "_DOUBTED", 0)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note which conversations are read."""
+    seen: list[str] = []
+    original = seen_turns.unfinished_turn
+
+    def look(path: Path) -> object:
+        seen.append(path.name.partition("-")[0])
+        return original(path)
+
+    monkeypatch.setattr(seen_turns, "unfinished_turn", look)
+    return seen
+
+
+def claimed(worker: ConversationStore) -> list[str]:
+    """Claim what is due, and let go of it again."""
+    found = drive(worker.claim(10))
+    for journal in found:
+        release(journal)
+    return [journal.conversation for journal in found]
+
+
+def kept_for_the_next(folder: Path) -> Derived[Calm]:
+    """Have a worker read all, and keep what is calm."""
+    worker = open_store(folder)
+    for _ in range(3):
+        claimed(worker)
+    found = Derived(folder, "calm", Calm)
+    assert found.load()
+    return found
+
+
+def test_a_new_process_reads_none_that_has_not_changed(tmp_path: Path, looks: list[str]) -> None:
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(5)]
+    kept_for_the_next(tmp_path)
+    looks.clear()
+
+    assert claimed(open_store(tmp_path)) == open_store(tmp_path).ready_sync() == []
+    assert looks == []
+
+    store.answer_sync(f"{kept[3]}-e4", True)
+    looks.clear()
+    assert open_store(tmp_path).ready_sync() == claimed(open_store(tmp_path)) == [kept[3]]
+    assert set(looks) == {kept[3]}
+
+
+def _missing(file: Path) -> None:
+    file.unlink()
+
+
+def _cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def _of_another_version(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"midturn 1 ", b"midturn 2 ", 1))
+
+
+def _of_before_the_start(file: Path) -> None:
+    head, _, rest = file.read_bytes().partition(b"\n")
+    words = head.split(b" ")
+    file.write_bytes(b" ".join([*words[:2], b"0ld-boot-1d", words[-1]]) + b"\n" + rest)
+
+
+def _with_a_wrong_byte(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+
+
+def _a_directory(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def _a_link(file: Path) -> None:
+    file.rename(file.with_name("away"))
+    file.symlink_to("away")
+
+
+@pytest.mark.parametrize("spoil", [_missing, _cut, _of_another_version, _of_before_the_start, _with_a_wrong_byte, _a_directory, _a_link])
+def test_one_that_cannot_be_used_is_made_again(tmp_path: Path, looks: list[str], spoil: Callable[[Path], None]) -> None:
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(4)]
+    kept_for_the_next(tmp_path)
+    store.answer_sync(f"{kept[1]}-e4", True)
+    (file,) = (tmp_path / "index").glob("calm-*")
+    spoil(file)
+    looks.clear()
+
+    assert open_store(tmp_path).ready_sync() == [kept[1]]
+    assert set(looks) == set(kept)
+
+
+def test_what_it_says_of_other_files_does_not_count(tmp_path: Path) -> None:
+    """A lie: each is said to wait for people, in files that are not what they are, or that are of another conversation."""
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(3)]
+    waits, over = kept[0], keep(store, finished())
+    store.answer_sync(f"{kept[2]}-e4", True)
+    (tmp_path / "open" / over).touch()
+    of_another = _files(str(path_of(store, waits))).state
+    Derived(tmp_path, "calm", Calm).save(Calm([*kept, over, "12345"], [of_another, of_another, of_another, 7, 7], {"12345": "x"}))
+
+    assert open_store(tmp_path).ready_sync() == claimed(open_store(tmp_path)) == [kept[2]]
+    assert [question.conversation for question in store.pending_sync()] == kept[:2]
+
+
+def test_a_lie_about_the_very_files_is_found_by_and_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_turns, "_DOUBTED", 2)
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(5)]
+    store.answer_sync(f"{kept[3]}-e4", True)
+    states = [_files(str(path_of(store, each))).state for each in kept]
+    Derived(tmp_path, "calm", Calm).save(Calm(kept, states, {}))
+    worker = open_store(tmp_path)
+
+    assert kept[3] in [each for _ in range(5) for each in claimed(worker)]
+
+
+def test_what_was_read_in_the_same_step_of_the_clock_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_turns, "_CLOCK_STEP", 3_600_000_000_000)
+    store = open_store(tmp_path)
+    young = keep(store, asking()[0])
+    old = keep(store, asking()[0])
+    for path in path_of(store, old).iterdir():
+        os.utime(path, (time.time() - 7200, time.time() - 7200))
+    found = kept_for_the_next(tmp_path).load()
+
+    assert found
+    assert (old in found.ids, young in found.ids) == (True, False)
+
+
+def test_a_process_that_is_killed_while_it_is_made_leaves_nothing_half(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(30)]
+    store.answer_sync(f"{kept[7]}-e4", True)
+    for pause in range(12):
+        making = python(SAVE, tmp_path, 1_000)
+        assert line(making) == "begun"
+        time.sleep(pause / 300)
+        kill(making)
+        assert open_store(tmp_path).ready_sync() == [kept[7]]
+    kept_for_the_next(tmp_path)
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [f"calm-{open_index.host()}"]
+
+
+def test_two_processes_that_make_it_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(10)]
+    store.answer_sync(f"{kept[7]}-e4", True)
+    both = [python(SAVE, tmp_path, 30) for _ in range(2)]
+    assert [output(each) for each in both] == ["begun\ndone\n"] * 2
+    assert open_store(tmp_path).ready_sync() == [kept[7]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("write", errno.ENOSPC), ("short write", errno.ENOSPC), ("mkdir", errno.EROFS), ("replace", errno.EIO)]
+)
+def test_where_it_cannot_be_written_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, error: int) -> None:
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(4)]
+    store.answer_sync(f"{kept[1]}-e4", True)
+    disk = FaultyDisk(monkeypatch)
+    disk.fail(kind, error)
+
+    assert [open_store(tmp_path).ready_sync() for _ in range(2)] == [[kept[1]]] * 2
+    worker = open_store(tmp_path)
+    drive(worker.port.overdue("2020"))
+    assert disk.refused
+    assert list((tmp_path / "index").glob("calm-*")) == []
+    disk.heal()
+    assert kept_for_the_next(tmp_path).load()
+
+
+def test_an_ended_turn_is_forgotten(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(3)]
+    kept_for_the_next(tmp_path)
+    journal = reopen(store, kept[1])
+    drive(journal.append([TurnEnd(status="completed")]))
+    release(journal)
+
+    found = kept_for_the_next(tmp_path).load()
+    worker = open_store(tmp_path)
+    for _ in range(3):
+        assert claimed(worker) == []
+    assert found
+    assert set(found.ids) <= set(kept)
+
+
+def test_a_deadline_is_kept_and_costs_no_look_before_it_passes(tmp_path: Path, looks: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def later(_: object) -> str:
+        return "2060-01-01T00:00:00.000000Z"
+
+    store = open_store(tmp_path)
+    moments = {"0": "", "1": "2100-01-01T00:00:00.000000Z", "2": "2050-01-01T00:00:00.000000Z"}
+    kept: dict[str, str] = {}
+    for name, until in moments.items():
+        tape, asked = asking()
+        tape.events[tape.events.index(asked)] = replace(asked, deadline=until)
+        kept[name] = keep(store, tape)
+    kept_for_the_next(tmp_path)
+    looks.clear()
+    worker = open_store(tmp_path)
+    assert claimed(worker) == drive(worker.port.overdue("2040")) == []
+    assert looks == []
+
+    monkeypatch.setattr(due_turns, "stamp", later)
+    assert drive(worker.port.overdue("2060")) == [kept["2"]]
+    assert set(looks) == {kept["2"]}
