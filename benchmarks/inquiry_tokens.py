@@ -18,7 +18,9 @@ from msgspec import Struct
 import midturn as mt
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-answers, loopback, wire_prefix = (import_module(name) for name in ("servers.answers", "servers.loopback", "support.wire_prefix"))
+answers, loopback, wire_prefix = (
+    import_module(name) for name in ("support.providers.answers", "support.providers.loopback", "support.wire_prefix")
+)
 
 READ, WRITTEN, OUTPUT = 0.1, 1.25, 5.0
 REASON = '{"reason": "It changes only the wording of the two steps.", "answer": true}'

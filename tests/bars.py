@@ -16,9 +16,9 @@ from itertools import product
 from pathlib import Path, PurePosixPath
 
 import pyte
-
 from core.schema.test_validation import SLOW
 from core.test_visible import ATTACKS
+
 from midturn.prompts.content import code_line
 from midturn.prompts.rich.screen import POINTER, row_text
 from midturn.question.answer_type import SelectOption, SelectType

@@ -7,7 +7,7 @@ import midturn.models.at_hand as at_hand_module
 from midturn.models.at_hand import AtHand, models_of, providers_at_hand
 from midturn.models.profiles import Family
 from midturn.models.registry import Lookup
-from servers.loopback import Loopback
+from support.providers.loopback import Loopback
 
 NOBODY = Lookup(environment={})
 

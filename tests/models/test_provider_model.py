@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import midturn as mt
-from servers.answers import Says
-from servers.loopback import Loopback
+from support.providers.answers import Says
+from support.providers.loopback import Loopback
 from support.wire_models import WIRES, OnWire
 
 

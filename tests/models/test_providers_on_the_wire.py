@@ -15,10 +15,10 @@ from midturn.errors import ContextTooLong, ModelError
 from midturn.models.profiles import Family
 from midturn.record.events import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
 from midturn.record.exchange import ModelRequest, ReasoningDelta, ReasoningPart, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
-from servers.answers import Answer, Fails, Says, ToolUse
-from servers.loopback import Loopback
 from support.conversations import TOOLS, asked_events, main_request
 from support.exchanges import recorded
+from support.providers.answers import Answer, Fails, Says, ToolUse
+from support.providers.loopback import Loopback
 from support.wire_models import KEY, WIRES, OnWire, converse, last_of, on_every_wire
 
 HELLO = ModelRequest(events=[ChatRequest(content="Hello")], conversation="17")

@@ -14,10 +14,10 @@ from midturn.models.reached_model import ReachedModel
 from midturn.models.wrapper import RetryingModel
 from midturn.record.events import ToolCallRequest
 from midturn.turn.inputs import AssistantFailed, AssistantReplied
-from servers.answers import Answer, Fails, Says, ToolUse
-from servers.loopback import Loopback
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request
+from support.providers.answers import Answer, Fails, Says, ToolUse
+from support.providers.loopback import Loopback
 from support.wire_models import OnWire, converse, on_every_wire
 from support.wire_prefix import around, rendered, shared
 

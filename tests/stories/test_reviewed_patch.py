@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from servers.answers import Fails, Says, ToolUse
-from servers.loopback import Loopback
 from support.cli import CommandLine
+from support.providers.answers import Fails, Says, ToolUse
+from support.providers.loopback import Loopback
 from support.reviewers import DONE, NO, PATCH, YES, Reviewed
 from support.waiting import until
 from support.wire_models import OnWire, on_every_wire

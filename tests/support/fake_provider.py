@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 from midturn.values.json_value import members, objects
-from servers.answers import Says, ToolUse
-from servers.wires import stream, wire_of
 from support.listening import JsonHandler, Listening
 from support.no_lie import heard
+from support.providers.answers import Says, ToolUse
+from support.providers.wires import stream, wire_of
 
 Calls: TypeAlias = list[tuple[str, dict[str, Any]]]
 Reply: TypeAlias = str | Calls | Callable[[str], Calls]

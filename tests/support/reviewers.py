@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from servers.answers import Says, ToolUse
-from servers.loopback import Loopback
 from support.cli import CommandLine
+from support.providers.answers import Says, ToolUse
+from support.providers.loopback import Loopback
 from support.pty_session import PtySession
 from support.wire_models import KEY, WIRES, OnWire
 

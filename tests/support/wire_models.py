@@ -15,7 +15,7 @@ from midturn.models.reached_model import ReachedModel
 from midturn.ports import Model
 from midturn.record.exchange import Finished, ModelEvent, ModelRequest
 from midturn.values.secret import SecretValue
-from servers.loopback import Loopback
+from support.providers.loopback import Loopback
 
 KEY = "sk-loopback-1234567890"
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from servers.answers import Answer, Fails, Says
-from servers.wires import failure, stream, wire_of
+from support.providers.answers import Answer, Fails, Says
+from support.providers.wires import failure, stream, wire_of
 
 SILENCE = 30.0  # seconds that a test does not wait for: whoever asked gives up before
 _LOOK = 0.01

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
-from servers.answers import Fails, Says, ToolUse
+from support.providers.answers import Fails, Says, ToolUse
 
 Wire: TypeAlias = Literal["chat", "responses", "anthropic", "google"]
 USAGE = {"input": 100, "cached": 60, "output": 7}

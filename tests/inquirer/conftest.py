@@ -1,7 +1,0 @@
-"""Every test of an inquirer runs over both kinds of store."""
-
-from __future__ import annotations
-
-from support.stores import store
-
-__all__ = ["store"]
