@@ -16,8 +16,6 @@ from itertools import product
 from pathlib import Path, PurePosixPath
 
 import pyte
-from core.schema.test_validation import SLOW
-from core.test_visible import ATTACKS
 
 from midturn.prompts.content import code_line
 from midturn.prompts.rich.screen import POINTER, row_text
@@ -33,8 +31,10 @@ from midturn.tools.fs.paths import Missing
 from midturn.tools.fs.searching import Pattern
 from midturn.tools.returned import Rejected
 from midturn.values.text import exact, prose
+from question.schema.test_validation import SLOW
 from support.exchanged_folder import exchanged
 from support.rich_talk import Keys
+from values.test_visible import ATTACKS
 
 SECONDS = float(os.environ.get("SECONDS", "5"))
 DRAWN = int(os.environ.get("PROMPTS", "12000"))
