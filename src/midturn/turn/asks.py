@@ -152,7 +152,8 @@ class Asks:
             case Completed(answers):
                 self._forget([walk])
                 self.answers |= answers
-                self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
+                if self.unanswered:
+                    self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
                 return Answers(walk.ask, walk.given(answers))
             case Cancelled() as cancelled:
                 return Respond(replay.with_reasons(self._marker(walk, cancelled), self._replay), is_error=False)
