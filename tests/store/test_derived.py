@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.record.events import TurnEnd
-from midturn.store import due_turns, open_index, seen_turns
+from midturn.store import directories, due_turns, open_index, seen_turns
 from midturn.store.derived import Derived
+from midturn.store.directories import Listed
 from midturn.store.due_turns import Calm, _files
 from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
@@ -128,7 +129,12 @@ def _a_link(file: Path) -> None:
     file.symlink_to("away")
 
 
-@pytest.mark.parametrize("spoil", [_missing, _cut, _of_another_version, _of_before_the_start, _with_a_wrong_byte, _a_directory, _a_link])
+spoiled = pytest.mark.parametrize(
+    "spoil", [_missing, _cut, _of_another_version, _of_before_the_start, _with_a_wrong_byte, _a_directory, _a_link]
+)
+
+
+@spoiled
 def test_one_that_cannot_be_used_is_made_again(tmp_path: Path, looks: list[str], spoil: Callable[[Path], None]) -> None:
     store = open_store(tmp_path)
     kept = [keep(store, asking()[0]) for _ in range(4)]
@@ -259,3 +265,70 @@ def test_a_deadline_is_kept_and_costs_no_look_before_it_passes(tmp_path: Path, l
     monkeypatch.setattr(due_turns, "stamp", later)
     assert drive(worker.port.overdue("2060")) == [kept["2"]]
     assert set(looks) == {kept["2"]}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The list of all ids
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Note which folders are listed."""
+    seen: list[Path] = []
+    original = directories._names
+    monkeypatch.setattr(directories, "_names", lambda folder: seen.append(folder) or original(folder))  # type: ignore[misc]
+    monkeypatch.setattr(directories, "_MANY", 0)
+    monkeypatch.setattr(directories, "_CLOCK_STEP", 0)
+    return seen
+
+
+def listed(folder: Path) -> list[str]:
+    """List the ids as a new process does, and then again."""
+    open_store(folder).ids_sync()  # it makes the folder of the index, and so changes the one that it lists
+    return open_store(folder).ids_sync()
+
+
+def test_a_folder_is_listed_once_for_all_processes(tmp_path: Path, lists: list[Path]) -> None:
+    store = open_store(tmp_path)
+    kept = [keep(store, finished()) for _ in range(4)]
+    assert listed(tmp_path) == kept
+    lists.clear()
+    assert open_store(tmp_path).ids_sync() == kept
+    assert drive(open_store(tmp_path).port.newest(2)) == kept[:1:-1]
+    assert drive(open_store(tmp_path).port.newest(9, kept[2])) == kept[1::-1]
+    assert drive(open_store(tmp_path).port.latest()) == kept[-1]
+    assert lists == []
+
+    kept.append(keep(store, finished()))
+    assert drive(open_store(tmp_path).port.newest(1)) == kept[-1:]
+    store.remove_sync(kept.pop(1))
+    (copied, original) = (tmp_path / "1234567890123456-copied", path_of(store, kept[0]))
+    copied.mkdir()
+    (copied / "events.jsonl").write_bytes((original / "events.jsonl").read_bytes())
+    assert listed(tmp_path) == ["1234567890123456", *kept]
+
+
+@spoiled
+def test_a_list_that_cannot_be_used_is_made_again(tmp_path: Path, lists: list[Path], spoil: Callable[[Path], None]) -> None:
+    kept = [keep(open_store(tmp_path), finished()) for _ in range(4)]
+    assert listed(tmp_path) == kept
+    (file,) = (tmp_path / "index").glob("ids-*")
+    spoil(file)
+    lists.clear()
+    assert open_store(tmp_path).ids_sync() == kept
+    assert lists == [tmp_path]
+
+
+def test_a_list_of_another_folder_or_time_does_not_count(tmp_path: Path, lists: list[Path]) -> None:
+    kept = [keep(open_store(tmp_path), finished()) for _ in range(3)]
+    found = tmp_path.stat()
+    for states in (
+        [(found.st_ino, found.st_mtime_ns - 1)],
+        [(found.st_ino + 1, found.st_mtime_ns)],
+        [(found.st_ino, found.st_mtime_ns)] * 2,
+        [],
+    ):
+        Derived(tmp_path, "ids", Listed).save(Listed(states, ["1234567890123456"]))
+        os.utime(tmp_path, ns=(found.st_atime_ns, found.st_mtime_ns))
+        assert open_store(tmp_path).ids_sync() == kept
+    assert lists

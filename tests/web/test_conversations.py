@@ -106,7 +106,8 @@ def test_a_store_that_cannot_say_now_is_not_said_to_have_nothing(store: MemorySt
     with browsing(inbox(store, user=ada)) as client:
         for call in ("read", "ids", "pending"):
             monkeypatch.setattr(store, call, away)
-        monkeypatch.setattr(store.port, "ids", away)
+        for call in ("ids", "newest"):
+            monkeypatch.setattr(store.port, call, away)
         for path in ("/c/{}", "/c/{}/export/jsonl", "/api/conversations/{}", "/c/nothing", "/api/conversations"):
             answer = client.get(path.format(waiting.conversation))
             assert (answer.status_code, "does not answer" in answer.text) == (503, True), path

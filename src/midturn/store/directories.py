@@ -7,11 +7,13 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from heapq import nlargest
-from itertools import islice
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from midturn.errors import NoConversation, StoreError
 from midturn.files import ensure_private, make_private
@@ -19,7 +21,21 @@ from midturn.store.folder import DIRECTORY, Folder, telling
 from midturn.store.metadata import NEW, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
 
+if TYPE_CHECKING:
+    from midturn.store.derived import Derived
+
 _CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
+_MANY = 1_000  # conversations whose list is worth keeping for other processes
+
+
+class Listed(Struct):
+    """The ids of all conversations, the oldest first, and what the folders were when they were listed."""
+
+    states: list[tuple[int, int]]
+    ids: list[str]
+
+
+_NOT_LISTED = Listed([], [])
 
 
 class Directories:
@@ -35,7 +51,7 @@ class Directories:
         self._found = found
         self._places = [(folder, str(folder)) for folder in folders]
         self._begun = False
-        self._kept: tuple[tuple[int, ...], list[str]] = ((), [])
+        self._kept = _NOT_LISTED
         self._all_linked = False
 
     def all(self) -> list[tuple[str, Path]]:
@@ -43,22 +59,25 @@ class Directories:
         return sorted((number, folder / name) for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
 
     def ids(self) -> list[str]:
-        """Return every conversation's id, the oldest first. A folder is listed again only where something was made or removed in it."""
-        changed, began = tuple(map(_changed, self.folders)), time.time_ns()
-        if changed != self._kept[0]:
-            found = sorted(number for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
-            if not all(changed) or max(changed) + _CLOCK_STEP > began:  # what is made in the same step of the clock would not be noticed
-                return found
-            self._kept = changed, found
-        return self._kept[1]
+        """Return every conversation's id, the oldest first. A folder is listed again only where something was made or removed in it.
 
-    def newest(self, limit: int) -> Iterator[str]:
-        """Yield every conversation's id, the newest first; no more than the first `limit` are put in order unless more are wanted."""
-        names = [(name, place) for _, place in self._places for name in _listed_names(place)]
-        first = nlargest(limit, names)
-        yield from (number for name, place in first if (number := conversation_id(name)) and _is_directory(f"{place}/{name}"))
-        rest = islice(sorted(names, reverse=True), limit, None)
-        yield from (number for name, place in rest if (number := conversation_id(name)) and _is_directory(f"{place}/{name}"))
+        That is so for processes that come later, too: a long list is kept for them.
+        """
+        states, began = [*map(_state, self.folders)], time.time_ns()
+        if self._kept is _NOT_LISTED:
+            self._kept = self._derived.load() or Listed([], [])
+        if states == self._kept.states:
+            return self._kept.ids
+        found = Listed(states, self._list())
+        if (0, 0) in states or max(changed for _, changed in states) + _CLOCK_STEP > began:
+            return found.ids  # what is made in the same step of the clock would not be noticed
+        if len(found.ids) >= _MANY:
+            self._derived.save(found)
+        self._kept = found
+        return found.ids
+
+    def _list(self) -> list[str]:
+        return sorted(number for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
 
     def path(self, id: str) -> Path:
         """Return the directory of a conversation; `id` may be the directory's whole name, too.
@@ -127,6 +146,12 @@ class Directories:
         """Take away the link to a conversation that was removed."""
         with suppress(OSError):
             (path.parent / f".{conversation_id(path.name)}").unlink()
+
+    @cached_property
+    def _derived(self) -> Derived[Listed]:
+        from midturn.store.derived import Derived  # who knows which conversation it is lists none
+
+        return Derived(self.folders[0], "ids", Listed)
 
     def open(self, id: str) -> Folder:
         """Open the directory of a conversation.
@@ -210,12 +235,13 @@ def _linked_name(place: str, id: str) -> str | None:
     return name if number and id in (number, name) else None
 
 
-def _changed(folder: Path) -> int:
-    """Return when a name in a folder was made or removed for the last time, in nanoseconds; 0 where that cannot be told."""
+def _state(folder: Path) -> tuple[int, int]:
+    """Return which folder it is, and when a name in it was made or removed for the last time, in nanoseconds; zeros where there is none."""
     try:
-        return folder.stat().st_mtime_ns
+        found = folder.stat()
     except OSError:
-        return 0
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
 
 
 def _is_directory(path: str) -> bool:
@@ -225,21 +251,12 @@ def _is_directory(path: str) -> bool:
         return False
 
 
-def _listed_names(place: str) -> list[str]:
-    """Return the names in a folder that may be those of conversations."""
-    with telling("list", Path(place)):
-        try:
-            return [name for name in os.listdir(place) if name[:1].isdigit()]  # noqa: PTH208  a path for each of many would take longer
-        except FileNotFoundError:
-            return []
-
-
 def _names(folder: Path) -> list[str]:
-    """Return the names of the real directories in a folder; a folder that is not there has none."""
+    """Return the names of the real directories in a folder that may be those of conversations; a folder that is not there has none."""
     with telling("list", folder):
         try:
             with os.scandir(folder) as entries:
-                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+                return [entry.name for entry in entries if entry.name[:1].isdigit() and entry.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return []
 

@@ -295,9 +295,11 @@ class FileConversations:
             return False
         return True
 
-    def newest(self, limit: int) -> list[str]:
-        """Return the ids of the newest conversations in which anything is recorded, oldest first."""
-        return list(islice(filter(self._is_begun, self._directories.newest(limit)), limit))[::-1]
+    async def newest(self, limit: int, before: str = "") -> list[str]:
+        """Return the newest conversations in which anything is recorded, the newest first."""
+        numbers = self._directories.ids()
+        older = reversed(numbers[: bisect_left(numbers, before)] if before else numbers)
+        return list(islice(filter(self._is_begun, older), limit))
 
     async def overdue(self, now: str) -> list[str]:
         """Return conversations with a question whose deadline has passed."""
@@ -305,7 +307,7 @@ class FileConversations:
 
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
-        return next(self._directories.newest(1), None)
+        return next(reversed(self._directories.ids()), None)
 
     def path(self, id: str) -> Path:
         """Return a conversation's directory. `id` may be the directory's whole name, too."""

@@ -320,6 +320,10 @@ class MemoryConversations:
         """Return conversations with a question whose deadline has passed."""
         return [kept.id for kept in self._open() if "" < first_deadline(kept.last_turn()) <= now]
 
+    async def newest(self, limit: int, before: str = "") -> list[str]:
+        """Return the newest conversations in which anything is recorded, the newest first."""
+        return [kept.id for kept in reversed(list(self._kept.values())) if kept.events and (not before or kept.id < before)][:limit]
+
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
         return max(self._kept, default=None)

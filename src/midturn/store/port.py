@@ -204,6 +204,10 @@ class StorePort(Protocol):
         """
         ...
 
+    async def newest(self, limit: int, before: str = "") -> list[str]:
+        """Return the newest conversations in which anything is recorded, the newest first; only those before the id `before`, if any."""
+        ...
+
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
         ...

@@ -137,6 +137,8 @@ async def _lists_in_pages(opens: Opens) -> None:
     described = [id for id, _ in await opens().port.described()]  # noqa: A001  the port's word
     _same("every conversation in which anything is recorded is described", described, ids)
     _same("the newest conversation is known", await opens().port.latest(), ids[-1])
+    newest = [*await opens().port.newest(2), *await opens().port.newest(len(ids), ids[-2])]
+    _same("pages of the newest conversations follow each other", newest, ids[::-1])
     waiting = [question.id for question in await opens().pending()]
     asked = [*await opens().pending(limit=2), *await opens().pending(after=waiting[1])]
     _same("pages of open questions follow each other", [question.id for question in asked], waiting)

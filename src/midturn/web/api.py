@@ -98,9 +98,7 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
 async def conversations(request: Request, visitor: Visitor, site: Site) -> Response:
     """Return the conversations, the newest first, a page of them."""
     del visitor
-    ids = sorted(await site.board.port.ids("begun"), reverse=True)
-    before = request.query_params.get("before")
-    shown = [id for id in ids if before is None or id < before][:_PAGE]  # noqa: A001  the wire's word
+    shown = await site.board.port.newest(_PAGE, request.query_params.get("before") or "")
     return JSONResponse([{"id": id, "title": await site.board.title(id)} for id in shown])  # noqa: A001  as above
 
 

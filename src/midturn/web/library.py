@@ -91,7 +91,7 @@ class Library:
 
     async def newest(self, limit: int = NEWEST) -> list[Summary]:
         """Return the newest conversations; one that cannot be read is left out."""
-        ids = sorted(await self._port.ids("begun"), reverse=True)[:limit]
+        ids = await self._port.newest(limit)
         found = [summary for id in ids if (summary := await self._summary(id))]  # noqa: A001  the wire's word
         self._kept = {id: self._kept[id] for id in ids if id in self._kept}  # noqa: A001  as above
         return found

@@ -40,6 +40,10 @@ class Port:
         """Return the ids of conversations, oldest first."""
         return await self._read("ids", lambda: self.store.port.ids(which=which))
 
+    async def newest(self, limit: int, before: str = "") -> list[str]:
+        """Return the newest conversations in which anything is recorded, the newest first; see `StorePort.newest`."""
+        return await self._read("newest", lambda: self.store.port.newest(limit, before))
+
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
         return await self._read("latest", self.store.port.latest)

@@ -101,7 +101,9 @@ _Found: TypeAlias = tuple[str, Metadata | None, bool, int]
 
 def _on_disk(place: Place, limit: int | None) -> Iterator[_Found]:
     """Yield the newest conversations, oldest first; where not all are wanted, no other one is looked at."""
-    numbers = place.run(place.store.port.ids(which="begun")) if limit is None else place.files.newest(limit)
+    port = place.store.port
+    numbers = place.run(port.ids(which="begun") if limit is None else port.newest(limit))
+    numbers.sort()
     prefixes = [""] if limit is None else [f"{number}-" for number in numbers]
     turns = {number: seen for prefix in prefixes for number, seen in place.files.looks(prefix)}
     yield from ((number, None, number in turns, len(turns[number].questions) if number in turns else 0) for number in numbers)
@@ -110,13 +112,18 @@ def _on_disk(place: Place, limit: int | None) -> Iterator[_Found]:
 def _in_database(place: Place, limit: int | None) -> Iterator[_Found]:
     """Yield the newest conversations, oldest first: a database says at once what many are called."""
     port = place.store.port
-    older = place.run(port.ids(which="begun"))[:-limit] if limit else []
-    after = older[-1] if older else ""
+    oldest = place.run(port.newest(limit))[-1:] if limit else []
+    after = _before(oldest[0]) if oldest else ""
     opened = set(place.run(port.ids(which="open", after=after)))
     waiting = Counter(question.conversation for question in place.run(port.questions(after=f"{after}-x" if after else None)))
     while page := place.run(port.described(after=after)):
         yield from ((number, metadata, number in opened, waiting[number]) for number, metadata in page)
         after = page[-1][0]
+
+
+def _before(id: str) -> str:
+    """Return a text that sorts between an id and the one before it."""
+    return f"{id[:-1]}{chr(ord(id[-1]) - 1)}~"
 
 
 def _row(place: Place, number: str, metadata: Metadata | None, turn_open: bool, waiting: int) -> Listed:  # noqa: FBT001  facts about one turn

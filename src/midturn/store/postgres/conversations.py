@@ -152,6 +152,11 @@ class PostgresConversations:
         del now
         return [row["id"] for row in await self.loop.run(self.database.rows(statements.OVERDUE))]
 
+    async def newest(self, limit: int, before: str = "") -> list[str]:
+        """Return the newest conversations in which anything is recorded, the newest first."""
+        given = {"limit": limit, "first": before or "~"}
+        return [row["id"] for row in await self.loop.run(self.database.rows(statements.NEWEST, given))]
+
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
         rows = await self.loop.run(self.database.rows(statements.LATEST))

@@ -184,6 +184,10 @@ left join {s}.conversation c on %(since)s::text is null or age(c.xmin) <= age(%(
 # One that waits for people is looked at when its first question is over; what is there that waits for a worker may have one, too.
 OVERDUE = f"select id from {{s}}.conversation c where wake <= now() and unfinished and asking and not {_ALIVE} order by id"
 
+NEWEST = """
+select id from {s}.conversation where head > 0 and id < %(first)s order by id desc limit %(limit)s
+"""
+
 LATEST = "select max(id) as id from {s}.conversation"
 
 LISTED = "select id, metadata from {s}.conversation where head > 0 and id > %(after)s order by id limit %(limit)s"
