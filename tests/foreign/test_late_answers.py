@@ -194,6 +194,20 @@ def test_what_a_killed_hook_had_asked_is_over_once_its_recorded_end_has_passed(s
 
 
 @WITH_DIALOG
+def test_the_end_of_what_a_killed_hook_had_asked_is_its_deadline_and_is_recorded_by_who_looks(store: FileStore, agent: str) -> None:
+    async def work() -> None:
+        question = await killed(attended(store, agent), document(agent), wait=20)
+        end = await end_of(store, question)
+        assert question.deadline == end
+        for late in (ConversationStore(store.port, clock=At(end)), store):
+            with pytest.raises(NotOpen, match=said_of(agent)):
+                await late.answer(question.id, approve=True, via="inbox")
+            assert await states(store) == ["superseded"]
+
+    asyncio.run(work())
+
+
+@WITH_DIALOG
 def test_a_yes_to_what_a_killed_hook_had_asked_lets_no_later_call_run(store: FileStore, agent: str) -> None:
     """What was said in its own dialog meanwhile is not known here."""
 

@@ -14,6 +14,7 @@ from inline_snapshot import snapshot
 
 from midturn.errors import AnswerError, QuestionError
 from midturn.question.answer_type import SelectOption, SelectType, When
+from midturn.question.deadline import time_left
 from midturn.question.question import Question
 from midturn.values.json_value import json_equal
 from midturn.values.limits import Limits
@@ -479,3 +480,26 @@ def test_a_set_is_answered_as_a_list() -> None:
 def test_a_default_that_is_no_json_is_refused() -> None:
     with pytest.raises(QuestionError, match="default"):
         Question.schema("t", "T?", {}, default=object())  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+@pytest.mark.parametrize(
+    ("now", "asked_at", "left"),
+    [
+        ("12:00:00", "12:00:00", "4 h left"),
+        ("12:00:01", "12:00:00", "3 h 59 min left"),
+        ("15:00:00", "12:00:00", "only 1 hour left"),
+        ("15:58:59", "12:00:00", "only 1 minute 1 second left"),
+        ("15:59:59", "12:00:00", "only 1 second left"),
+        ("16:00:00", "12:00:00", "the time is over"),
+        ("15:00:00", "", "1 h left"),
+    ],
+)
+def test_from_the_last_quarter_on_the_time_left_is_said_in_words(now: str, asked_at: str, left: str) -> None:
+    def at(time: str) -> str:
+        return time and f"2030-01-01T{time}.000000Z"
+
+    assert time_left(at(now), at(asked_at), at("16:00:00")) == left
+
+
+def test_a_deadline_that_cannot_be_read_has_no_time_left() -> None:
+    assert time_left("2030-01-01T12:00:00Z", "", "soon") == ""

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,9 @@ def test_a_question_that_nobody_answers_is_sent_once_without_its_context(store: 
 
     async def again() -> None:
         """A server that is started again does not send it twice, and sends what came meanwhile."""
-        await agent_with(store, asking(Question.boolean("q", "And now?"))).run("Ship more.")
+        await agent_with(store, asking(Question.boolean("q", "And now?", deadline=timedelta(hours=1)))).run("Ship more.")
         await until(lambda: len(ntfy.taken) > 1)
-        assert "And now?" in ntfy.taken[1]["message"]
+        assert "And now?\nTo be answered: 59 min" in ntfy.taken[1]["message"]
 
     asyncio.run(_started(store, ntfy, notice, one_is_sent))
     asyncio.run(_notified(store, ntfy, notice, again))

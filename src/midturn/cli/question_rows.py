@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from midturn.cli.output import QUOTED, Shown, asked, joined, line, presented
-from midturn.clock import SYSTEM
+from midturn.clock import now
 from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
+from midturn.question.deadline import time_left
 from midturn.question.steps import Cancelled
 from midturn.record.events import (
     AnsweredBy,
@@ -34,7 +35,6 @@ from midturn.values.json_value import compact
 if TYPE_CHECKING:
     from midturn.question.question import Question
 
-_UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 _MOST_OPTIONS = 9
 _LONGEST = 300  # characters of one row of a list
 
@@ -45,19 +45,15 @@ def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     head = line("{} asks: {}{}", question.source.header, said, _of_form(question))
     allowed = _allowed(question)
     problem = [line("An earlier answer was not accepted: {}", _shortened(question.problem))] if question.problem else []
-    until = [line("To be answered {}.", time_left(question.deadline))] if question.deadline else []
+    until = [line("To be answered by {} ({}).", *_until(question, question.deadline))] if question.deadline else []
     options = [line("[{}]", allowed)] if allowed else []
     below = [*listed(question), *until, *problem, *options, *_always_row(question), *_rest_of_form(question)]
     return [(line("{}", question.id), head), *((line(""), about) for about in below)]
 
 
-def time_left(deadline: str) -> str:
-    """Say how long there is left for an answer: until when, and in words."""
-    moment = datetime.fromisoformat(deadline)
-    seconds = (moment - SYSTEM.now()).total_seconds()
-    unit, name = next(((size, name) for size, name in _UNITS if seconds >= size), (1, "second"))
-    count = max(int(seconds // unit), 0)
-    return f"within {count} {name}{'' if count == 1 else 's'}, by {moment.astimezone():%Y-%m-%d %H:%M:%S}"
+def _until(question: OpenQuestion, deadline: str) -> tuple[str, str]:
+    """Say until when an answer counts, and how long that is."""
+    return f"{datetime.fromisoformat(deadline).astimezone():%Y-%m-%d %H:%M:%S}", time_left(now(), question.asked_at, deadline)
 
 
 def place_of(question: OpenQuestion) -> int:

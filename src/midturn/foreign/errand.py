@@ -135,28 +135,6 @@ def tell(turn: Sequence[Event], content: str, ids: Iterator[str]) -> tuple[Event
     return (ToolCallResponse(event_id=next(ids), id=errand.id, call=errand.call, content=content),)
 
 
-def close(turn: Sequence[Event], content: str, ids: Iterator[str]) -> tuple[Event, ...]:
-    """Return the events that end an errand: what still waits is superseded, and `content` is what the agent reads."""
-    errand = errand_of("", turn)
-    if errand is None or is_over(turn):
-        return ()
-    events: list[Event] = [InquiryCancelled(id=request.id, reason="superseded") for request, response in pairs(turn) if response is None]
-    permissions = _permissions(turn)
-    if permissions and permissions[-1].state == "waiting":
-        events.append(Approval(id=permissions[-1].id, call=errand.call, kind="run", state="superseded"))
-    if not any(isinstance(event, ToolCallResponse) for event in turn):
-        events.append(ToolCallResponse(id=errand.id, call=errand.call, content=content))
-    events.append(TurnEnd(status="completed"))
-    return tuple(msgspec.structs.replace(event, event_id=next(ids)) for event in events)
-
-
-def waits(turn: Sequence[Event]) -> bool:
-    """Say whether a person has still to answer something."""
-    permissions = _permissions(turn)
-    undecided = bool(permissions) and permissions[-1].state == "waiting"
-    return not is_over(turn) and (undecided or any(response is None for _, response in pairs(turn)))
-
-
 def content_of(turn: Sequence[Event]) -> str | None:
     """Return what the agent was given in the end; None while it waits."""
     return next((event.content for event in turn if isinstance(event, ToolCallResponse)), None)

@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from midturn.errors import CallEnded, StoreLocked, Suspended
 from midturn.foreign.backlog import Backlog
-from midturn.foreign.errand import Errand, answers_of, asked, asked_by, close, decided, is_over, permission, reasons_of, tell, waits
+from midturn.foreign.errand import Errand, answers_of, asked, asked_by, decided, is_over, permission, reasons_of, tell
 from midturn.foreign.errand_log import PAUSE, ErrandLog
 from midturn.foreign.room import NoRoom, Room
 from midturn.foreign.words import AnswersGiven, Decided, DecidedElsewhere, is_nameless, tool_name
@@ -50,6 +50,7 @@ from midturn.record.open_question import OpenQuestion
 from midturn.routing.rules import Ruling
 from midturn.store.store import ConversationStore
 from midturn.turn.closed import why_closed
+from midturn.turn.expiry import close, waits
 from midturn.turn.pending import pending
 from midturn.values.json_value import Json, JsonObject, canonical
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from mcp.server.context import ServerRequestContext
@@ -13,7 +14,7 @@ from msgspec import Struct
 from midturn.foreign.clients import Client, call_id_of, client_of, is_alone, session_of
 from midturn.foreign.errand import Errand
 from midturn.ports import Clock
-from midturn.record.events import Event
+from midturn.record.events import Approval, Event, InquiryRequest
 from midturn.values.json_value import JsonObject, members
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -41,15 +42,21 @@ def named(id: str) -> tuple[str, int]:
 
 
 def described(errand: Errand, turn: Sequence[Event], clock: Clock) -> dict[str, Any]:
-    """Return what every state of a task says. It never expires: the clock is no answer."""
+    """Return what every state of a task says. It expires with its question only: the clock is no answer."""
     waited = (clock.now() - turn[0].at).total_seconds()
     return {
         "taskId": id_of(errand),
         "createdAt": turn[0].timestamp,
         "lastUpdatedAt": turn[-1].timestamp,
-        "ttlMs": None,
+        "ttlMs": _lasts(turn),
         "pollIntervalMs": _OFTEN if waited < _SOON else _RARELY,
     }
+
+
+def _lasts(turn: Sequence[Event]) -> int | None:
+    """Return for how many milliseconds a question can be answered; None where that has no end."""
+    ends = [datetime.fromisoformat(event.deadline) for event in turn if isinstance(event, InquiryRequest | Approval) and event.deadline]
+    return max(0, int((min(ends) - turn[0].at).total_seconds() * 1000)) if ends else None
 
 
 def is_cancelled(errand: Errand, round: int) -> bool:

@@ -241,7 +241,7 @@ class Scene:
         """Return header, context and question: what is printed once."""
         question = question_rows(self.prompt, self.width)
         more = more_rows("...", len(self.rest), self._view_keys(), self.width)
-        return [*self._header(), *self.shown, *more, *question, *self._remembering(), *self._error()]
+        return [*self._header(), *self.shown, *more, *question, *self._time_left(), *self._remembering(), *self._error()]
 
     def transcript(self, reply: Reply) -> str:
         """Return the row that stays: what was answered, and whether it was approved without having been seen whole."""
@@ -288,6 +288,11 @@ class Scene:
     def short(self, text: str) -> str:
         """Cut a default to what can stand inside a line."""
         return clip(text, _LONG_DEFAULT)
+
+    def _time_left(self) -> list[str]:
+        """Say how long there is left for an answer."""
+        left = self.prompt.time_left()
+        return hang(f"To be answered: {left}.", self.width, INDENT) if left else []
 
     def _remembering(self) -> list[str]:
         """Say what the words cover that hold for more than this question."""

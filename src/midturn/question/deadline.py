@@ -47,3 +47,33 @@ def earliest(now: str, moments: Iterable[str | float | None]) -> str:
     given = [moment for moment in moments if moment is not None]
     known = [moment if isinstance(moment, str) else after(now, moment) for moment in given if now or isinstance(moment, str)]
     return min(known, default="")
+
+
+_UNITS: Final = ((86_400, "d", "day"), (3_600, "h", "hour"), (60, "min", "minute"), (1, "s", "second"))
+
+
+def time_left(now: str, asked_at: str, deadline: str) -> str:
+    """Say how long there is left for an answer, for people; from the last quarter on in words. Empty where a time cannot be read."""
+    try:
+        left, whole = (
+            (datetime.fromisoformat(deadline) - datetime.fromisoformat(begin)).total_seconds() for begin in (now, asked_at or now)
+        )
+    except (ValueError, TypeError, OverflowError):
+        return ""
+    if left <= 0:
+        return "the time is over"
+    if left > whole / 4:
+        return f"{_amount(left, in_words=False)} left"
+    return f"only {_amount(left, in_words=True)} left"
+
+
+def _amount(seconds: float, *, in_words: bool) -> str:
+    """Write a length of time in the largest unit, and the next one where that counts."""
+    whole = max(1, int(seconds))
+    place = next(place for place, (size, _, _) in enumerate(_UNITS) if whole >= size)
+    parts: list[str] = []
+    for size, short, name in _UNITS[place : place + 2]:
+        count, whole = divmod(whole, size)
+        if count:
+            parts.append(f"{count} {name}{'' if count == 1 else 's'}" if in_words else f"{count} {short}")
+    return " ".join(parts)

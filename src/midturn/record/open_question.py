@@ -76,8 +76,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     @property
     def deadline(self) -> str | None:
-        """Until when an answer counts, in RFC 3339; None where that is open."""
-        return self.request.deadline or None
+        """Until when an answer counts, in RFC 3339: its deadline, or when another agent's own dialog asks; None where it has no end."""
+        return min(filter(None, (self.request.deadline, self.asker.ends if self.asker else "")), default=None)
 
     @property
     def problem(self) -> str | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
+from midturn.question.deadline import time_left
 from midturn.record.open_question import OpenQuestion, PromptKind
 from midturn.record.subject import Subject
 from midturn.values.json_value import Json, JsonObject
@@ -26,7 +28,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     request; `asked_by` is the header, computed from the source, and `label` a configured name that is only shown beside it.
     `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
     which is the beginning of the question's context: words from outside, to be quoted. `parameters` is what edited arguments must fit.
-    `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers.
+    `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers. `deadline` is until when an
+    answer counts (RFC 3339), and `time_left` says for people how long that is now; both are empty where that is open.
 
     Args:
         kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a form).
@@ -61,9 +64,21 @@ class Prompt(Struct, frozen=True, kw_only=True):
     label: str | None = None
     verdict: str | None = None
     parameters: JsonObject = {}
+    deadline: str = ""
+    time_left: Callable[[], str] = str
     find_open: Callable[[], OpenQuestion | None] = _nowhere
 
     @property
     def open(self) -> OpenQuestion | None:
         """The question as everyone outside the turn sees it, with `to_json()`; None where it cannot be answered from outside now."""
         return self.find_open()
+
+    def timed(self, asked_at: str, now: Callable[[], str]) -> Self:
+        """Return the prompt with how long there is left for an answer, where that has an end.
+
+        Args:
+            asked_at: When it was asked; empty where that is now.
+            now: Returns the time.
+        """
+        began = asked_at or (now() if self.deadline else "")
+        return replace(self, time_left=lambda: time_left(now(), began, self.deadline)) if self.deadline else self

@@ -158,7 +158,7 @@ class Driver:
     def _prompts(self) -> OpenPrompts:
         from midturn.runtime.prompts import OpenPrompts
 
-        return OpenPrompts(self._services.prompter, self._services.journal, self._surroundings, self.report)
+        return OpenPrompts(self._services, self._surroundings, self.report)
 
     @cached_property
     def _consulting(self) -> Consulting:

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, cast, get_args
 from msgspec.structs import replace
 
 from midturn.errors import TerminalGone
-from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.question.reply import EndedTurn, Replied, Reply, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, InquiryRequest
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.runtime.loop_thread import is_cancelled
-from midturn.runtime.surroundings import Surroundings
+from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.effects import ClosePrompt
 from midturn.turn.inputs import Happened, PromptFailed, UserReplied
 from midturn.turn.pending import pending
-from midturn.values.text import check_text_or_none
+from midturn.values.text import check_text_or_none, stamp
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
@@ -35,13 +34,14 @@ _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 class OpenPrompts:
     """Shows prompts, and reports what came back."""
 
-    def __init__(self, prompter: Prompter | None, journal: Journal, surroundings: Surroundings, report: Callable[[Happened], None]) -> None:
-        self._prompter = prompter
+    def __init__(self, services: Services, surroundings: Surroundings, report: Callable[[Happened], None]) -> None:
+        self._prompter = services.prompter
+        self._clock = services.clock
         self._checks = surroundings.checks
         self._screen = surroundings.nest.screen if surroundings.nest else None
         if self._screen:
             self._screen.prompts.append(self)
-        self._journal = journal
+        self._journal = services.journal
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._shown: dict[str, Prompt] = {}
@@ -117,6 +117,7 @@ class OpenPrompts:
     async def _replied(self, prompter: Prompter, prompt: Prompt) -> Reply:
         """Ask until the tool's own rule, if it has one, has nothing to say against the answer."""
         asked = next((found for found in reversed(self._journal.events) if found.event_id == prompt.event), None)
+        prompt = prompt.timed(asked.timestamp if asked else "", lambda: stamp(self._clock))
         if not isinstance(asked, InquiryRequest):
             return await _awaited(prompter.prompt(prompt))
         checks = self._checks.of(asked.call)

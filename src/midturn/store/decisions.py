@@ -12,6 +12,7 @@ from msgspec import UNSET
 from midturn.errors import AnswerError, Problem
 from midturn.question.answer_type import SecretType
 from midturn.question.reply import Answered
+from midturn.record.asker import asker_of
 from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
 from midturn.record.open_question import OpenQuestion, PromptKind, secrets_of_form
 from midturn.record.window import awaited_children, open_turn, turn_of_child
@@ -214,8 +215,8 @@ def is_due(turn: LastTurn, find: FindTurn | None = None, now: str | None = None)
 
 
 def first_deadline(turn: LastTurn) -> str:
-    """Return when the first question of an open turn is over; empty where none has a deadline."""
-    return min(deadlines(turn.events).values(), default="")
+    """Return when the first question of an open turn is over; empty where none has a deadline, or no worker would go on with it."""
+    return "" if asker_of(turn.events) else min(deadlines(turn.events).values(), default="")
 
 
 def _goes_on_inside(turn: LastTurn, find: FindTurn | None, judged: Callable[[LastTurn, FindTurn | None], bool]) -> bool:

@@ -280,8 +280,6 @@ def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
     asker = question.asker
     if asker is None:
         return question
-    if asker.has_ended(now):
-        return None
     return replace(question, asker=replace(asker, waits=not asker.cancelled and lives(asker.process)))
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from midturn.clock import SYSTEM, now, pause
+from midturn.clock import SYSTEM, pause
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, DeadlinePassed, MidturnError, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.question.reply import Answered, EndedTurn
@@ -93,7 +93,7 @@ class OutsideAnswers:
             await record_expiry(self._port, at.conversation, self._clock)
             raise over from None
         except NotOpen:
-            raise await too_late(self._port, at) from None
+            raise await too_late(self._port, at, self._clock) from None
 
     async def _check_admission(self, at: Address, submission: Submission) -> None:
         if not self._admission:
@@ -186,16 +186,14 @@ async def expire(port: StorePort, clock: TimeOfDay) -> None:
         await record_expiry(port, conversation, clock)
 
 
-async def too_late(port: StorePort, at: Address) -> AlreadyAnswered | NotOpen:
+async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> AlreadyAnswered | NotOpen:
     """Return the error for an answer to a question that is not open, however long its turn is over."""
     try:
         events = (await port.read(at.conversation)).events
     except StoreError:
         return no_question(str(at))
-    why = why_closed_by(events, at, now())
-    if isinstance(why, DeadlinePassed):
-        await record_expiry(port, at.conversation, SYSTEM)
-    return why
+    await record_expiry(port, at.conversation, clock)
+    return why_closed_by(events, at, stamp(clock))
 
 
 class _Decision:

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from midturn.clock import SYSTEM, pause
+from midturn.clock import SYSTEM, now, pause
 from midturn.errors import AnswerError, Problem
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.record.asker import Address
@@ -57,7 +57,9 @@ class StoredVisit:
 
     def prompt(self) -> Prompt | None:
         """Return what to show next; None when the form is done."""
-        return None if self._is_over else self._visit.prompt()
+        prompt = None if self._is_over else self._visit.prompt()
+        asked = next((event for event in self._turn if prompt and event.event_id == prompt.event), None)
+        return prompt and prompt.timed(asked.timestamp if asked else "", now)
 
     async def take(self, reply: Reply) -> None:
         """Record what the person did.

@@ -55,7 +55,17 @@ class Presenter(Protocol):
 class LiveRows:
     """One run of the live rows; they are erased when it ends, however it ends."""
 
-    def __init__(self, presenter: Presenter, device: Device, canvas: Canvas, restored: Restored, *, full_screen: bool = False) -> None:
+    def __init__(
+        self,
+        presenter: Presenter,
+        device: Device,
+        canvas: Canvas,
+        restored: Restored,
+        *,
+        full_screen: bool = False,
+        every: float | None = None,
+    ) -> None:
+        """Draw on a terminal; again `every` so many seconds, where what is shown changes by itself."""
         self._presenter = presenter
         self._device = device
         self._columns = device.size.columns
@@ -74,6 +84,7 @@ class LiveRows:
                 enable_page_navigation_bindings=False,
                 erase_when_done=True,
                 full_screen=full_screen,
+                refresh_interval=every,
             )
         self._app.ttimeoutlen = ESCAPE_TIMEOUT
         self._clock: Callable[[], float] = time.monotonic

@@ -79,6 +79,7 @@ async def _carry_out(saying: Saying, scene: Scene, reader: LineReader, restored:
                 return text
 
 
+_A_SECOND = 1.0  # between two looks at how long there is left
 MARKDOWN = re.compile(
     r"^[ ]{0,3}(?:[-*+]|\d{1,9}[.)])[ ]+\S"
     r"|^[ ]{0,3}>"
@@ -159,7 +160,8 @@ def layout_of(prompt: Prompt, device: Device) -> ContextRows:
 async def _until_answered(asked: RichPrompt, above: _Above, restored: Restored, *, bell: bool) -> Reply:
     device, canvas = above.device, above.canvas
     while True:
-        match await LiveRows(asked, device, canvas, restored).run(bell=bell):
+        every = _A_SECOND if asked.counts_down else None
+        match await LiveRows(asked, device, canvas, restored, every=every).run(bell=bell):
             case Edit() as wanted:
                 try:
                     asked.edited(await edit(wanted, asked.about, device, restored))

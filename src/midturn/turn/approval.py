@@ -75,7 +75,7 @@ class _Approving(Struct, frozen=True):
         return Closing(Respond(message), (self._record("skipped", answered_by=BY_DEFAULT),))
 
     def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
-        call, event = self.view.call.call, self.event
+        call, event, waiting = self.view.call.call, self.event, self.waiting
         return Prompt(
             question=Question.unchecked(id=f"__{self.kind}__", text=self._text, answer_type=BooleanType()),
             kind=self.kind,
@@ -88,6 +88,7 @@ class _Approving(Struct, frozen=True):
             conversation=self.view.settings.conversation,
             tool=call.name,
             arguments=call.arguments,
+            deadline=waiting.deadline if waiting else "",
         )
 
     def fail(self, error: str) -> Closing:
@@ -315,6 +316,7 @@ class ReviewStep(_Approving, frozen=True):
     """Are the answers of this form right? `form` says which one, where that is not plain.
 
     What a person says instead is recorded only where the tool hears of it (`tells_replies`): it may have acted on it when the process dies.
+    `until` is the deadline of the form.
     """
 
     kind: ClassVar[PromptKind] = "review"
@@ -323,14 +325,15 @@ class ReviewStep(_Approving, frozen=True):
     answers: dict[str, Json]
     form: str | None
     tells_replies: bool = False
+    until: str = ""
 
     def going(self) -> AwaitPerson | Closing:
         """Ask, else follow the policy for deliveries."""
         if self.attached:
-            return AwaitPerson("person", self._waits())
+            return AwaitPerson("person", self._waits(deadline=self.until))
         match self._policy(self.view.policy.detached.deliver):
             case "defer":
-                return AwaitPerson("inbox", self._waits())
+                return AwaitPerson("inbox", self._waits(deadline=self.until))
             case "deny":
                 return self._denied(messages.refusal(self.view.tool, "detached_denied", ""))
             case "auto" | "defaults":

@@ -221,7 +221,7 @@ class Asks:
         missing = [question.id for question in walk.asking.form.questions if question.id not in given]
         if walk.ask is None:
             self.answers |= {key: answer.value for key, answer in given.items()}
-            self.unanswered |= dict.fromkeys(missing, refusal.reason)
+            self.unanswered = {**self.unanswered, **dict.fromkeys(missing, refusal.reason)}
         return Answers(walk.ask, dict.fromkeys(missing, none) | given)
 
     def _hears(self, walk: Walk, refusal: Refuse) -> bool:
@@ -269,7 +269,7 @@ class Asks:
         form = self._replay.form_of_review(walk)
         attached, questions = self._view.settings.attached, walk.asking.form.questions
         is_a_persons = waiting is not None and not attached
-        return ReviewStep(self._view, walk.waits_for, attached, is_a_persons, questions, shown, form, walk.tells_replies)
+        return ReviewStep(self._view, walk.waits_for, attached, is_a_persons, questions, shown, form, walk.tells_replies, walk.deadline)
 
     def _secret_again(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> Inquiry | None:
         """Ask once more for a secret that was given before the process died: it was never written."""

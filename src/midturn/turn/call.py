@@ -325,7 +325,7 @@ class Call:
         self.children.forget()
         self.ahead = ()
         self._move(Move.RUN)
-        self._state.want(RunTool(self.record.call, dict(self.asks.answers), dict(self.asks.unanswered)))
+        self._state.want(RunTool(self.record.call, dict(self.asks.answers), self.asks.unanswered))
 
     def _give(self, answers: Answers) -> None:
         """Let the tool have what was answered: the coroutine that waits, or the next run."""

@@ -103,6 +103,7 @@ class Inquiry(Struct, frozen=True):
             conversation=self.view.settings.conversation,
             tool=call.name,
             arguments=call.arguments,
+            deadline=self.request.deadline,
             label=self.policy.prompt_label,
             verdict=self._verdict,
         )

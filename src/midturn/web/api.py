@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
+from midturn.errors import AlreadyAnswered, AnswerError, DeadlinePassed, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.store.port import following
@@ -127,6 +127,8 @@ async def _gone(request: Request, site: Site) -> Response:
 
 async def _late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Response:
     """Say who was faster; their answer may still be on its way into the record."""
+    if isinstance(error, DeadlinePassed):
+        return problem(410, "deadline_passed", str(error), deadline=error.deadline)
     if isinstance(error, NotOpen):
         return problem(410, "closed", str(error))
     found = await recorded(site.board.port, id)

@@ -129,7 +129,7 @@ class Board:
     def open(self) -> list[OpenQuestion]:
         """What is open, the oldest first."""
         now = stamp(SYSTEM)
-        waiting = [question for question in self._watch.questions.values() if not (question.asker and question.asker.has_ended(now))]
+        waiting = [question for question in self._watch.questions.values() if not question.deadline or now < question.deadline]
         return sorted(waiting, key=lambda question: question.asked_at)
 
     async def find(self, id: str) -> OpenQuestion | None:

@@ -11,9 +11,11 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from midturn.clock import now
 from midturn.errors import ConfigError
 from midturn.files import write_private
 from midturn.question.answer_type import SecretType
+from midturn.question.deadline import time_left
 from midturn.record.open_question import OpenQuestion
 from midturn.values.text import exact
 from midturn.web.board import Board
@@ -87,7 +89,9 @@ class Notifying:
             await asyncio.sleep(_EVERY)
 
     async def _tell(self, question: OpenQuestion) -> None:
-        failed = await self._services.send(f"{exact(question.source.header)} asks", f"{wording(question)}\n{self._link(question)}")
+        failed = await self._services.send(
+            f"{exact(question.source.header)} asks", f"{wording(question)}{_left(question)}\n{self._link(question)}"
+        )
         for kind in failed:
             self._notice.warn(f"A question could not be sent to {kind}: the service did not take it.")
 
@@ -112,6 +116,11 @@ class Notifying:
             return
         still = sorted(told & {question.id for question in self._board.open})
         write_private(self._notice.remembered, json.dumps(still).encode())
+
+
+def _left(question: OpenQuestion) -> str:
+    """Say how long there is left for an answer, where that has an end."""
+    return f"\nTo be answered: {time_left(now(), question.asked_at, question.deadline)}." if question.deadline else ""
 
 
 def wording(question: OpenQuestion) -> str:

@@ -142,7 +142,7 @@ _ERRORS: Final = {
     "403": "Another site sent this; or the visitor may not answer this question; or a process would answer that a tool has started.",
     "404": "Nothing here has this id.",
     "409": "Somebody answered first; or it is a secret, is asked by a turn that was not begun here, or its conversation is being written.",
-    "410": "It is closed, and has no answer: the message says why.",
+    "410": "It is closed, and has no answer: the message says why. `deadline_passed`, with the `deadline`, where no one answered in time.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "422": "The answer does not fit; the question is still open.",

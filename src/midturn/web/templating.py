@@ -20,7 +20,9 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from midturn.clock import now
 from midturn.prompts.answer_text import value_text
+from midturn.question.deadline import time_left
 from midturn.record.open_question import OpenQuestion
 from midturn.turn.closed import cancelled, describe
 from midturn.values.json_value import compact
@@ -200,6 +202,11 @@ def ago(time: str) -> str:
     return lasted((datetime.now(UTC) - since).total_seconds())
 
 
+def left(question: OpenQuestion) -> str:
+    """Say how long there is left for an answer; empty where that has no end."""
+    return time_left(now(), question.asked_at, question.deadline) if question.deadline else ""
+
+
 def lasted(seconds: float) -> str:
     """Say how long something took, as people do."""
     if seconds < _JUST_NOW:
@@ -265,7 +272,7 @@ def _environment() -> Environment:
         json=compact,
         part=_as_part,
     )
-    functions: dict[str, Any] = {"value_text": value_text, "visible": exact_block, "alone": alone}
+    functions: dict[str, Any] = {"value_text": value_text, "visible": exact_block, "alone": alone, "left": left}
     environment.globals.update(functions)
     return environment
 

@@ -219,3 +219,9 @@ def test_the_answers_of_a_review_are_broken_between_words() -> None:
         "| 2. Which environment should the",
         "| … migration run against? production",
     ]
+
+
+def test_a_deadline_is_said_with_the_question() -> None:
+    asked = replace(ASKED, deadline="2030-01-01T12:00:00Z", time_left=lambda: "only 20 minutes left")
+
+    assert "To be answered: only 20 minutes left." in Talk(asked, "y").said

@@ -298,3 +298,12 @@ def test_the_answers_of_a_review_are_broken_between_words(columns: int) -> None:
 
     assert rows[2].endswith(" the") or rows[2].endswith(" should")
     assert all(row.startswith("│ … ") for row in rows[3:])
+
+
+def test_the_time_that_is_left_stands_below_the_keys_and_is_looked_at_with_each_drawing() -> None:
+    left = ["4 h left", "only 20 minutes left"]
+    keys = pressed(replace(ASKED, deadline="2030-01-01T12:00:00Z", time_left=lambda: left[0]), "?")
+
+    assert keys.live[-1] == "4 h left"
+    del left[0]
+    assert keys.live[-1] == "only 20 minutes left"

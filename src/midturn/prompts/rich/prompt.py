@@ -104,6 +104,11 @@ class RichPrompt:
         self._seen = len(self._body) if pager.unseen == 0 else max(self._seen, len(self._body) - pager.unseen)
 
     @property
+    def counts_down(self) -> bool:
+        """Whether it says how long there is left for an answer."""
+        return bool(self._prompt.deadline)
+
+    @property
     def about(self) -> str:
         """Say in one line who asks what."""
         return about(self._prompt)
@@ -148,6 +153,7 @@ class RichPrompt:
     def frame(self, size: Size) -> Frame:
         """Draw the live rows into the room there is; the question stays above whatever its keys have opened."""
         notes = [row(text, "error") for text in hang(self._note, size.columns, "  ")] if self._note else []
+        notes += [row(text, "dim") for text in hang(left, size.columns, "  ")] if (left := self._prompt.time_left()) else []
         above = self._kept(size)
         room = Size(size.columns, max(1, size.rows - len(notes) - len(above)))
         frame = self._faces[-1].frame(room)
