@@ -25,6 +25,7 @@ _HOMES: dict[str, str] = {
     ".record.outcome": "NeedsInput Outcome Success ToolError",
     ".record.prompt": "Prompt",
     ".record.subject": "AnswersSubject CallSubject ResultSubject",
+    ".question.people": "Escalation People",
     ".question.question": "Question",
     ".question.reply": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
     ".routing.policy": "DetachedPolicy Target",

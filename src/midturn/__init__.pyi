@@ -53,6 +53,7 @@ from midturn.question.answer_type import (
     When as When,
 )
 from midturn.question.form import Form as Form
+from midturn.question.people import Escalation as Escalation, People as People
 from midturn.question.question import Question as Question
 from midturn.question.reply import (
     Answered as Answered,

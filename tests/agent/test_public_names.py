@@ -25,7 +25,7 @@ OF_THE_TABLE = """
     Conversation ConversationStore open_store MemoryStore events sanitize
     Model ScriptedModel FunctionModel ProviderModel
     MidturnError ConfigError QuestionError AnswerError StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
-    TurnOpen NotAllowed NotAnswered DeadlinePassed PersonNeeded
+    TurnOpen NotAllowed People Escalation NotAnswered DeadlinePassed PersonNeeded
 """
 OF_THE_SIGNATURES = """
     UNSET Route UseCached UseConfigured UseDefault AskAssistant AskUser Suspend Fail

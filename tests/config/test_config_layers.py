@@ -50,13 +50,15 @@ def values(leaf: Leaf) -> list[Json]:
         "json_type": ["string", ["string", "null"]],
         "required": [True, False],
         "json": [{"a": [1]}, "text"],
+        "people": [{"approvals": 2}, {"approvals": 3}],
+        "names": [["a"], ["b", "c"]],
         "rules": [[{"when": {"cmd": "git *"}, "run": "ask"}], [{"run": "skip"}]],
     }
     return kinds.get(leaf.kind, ["one", "two"])
 
 
 _STRUCTURAL = {"source", "command", "shell", "protocol", "rename", "plugin", "kind", "url"}  # what fits together is tested elsewhere
-_ELSEWHERE = {("providers", "mcp"), ("conversation", "store")}
+_ELSEWHERE = {("providers", "mcp"), ("conversation", "store"), ("groups", "some")}
 KEYS_AND_LEAVES = [(path, leaf) for path, leaf in leaves(KEYS) if path[-1] not in _STRUCTURAL and path[:2] not in _ELSEWHERE]
 
 

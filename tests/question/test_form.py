@@ -22,7 +22,7 @@ LATER = Question.text("later", "And later?")
 
 QUESTION_KEYS = (
     " Allowed are `id`, `text`, `context`, `answer_type`, `default`, `exclusive`, `persistence`, `optional`, `when`, `deadline_seconds`, "
-    "`deadline`."
+    "`deadline`, `people`."
 )
 NEVER_APPLY = "/questions/1/when/equals: this can never be the answer to `apply`: "
 NEVER_ENV = "/questions/1/when/equals: this can never be the answer to `env`: "

@@ -20,6 +20,11 @@ SMALLEST = {
     "suspended": b',"through":"e"',
     "child": b',"call":"e","conversation":"1"',
     "config_delta": b',"delta":{}',
+    "vote": b',"id":"i","answer":true',
+    "reassigned": b',"id":"i","to":["bo"]',
+    "reminded": b',"id":"i","number":1',
+    "escalated": b',"id":"i","number":1',
+    "notified": b',"id":"i","about":"asked"',
     "some_future_kind": b"",
 }
 

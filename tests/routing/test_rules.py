@@ -109,11 +109,15 @@ def test_a_rule_that_would_hold_if_it_said_shell_is_told_apart() -> None:
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        ({"when": {}}, "rule 1: Object missing required field `run`. A rule has `run`"),
+        ({"when": {}}, "rule 1: a rule has `run`"),
         ({"run": "always"}, "rule 1: Invalid enum value 'always'"),
         ({"run": "ask", "wen": {}}, "unknown field `wen`"),
-        ({"run": "ask", "ask": ["ops"]}, "`ask` is about other people, whom this version does not ask"),
-        ({"run": "ask", "approvals": 2}, "`approvals` is about other people"),
+        ({"run": "skip", "ask": ["ops"]}, '`ask` has people asked, and `run = "skip"` asks no one'),
+        ({"ask": ["ops"], "approvals": 0}, "rule 1: `approvals`: 0 is no number of approvals"),
+        ({"ask": ["o ps"]}, "rule 1: `ask.0`: .* is no name of a person or group"),
+        ({"only": True}, "rule 1: `only`: `only` names no one who may answer"),
+        ({"ask": ["ops"], "escalate": [{"after": "2h", "to": list[str]()}]}, "rule 1: `escalate.0.to`: there is no one to escalate to"),
+        ({"ask": ["ops"], "remind_after": "soon"}, "rule 1: `remind_after`: .* is no time to wait"),
         ({"run": "ask", "when": {"n": {"above": 1}}}, r"rule 1.when\['n'\]: .*unknown field `above`"),
         ({"run": "ask", "when": {"cmd": {"matches": "(?=a)"}}}, "linear time"),
         ("ask", "rule 1: a rule is a table"),

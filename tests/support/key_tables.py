@@ -19,6 +19,8 @@ _NAMES = {
     "a question id": "<id>",
     "a variable": "<VARIABLE>",
     "a tool's name": "<tool>",
+    "a person's name": "<name>",
+    "a group's name": "<name>",
     "an agent's name": "<agent>",
     "a parameter": "<parameter>",
     "a keyword of JSON Schema": "<keyword>",

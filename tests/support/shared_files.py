@@ -37,6 +37,8 @@ _TYPES: Mapping[str, Json] = {
     "json_type": {"type": ["string", "array"]},
     "required": {"type": ["boolean", "array"]},
     "rules": {"type": "array", "items": {"type": "object"}},
+    "people": {"type": "object"},
+    "names": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
 }
 
 

@@ -70,6 +70,10 @@ class Played:
         """Feed one input; keep what it recorded."""
         return self._take((*self.turn.step(happened), *self.turn.rest()))
 
+    def meanwhile(self, happened: Happened) -> tuple[Effect, ...]:
+        """Feed one input while something else is under way: the turn does not rest."""
+        return self._take(self.turn.step(happened))
+
     def _take(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
         self.last = effects
         batch = [effect.event for effect in effects if isinstance(effect, Record)]
@@ -97,9 +101,9 @@ class Played:
         """Have a coroutine ask, and let what else it does at the same time happen first: the turn does not rest yet."""
         return self._take(self.turn.step(ToolAwaits(call, ask, FormToAsk(Form(questions, review), DEPLOY))))
 
-    def reply(self, reply: Reply) -> tuple[Effect, ...]:
+    def reply(self, reply: Reply, who: AnsweredBy | None = None) -> tuple[Effect, ...]:
         """Reply to the prompt that opened last."""
-        return self.step(UserReplied(self.prompt.id, reply, AnsweredBy("user")))
+        return self.step(UserReplied(self.prompt.id, reply, who or AnsweredBy("user")))
 
     def answer(self, value: Json, **terms: Any) -> tuple[Effect, ...]:
         """Answer the prompt that opened last."""

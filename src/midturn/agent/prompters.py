@@ -143,7 +143,8 @@ class Rules(Prompter):
     which the first that holds decides: `{"answer": "eu-1"}`, as in `routes`, and beside it `when` (by argument, or by JSON pointer: a glob
     over its text, a value, `{"below": 100}`, `{"one_of": […]}`, `{"matches": "…"}`, or a list with one of these for each element), a
     `reason`, which is recorded, and `shell`. A glob with a wildcard lets only plain words through, unless the rule says `"shell": True`:
-    `git *` is no yes to `git status; rm -r .`. As a configured answer does, a rule answers also what only a person may be asked.
+    `git *` is no yes to `git status; rm -r .`. As a configured answer does, a rule answers also what only a person may be asked,
+    but nothing that is for certain people.
 
     Where no rule holds, `otherwise` is asked, and is recorded as who that is; without it, it is as if no one was attached.
 
@@ -163,6 +164,11 @@ class Rules(Prompter):
         self.concurrent = otherwise is None or otherwise.concurrent
         self._rules = {_key(key): read_rules(f"rules[{key!r}]", given) for key, given in rules.items()}
         self._otherwise = otherwise
+
+    @property
+    def otherwise(self) -> Prompter | None:
+        """Who is asked where no rule holds."""
+        return self._otherwise
 
     def speaker(self, prompt: Prompt) -> Prompter:
         """Return who answers: this policy where a rule holds, else the one after it.
@@ -184,6 +190,8 @@ class Rules(Prompter):
         return Unavailable() if self._otherwise is None else await self._otherwise.prompt(prompt)
 
     def _reply(self, prompt: Prompt) -> Reply | None:
+        if prompt.people is not None:  # theirs alone to decide
+            return None
         if prompt.kind == "review":  # what is reviewed are the answers of rules, unless there is a person
             return Submitted() if self._otherwise is None else None
         rule = self._rule(prompt)

@@ -69,6 +69,7 @@ class CommandLine:
             tools=self._toolbox.tools,
             policies={name: tool.policy for name, tool in self._toolbox.settings.items()},
             attached=self._parts.attached,
+            directory=self._parts.settings.directory,
             surroundings=_surroundings(self._parts, self._toolbox),
         )
         return Session(*session_parts(kit, self._run, journal))

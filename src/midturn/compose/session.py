@@ -13,10 +13,12 @@ from midturn.clock import SYSTEM
 from midturn.journal import Journal
 from midturn.ports import Display, Happening, Model, Tool
 from midturn.prompter import Prompter
+from midturn.question.people import Directory
 from midturn.record.events import Parent, TurnStart
 from midturn.routing.policy import ToolPolicy
 from midturn.runtime.assistants import Assistants
 from midturn.runtime.model_response import foretelling
+from midturn.runtime.prompts import at_prompt
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.store.metadata import event_ids
 from midturn.turn.inputs import TurnSettings
@@ -63,7 +65,7 @@ class Kit(Struct, frozen=True, kw_only=True):
     """What the front doors differ in.
 
     `model_for` finds the models that answer questions; `main` and `inquiry` are the tables that their settings are merged from.
-    `surroundings` holds for whichever conversation it is; its limits are those of the turn, too.
+    `directory` knows the people that are named. `surroundings` holds for whichever conversation it is; its limits are those of the turn.
     """
 
     model: Model
@@ -73,6 +75,7 @@ class Kit(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, Tool]
     policies: Mapping[str, ToolPolicy]
     attached: bool
+    directory: Directory = Directory()
     surroundings: Surroundings = Surroundings()
 
 
@@ -87,6 +90,8 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         tools=kit.policies,
         conversation=journal.conversation,
         attached=kit.attached,
+        at_prompt=at_prompt(run.prompter),
+        directory=kit.directory,
         limits=surroundings.limits,
         prompts_at_once=run.prompts_at_once,
         foretelling=foretelling(kit.tools),

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 from midturn.config.keys import KEYS, Branch, Leaf, Node, ValueKind
 from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
-from midturn.errors import ConfigError
+from midturn.errors import ConfigError, QuestionError
+from midturn.question.people import in_a_table, read_people
 from midturn.routing.rules import read_run_rules
 from midturn.values.json_value import Json
 from midturn.values.text import did_you_mean, seconds_of
@@ -194,6 +195,23 @@ def _rules(value: Any, leaf: Leaf) -> Json:
     return given
 
 
+def _people(value: Any, leaf: Leaf) -> Json:
+    if not isinstance(value, Mapping):
+        raise WrongValue('a table, such as { ask = ["ops"], only = true, approvals = 2 }')
+    given = _json(value, leaf)
+    try:
+        read_people(given)
+    except QuestionError as error:
+        raise ConfigError(in_a_table(error)) from None
+    return given
+
+
+def _several_names(value: Any, leaf: Leaf) -> list[str]:
+    expected = 'a list of names, such as ["ana", "bo"]'
+    given = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
+    return [_string(name, leaf, expected) for name in given]
+
+
 _CHECKS: dict[ValueKind, Callable[[Any, Leaf], Json]] = {
     "string": _string,
     "boolean": _boolean,
@@ -208,6 +226,8 @@ _CHECKS: dict[ValueKind, Callable[[Any, Leaf], Json]] = {
     "required": _required,
     "json": _json,
     "rules": _rules,
+    "people": _people,
+    "names": _several_names,
 }
 
 

@@ -18,7 +18,7 @@ from midturn.record.exchange import Family
 from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.values.json_value import Json
 from midturn.values.limits import Limits
-from midturn.values.text import NAME, QUESTION_ID, OutputProtocol
+from midturn.values.text import NAME, PERSON, QUESTION_ID, OutputProtocol
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Entries of the table of keys
@@ -39,6 +39,8 @@ ValueKind: TypeAlias = Literal[
     "required",
     "json",
     "rules",
+    "people",
+    "names",
 ]
 
 
@@ -173,6 +175,11 @@ QUESTION = Branch(
         "exclusive": Leaf(kind="boolean", why="sets whether others than a human may answer", help="whether only a human may answer"),
         "prompt_label": Leaf(help="shown beside who asks"),
         "deadline": _within("how long an answer may take; past it there is none"),
+        "people": Leaf(
+            kind="people",
+            why="sets who may answer",
+            help="whose question it is: `ask`, `only`, `approvals`, `remind_after`, `escalate`",
+        ),
     }
 )
 DETACHED_LEAF = Leaf(
@@ -305,6 +312,23 @@ _LIMITS = {
     "json_depth": "how deep JSON may be nested",
     "event_line": "bytes of one event",
 }
+PEOPLE = Branch(
+    names=Names(
+        Branch(
+            keys={
+                "logins": Leaf(kind="names", help="users of the system, and sign-ins of the page; without any, the name"),
+                "notify": Leaf(kind="argv", private=True, help="where the person is told of questions (addresses of Apprise)"),
+            }
+        ),
+        "a person's name",
+        PERSON,
+    ),
+    why="says who people are",
+)
+GROUPS = Branch(
+    names=Names(Branch(keys={"members": Leaf(kind="names", help="people, and other groups")}), "a group's name", PERSON),
+    why="says who people are",
+)
 LIMITS = Branch(
     keys={
         name: Leaf(kind="number", least=0, help=_LIMITS[name]) if name == "seconds" else Leaf(kind="integer", least=1, help=_LIMITS[name])
@@ -359,6 +383,8 @@ KEYS = Branch(
                 "mcp": Branch(names=Names(MCP, "a server's name", NAME)),
             }
         ),
+        "people": PEOPLE,
+        "groups": GROUPS,
         "agents": Branch(names=Names(AGENT, "an agent's name", NAME)),
         "limits": LIMITS,
         "prompt": PROMPT,

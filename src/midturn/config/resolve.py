@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from shlex import split
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from midturn.config.assign import ANSWER
 from midturn.config.check import one_of
@@ -25,6 +26,7 @@ from midturn.config.settings import (
 )
 from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry, plain
 from midturn.prompts.settings import PromptSettings
+from midturn.question.people import Directory, People, Person, read_people
 from midturn.record.enabling import Enable, Toggle
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.exchange import Family
@@ -33,7 +35,7 @@ from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared
 from midturn.values.json_value import Json, JsonObject, overlay
 from midturn.values.limits import Limits
-from midturn.values.text import ASK_USER, BUILT_IN_TOOLS
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Targets of a tool's questions
@@ -65,6 +67,7 @@ def _question(fields: Tree) -> QuestionPolicy:
         exclusive=cast("bool | None", values.get("exclusive")),
         prompt_label=cast("str | None", values.get("prompt_label")),
         deadline=cast("float | None", values.get("deadline")),
+        people=read_people(values["people"]) if "people" in values else None,
     )
 
 
@@ -302,6 +305,83 @@ def _schema(definition: JsonObject) -> JsonObject:
     return {key: value for key, value in definition.items() if key != "required" or not isinstance(value, bool)}
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# People and groups
+
+
+def directory(resolving: Resolving) -> Directory:
+    """Return who people are and who is in which group; what does not fit together stands in `resolving.problems`."""
+    merged = resolving.merged
+    people = {name: _person(plain(branch(merged, "people", name))) for name in branch(merged, "people")}
+    for name in people:
+        others = [other for other in people if other != name and name in people[other].logins]
+        if others:
+            resolving.problem(("people", others[0], "logins"), f"`{name}` is a person's own name, which always counts as their login")
+    members = {name: plain(branch(merged, "groups", name)).get("members", ()) for name in branch(merged, "groups")}
+    groups = _Groups(resolving, cast("Mapping[str, Sequence[str]]", members), people)
+    found = Directory(people, {name: groups.people_of(name) for name in members})
+    _check_names(resolving, found)
+    return found
+
+
+def _person(values: Mapping[str, Json]) -> Person:
+    notify = values.get("notify", ())
+    return msgspec.convert({**values, "notify": [notify] if isinstance(notify, str) else notify}, Person)
+
+
+class _Groups(Struct, frozen=True):
+    """Groups as written, to be resolved to people."""
+
+    resolving: Resolving
+    members: Mapping[str, Sequence[str]]
+    people: Mapping[str, Person]
+
+    def people_of(self, group: str) -> tuple[str, ...]:
+        """Return the people of a group, those of the groups in it included; what is wrong with it is noted."""
+        path = ("groups", group, "members")
+        if group in self.people:
+            self.resolving.problem(path, f"`{group}` is a person's name, too; give the group another one")
+        if not self.members[group]:
+            self.resolving.problem(("groups", group), "no one is in it; name its `members`")
+        for name in self.members[group]:
+            if name not in self.members and name not in self.people:
+                near = did_you_mean(name, (*self.people, *self.members))
+                self.resolving.problem(path, f"there is no person or group `{name}`.{near}")
+        return tuple(dict.fromkeys(self._inside(group, (group,))))
+
+    def _inside(self, group: str, around: tuple[str, ...]) -> Iterator[str]:
+        for name in self.members[group]:
+            if name == around[0]:
+                chain = " → ".join((*around, name))
+                self.resolving.problem(("groups", name, "members"), f"it contains itself ({chain}); leave one of them out")
+            elif name in self.members and name not in around:
+                yield from self._inside(name, (*around, name))
+            elif name in self.people:
+                yield name
+
+
+def _check_names(resolving: Resolving, known: Directory) -> None:
+    """Find the people and groups of rules and questions that there are not, and those of whom there are too few."""
+    for path, people in _named_people(resolving):
+        unknown = [name for name in dict.fromkeys(people.named) if not known.knows(name)]
+        for name in unknown:
+            near = did_you_mean(name, (*known.people, *known.groups))
+            resolving.problem(path, f"there is no person or group `{name}`.{near}")
+        could = len(replace(people, members=known.groups, only=False).people_of(people.named))
+        if people.only and not unknown and could < people.approvals:
+            resolving.problem(path, f"{people.approvals} people have to say yes, and only {could} may answer")
+
+
+def _named_people(resolving: Resolving) -> Iterator[tuple[KeyPath, People]]:
+    """Yield what rules and questions say of people, each with its key."""
+    for path, found in entries(resolving.merged):
+        if path[-1:] == ("people",) and QUESTIONS in path:
+            yield path, read_people(found.value)
+        elif path[-1:] == ("rules",):
+            rules = read_run_rules(cast("Sequence[object]", found.value))
+            yield from ((path, rule.people) for rule in rules if rule.people is not None)
+
+
 _T = TypeVar("_T")
 _LLM, _MCP = ("providers", "llm"), ("providers", "mcp")
 _KINDS = get_args(Family)
@@ -326,6 +406,7 @@ def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
         web=_table(resolving, WebSettings, "web"),
         notify=resolving.command(notify.value, ("notify", "command")) if notify else (),
         notifications=_table(resolving, NotificationSettings, "notify"),
+        directory=directory(resolving),
     )
 
 

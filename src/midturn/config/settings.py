@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.prompts.settings import PromptSettings
+from midturn.question.people import Directory
 from midturn.record.enabling import Enable, Toggle
 from midturn.record.events import Source
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
@@ -151,6 +152,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     web: WebSettings = WebSettings()
     notify: tuple[str, ...] = ()
     notifications: NotificationSettings = NotificationSettings()
+    directory: Directory = Directory()
 
     def ruling(self, agent: str, tool: str, arguments: Json) -> Ruling:
         """Say what the rules say about a call of another agent: it is asked about where none holds."""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from midturn.config.approvals import FileSubject
 from midturn.config.keys import KEYS, Branch, Node
 from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry, merge
+from midturn.routing.rules import ABOUT_PEOPLE
 from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -56,8 +57,10 @@ def _is_short(value: Json, _: Json) -> bool:
     return isinstance(value, str) and len(value) <= LABEL
 
 
-def _never_unattended(value: Json, _: Json) -> bool:
-    return all(cast("Mapping[str, Any]", rule).get("run") != "unattended" for rule in cast("Sequence[Json]", value))
+def _only_stops(value: Json, _: Json) -> bool:
+    """Whether rules let nothing run, and put nothing to people of their own choice."""
+    rules = [cast("Mapping[str, Any]", rule) for rule in cast("Sequence[Json]", value)]
+    return all(rule.get("run") != "unattended" and not any(key in rule for key in ABOUT_PEOPLE) for rule in rules)
 
 
 _ANY = AllowedIf(lambda _value, _standing: True, "any")
@@ -72,7 +75,7 @@ _PARAMETERS_KEY = (
     "temperature", "top_p", "top_k", "max_tokens", "seed", "stop_sequences", "presence_penalty", "frequency_penalty", "thinking",
 )  # fmt: skip
 _TOOL = "conversation.tools.*"
-_TIGHTENING = AllowedIf(_never_unattended, "rules that ask or skip, where nothing stricter holds", "lets calls run without asking")
+_TIGHTENING = AllowedIf(_only_stops, "rules that ask or skip, where nothing stricter holds", "lets calls run, or sets who is asked")
 
 RULES: Final[Mapping[str, AllowedIf]] = {
     "assistant.name": _ANY,

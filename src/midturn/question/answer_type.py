@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from midturn.question.people import People
 from midturn.values.json_value import Json, JsonObject, Scalar, canonical
 
 if TYPE_CHECKING:
@@ -197,4 +198,5 @@ class QuestionFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict
     when: When | None = None
     deadline_seconds: float | None = None
     deadline: str | None = None
+    people: People | None = None
     returns: Any = None

@@ -13,9 +13,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, QuestionError
 from midturn.question.answer import check_answer
-from midturn.question.answer_type import AnswerType, Persistence, QuestionFields, SchemaType, SecretType, TextType, When
+from midturn.question.answer_type import AnswerType, BooleanType, Persistence, QuestionFields, SchemaType, SecretType, TextType, When
 from midturn.question.authored_type import Findings, read_answer_type
 from midturn.question.deadline import LONGEST, SHORTEST, deadline_as_json, is_number, moment_of
+from midturn.question.people import People, read_people
 from midturn.values.json_value import Json, json_problem, shown
 from midturn.values.limits import Limits
 from midturn.values.text import QUESTION_ID
@@ -23,8 +24,21 @@ from midturn.values.text import QUESTION_ID
 Q = TypeVar("Q", bound=QuestionFields)
 
 _AUTHORED = "authored"
-_KEYS = ("id", "text", "context", "answer_type", "default", "exclusive", "persistence", "optional", "when", "deadline_seconds", "deadline")
-_NONE_WHERE_LEFT_OUT = ("context", "when", "deadline_seconds", "deadline")
+_KEYS = (
+    "id",
+    "text",
+    "context",
+    "answer_type",
+    "default",
+    "exclusive",
+    "persistence",
+    "optional",
+    "when",
+    "deadline_seconds",
+    "deadline",
+    "people",
+)
+_NONE_WHERE_LEFT_OUT = ("context", "when", "deadline_seconds", "deadline", "people")
 _ID_RULE = "1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __)"
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x84\x85\x8d\u2028\u2029"
 _LINE_BREAK = f"\r\n|[{_BREAKS}]"
@@ -93,7 +107,11 @@ def stays_as_authored(question: QuestionFields) -> bool:
 
 
 def _can_be_changed(question: QuestionFields) -> bool:
-    return isinstance(question.answer_type, SchemaType) or isinstance(question.default, list | dict) or question.when is not None
+    return (
+        isinstance(question.answer_type, SchemaType)
+        or isinstance(question.default, list | dict)
+        or not (question.when is None and question.people is None)
+    )
 
 
 def written(fields: Mapping[str, object]) -> Mapping[str, object]:
@@ -148,6 +166,7 @@ class _Reader:
             when=self._when(),
             deadline_seconds=self._deadline_seconds(),
             deadline=self._deadline(),
+            people=self._people(answer_type),
             returns=returns,
         )
         return question if answer_type is None else self._with_default(question)
@@ -256,6 +275,21 @@ class _Reader:
         if moment is None:
             self.findings.add("/deadline", f"{shown(value)} is no moment. Give a date and a time with a zone (RFC 3339).")
         return moment
+
+    def _people(self, answer_type: AnswerType | None) -> People | None:
+        value = self._fields.get("people", UNSET)
+        if value is UNSET:
+            return None
+        try:
+            people = read_people(value)
+        except QuestionError as error:
+            for problem in error.problems:
+                self.findings.add(f"/people{problem.pointer}", problem.message)
+            return None
+        if people.approvals > 1 and answer_type is not None and (not isinstance(answer_type, BooleanType) or self._flag("optional")):
+            message = "several people say yes to a yes/no question that has to be answered. Leave `approvals` out."
+            self.findings.add("/people/approvals", message)
+        return people
 
     def _required(self, name: str, advice: str) -> Json | UnsetType:
         value = self._fields.get(name, UNSET)

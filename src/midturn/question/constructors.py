@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 from midturn.question.answer_type import OtherAnswer, Persistence, SelectOption, When
 from midturn.question.authoring import author, plain
 from midturn.question.deadline import Deadline, deadline_as_json
+from midturn.question.people import People
 from midturn.question.python_answer import default_as_json, options_as_json, schema_as_json
 from midturn.values.json_value import Json, JsonObject, Scalar
 from midturn.values.limits import DEFAULT_LIMITS
@@ -54,6 +55,7 @@ class Constructors:
         optional: bool = False,
         when: When | None = None,
         deadline: Deadline | None = None,
+        people: People | None = None,
     ) -> Question[Any]:
         """Ask for yes or no; the answer is a `bool`.
 
@@ -67,12 +69,20 @@ class Constructors:
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         terms = terms_of(
-            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+            default,
+            context=context,
+            exclusive=exclusive,
+            persistence=persistence,
+            optional=optional,
+            when=when,
+            deadline=deadline,
+            people=people,
         )
         return authored(cls, {"id": id, "text": text, "answer_type": {"type": "boolean"}, **terms})
 
@@ -153,6 +163,7 @@ class Constructors:
         optional: bool = False,
         when: When | None = None,
         deadline: Deadline | None = None,
+        people: People | None = None,
     ) -> Question[Any]:
         """Ask for exactly one of several options; the answer is its value, or the member of the `Enum`.
 
@@ -169,6 +180,7 @@ class Constructors:
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
@@ -176,7 +188,14 @@ class Constructors:
         values, returns = options_as_json(options)
         wire = {"type": "select", "options": values, "allow_other": allow_other}
         terms = terms_of(
-            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+            default,
+            context=context,
+            exclusive=exclusive,
+            persistence=persistence,
+            optional=optional,
+            when=when,
+            deadline=deadline,
+            people=people,
         )
         return authored(cls, {"id": id, "text": text, "answer_type": wire, **terms}, returns)
 
@@ -266,6 +285,7 @@ class Constructors:
         optional: bool = False,
         when: When | None = None,
         deadline: Deadline | None = None,
+        people: People | None = None,
     ) -> Question[Any]:
         """Ask for any number of the options; the answer is a list in option order, without repeats.
 
@@ -284,6 +304,7 @@ class Constructors:
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
@@ -293,7 +314,14 @@ class Constructors:
         if max is not None:
             wire["max"] = max
         terms = terms_of(
-            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+            default,
+            context=context,
+            exclusive=exclusive,
+            persistence=persistence,
+            optional=optional,
+            when=when,
+            deadline=deadline,
+            people=people,
         )
         return authored(cls, {"id": id, "text": text, "answer_type": wire, **terms}, returns)
 
@@ -340,6 +368,7 @@ class Constructors:
         optional: bool = False,
         when: When | None = None,
         deadline: Deadline | None = None,
+        people: People | None = None,
     ) -> Question[Any]:
         """Ask for a number; the answer is an `int` or a `float`.
 
@@ -356,13 +385,21 @@ class Constructors:
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         schema = {"type": "integer" if type is int else "number", "minimum": min, "maximum": max}
         terms = terms_of(
-            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+            default,
+            context=context,
+            exclusive=exclusive,
+            persistence=persistence,
+            optional=optional,
+            when=when,
+            deadline=deadline,
+            people=people,
         )
         return authored(cls, {"id": id, "text": text, "answer_type": bounded(schema), **terms}, type)
 
@@ -386,6 +423,7 @@ class Constructors:
         optional: bool = False,
         when: When | None = None,
         deadline: Deadline | None = None,
+        people: People | None = None,
     ) -> Question[Any]:
         """Ask for a secret; the answer is a `SecretValue`, which is never stored, logged, shown or sent to a model.
 
@@ -398,12 +436,20 @@ class Constructors:
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         terms = terms_of(
-            None, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+            None,
+            context=context,
+            exclusive=exclusive,
+            persistence=persistence,
+            optional=optional,
+            when=when,
+            deadline=deadline,
+            people=people,
         )
         return authored(cls, {"id": id, "text": text, "answer_type": {"type": "secret"}, **terms})
 
@@ -441,6 +487,7 @@ class Constructors:
         optional: bool = False,
         when: When | None = None,
         deadline: Deadline | None = None,
+        people: People | None = None,
     ) -> Question[Any]:
         """Ask for a value of a type: JSON that is valid under its schema.
 
@@ -456,13 +503,21 @@ class Constructors:
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         made, returns = schema_as_json(schema)
         terms = terms_of(
-            default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+            default,
+            context=context,
+            exclusive=exclusive,
+            persistence=persistence,
+            optional=optional,
+            when=when,
+            deadline=deadline,
+            people=people,
         )
         return authored(cls, {"id": id, "text": text, "answer_type": {"type": "schema", "schema": made}, **terms}, returns)
 
@@ -477,10 +532,11 @@ def authored(cls: type[Any], asked: Mapping[str, object], returns: object = None
     return author(cls, wire, DEFAULT_LIMITS, returns)
 
 
-def terms_of(default: object, *, deadline: Deadline | None = None, **terms: object) -> dict[str, object]:
+def terms_of(default: object, *, deadline: Deadline | None = None, people: People | None = None, **terms: object) -> dict[str, object]:
     """Gather the terms of a question, those left out as None."""
     by_when = {} if deadline is None else deadline_as_json(deadline)
-    return {"default": None if default is None else default_as_json(default), **terms, **by_when}
+    by_whom = {} if people is None else {"people": plain(people)}
+    return {"default": None if default is None else default_as_json(default), **terms, **by_when, **by_whom}
 
 
 def bounded(schema: Mapping[str, Json]) -> JsonObject:
@@ -498,6 +554,7 @@ class Terms(TypedDict, total=False):
     exclusive: bool
     persistence: Persistence
     deadline: Deadline | None
+    people: People | None
 
 
 class TermsOf(Terms, Generic[V], total=False):

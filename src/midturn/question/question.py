@@ -14,6 +14,7 @@ from midturn.question.answer_type import Persistence, QuestionFields, When
 from midturn.question.authoring import author, stays_as_authored, written
 from midturn.question.constructors import Constructors, authored, bounded, terms_of
 from midturn.question.deadline import Deadline
+from midturn.question.people import People
 from midturn.question.persisted_question import PERSISTED, PersistedQuestion, question_json
 from midturn.question.python_answer import python_answer
 from midturn.values.json_value import Json
@@ -72,6 +73,7 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
     optional: bool = False,
     when: When | None = None,
     deadline: Deadline | None = None,
+    people: People | None = None,
 ) -> Question[Any]:
     """Ask for a text; the answer is a `str`.
 
@@ -88,12 +90,20 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
         optional: The person may skip it; the answer is then None.
         when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
         deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+        people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
     Raises:
         QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
     """
     terms = terms_of(
-        default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when, deadline=deadline
+        default,
+        context=context,
+        exclusive=exclusive,
+        persistence=persistence,
+        optional=optional,
+        when=when,
+        deadline=deadline,
+        people=people,
     )
     bounds = {"pattern": pattern, "minLength": min_length, "maxLength": max_length}
     is_free = all(bound is None for bound in bounds.values())
@@ -147,6 +157,7 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
         when: In a form: ask only if an earlier question was answered so.
         deadline: How long an answer may take, or until when. Past it the question is over, which is no answer. The question has the moment.
         deadline_seconds: How many seconds an answer may take, where `deadline` says that.
+        people: Whose question it is; None where anyone's.
     """
 
     # A type checker sees no field in this name, so it is told below how a question is made.
@@ -167,6 +178,7 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
             optional: bool = False,
             when: When | None = None,
             deadline: Deadline | None = None,
+            people: People | None = None,
             returns: object = None,
         ) -> None: ...
 

@@ -25,19 +25,24 @@ from midturn.record.events import (
     ChatResponse,
     Child,
     ConfigDelta,
+    Escalated,
     Event,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
     InquiryResponse,
+    Notified,
     OpaqueEvent,
+    Reassigned,
+    Reminded,
     Suspended,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
     TurnStart,
     VisibleEvent,
+    Vote,
     encode_custom,
 )
 from midturn.values.json_value import Json
@@ -61,6 +66,7 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
     answered_by: AnsweredBy | None = None
     reason: str | None = None
     remembered: bool = False
+    votes: tuple[str, ...] = ()
 
     def event(self) -> InquiryResponse:
         """Return the class of its outcome. What a `redacted` one has as `answer` stays behind.
@@ -103,6 +109,7 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
             answered_by=self.answered_by,
             reason=self.reason,
             remembered=self.remembered,
+            votes=self.votes,
         )
 
 
@@ -125,6 +132,11 @@ _Wire: TypeAlias = (
     | Suspended
     | Child
     | ConfigDelta
+    | Vote
+    | Reassigned
+    | Reminded
+    | Escalated
+    | Notified
 )
 
 KINDS: Final = frozenset(cast("str", kind.__struct_config__.tag) for kind in get_args(_Wire))
@@ -142,7 +154,7 @@ _BRACKET: Final = rb"[\[{\]}]"
 _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
 """The part of a line in which we write of what kind it is."""
 _EVENT_ID: Final = attrgetter("event_id")
-_HEADS: Final = frozenset((b'{"type":"%b"' % kind.encode())[:16] for kind in KINDS)
+_HEADS: Final = frozenset((b'{"type":"%b","timestamp' % kind.encode())[:16] for kind in KINDS)
 _SAID_HEADS: Final = frozenset(head for head in _HEADS if head.startswith(b'{"type":"chat_re'))
 _CALL_HEADS: Final = frozenset(head for head in _HEADS if head.startswith(b'{"type":"tool_ca'))
 _SEEN_HEADS: Final = _SAID_HEADS | _CALL_HEADS | {b'{"type":"turn_st'}

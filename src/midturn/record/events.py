@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.values.json_value import Json, JsonObject
 
@@ -294,7 +295,7 @@ class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id` are absent in legacy streams.
 
     `problem` is what its tool had against the answer before, for which it asks again; `deadline` says until when an answer
-    counts (RFC 3339). Both stand beside the question, and are no part of it.
+    counts (RFC 3339), `people` whose question it is. They stand beside the question, and are no part of it.
     """
 
     id: str
@@ -308,10 +309,14 @@ class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_f
     form: AskedForm | None = None
     problem: str | None = None
     deadline: str = ""
+    people: People | None = None
 
 
 class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
-    """The answer, as the tool receives it. A redacted response has a class of its own: it cannot hold one."""
+    """The answer, as the tool receives it. A redacted response has a class of its own: it cannot hold one.
+
+    `votes` are the votes that made it, by their `event_id`.
+    """
 
     outcome: Literal["answered"] = always("answered")
     id: str
@@ -319,6 +324,7 @@ class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
     answered_by: AnsweredBy | None = None
     reason: str | None = None
     remembered: bool = False
+    votes: tuple[str, ...] = ()
 
 
 class InquiryCancelled(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
@@ -374,7 +380,8 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
     `kept` is what another agent keeps of a yes that is `remembered`, as it was shown.
     A review that a person `skipped` was replied to, in the words of `reason`: nothing was sent.
-    `rule` is the place of the rule that had a person asked about the run, `deadline` until when a yes counts that is waited for (RFC 3339).
+    `rule` is the place of the rule that had a person asked about the run, `deadline` until when a yes counts that is waited for (RFC 3339),
+    `people` whose decision it is while it waits, and `votes` the votes that made a decision, by their `event_id`.
     """
 
     id: str
@@ -395,11 +402,70 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     question: PersistedQuestion | None = None
     rule: str = ""
     deadline: str = ""
+    people: People | None = None
+    votes: tuple[str, ...] = ()
 
     @property
     def is_reply(self) -> bool:
         """Whether a person said something else at a review instead of sending the answers."""
         return self.kind == "review" and self.state == "skipped" and self.answered_by is not None and self.answered_by.was_asked
+
+
+# Notes on a request: `id` is that of the inquiry or the approval that they are about. None of them answers it ---------------
+
+
+class Vote(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="vote"):
+    """One person's yes or no, where several have to say yes. A later one of the same person takes the place of an earlier one.
+
+    `withdrawn` takes the person's yes back. `arguments` are an edit of the call: it is what is voted on from here on, so that it voids
+    the votes before; `sha256` is that of the arguments of a call that a yes is about.
+    """
+
+    id: str
+    answer: bool = always(True)
+    reason: str | None = None
+    answered_by: AnsweredBy | None = None
+    withdrawn: bool = False
+    arguments: Json | UnsetType = UNSET
+    sha256: str = ""
+
+
+class Reassigned(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reassigned"):
+    """A person has passed the question on: from now on it is put to these people and groups."""
+
+    id: str
+    to: tuple[str, ...]
+    reason: str | None = None
+    answered_by: AnsweredBy | None = None
+
+
+class Reminded(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reminded"):
+    """The people who are asked are told again; `number` counts the times. It is recorded first, by the one who then tells them."""
+
+    id: str
+    number: int
+    to: tuple[str, ...] = ()
+
+
+class Escalated(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="escalated"):
+    """The question is put to other people, too; `number` says which of its escalations this is, from 1. Recorded before they are told."""
+
+    id: str
+    number: int
+    to: tuple[str, ...] = ()
+
+
+class Notified(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="notified"):
+    """Those people were told; `about` is `asked`, `reassigned`, `reminded` or `escalated`, `error` says why that failed."""
+
+    id: str
+    about: str
+    to: tuple[str, ...] = ()
+    error: str | None = None
+
+
+Note: TypeAlias = Vote | Reassigned | Reminded | Escalated | Notified
+"""A note on a request; `isinstance` takes it, too."""
 
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})

@@ -14,6 +14,7 @@ from midturn.record.subject import Subject
 from midturn.values.json_value import Json, JsonObject
 
 if TYPE_CHECKING:
+    from midturn.question.people import People
     from midturn.question.question import Question
 
 
@@ -28,6 +29,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     request; `asked_by` is the header, computed from the source, and `label` a configured name that is only shown beside it.
     `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
     which is the beginning of the question's context: words from outside, to be quoted. `parameters` is what edited arguments must fit.
+    `people` are those whose question it is, where it is not anyone's.
     `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers. `deadline` is until when an
     answer counts (RFC 3339), and `time_left` says for people how long that is now; both are empty where that is open.
 
@@ -63,6 +65,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     arguments: Json = None
     label: str | None = None
     verdict: str | None = None
+    people: People | None = None
     parameters: JsonObject = {}
     deadline: str = ""
     time_left: Callable[[], str] = str

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from midturn.question.people import People
 from midturn.record.events import Source
 from midturn.routing.rules import Ruling, RunRules, strictest
 from midturn.values.json_value import Json, JsonObject
@@ -44,7 +45,10 @@ class Words(Struct, frozen=True):
 
 
 class QuestionPolicy(Struct, frozen=True):
-    """What configuration says about one question; `origin` is the file or flag that set `answer`, `deadline` is in seconds."""
+    """What configuration says about one question; `origin` is the file or flag that set `answer`, `deadline` is in seconds.
+
+    `people` replace those that the tool's author proposes.
+    """
 
     target: Target = Target()
     answer: Json | SecretValue | Words | UnsetType = UNSET
@@ -52,6 +56,7 @@ class QuestionPolicy(Struct, frozen=True):
     exclusive: bool | None = None
     prompt_label: str | None = None
     deadline: float | None = None
+    people: People | None = None
 
 
 class ToolPolicy(Struct, frozen=True, kw_only=True):

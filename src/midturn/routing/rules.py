@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.errors import ConfigError
+from midturn.errors import ConfigError, QuestionError
+from midturn.question.people import People, in_a_table, read_people
 from midturn.values.json_value import Json, JsonObject, canonical, compact
 
 _WILD: Final = frozenset("*?[")
@@ -77,9 +78,10 @@ RuledRun: TypeAlias = Literal["unattended", "ask", "skip"]
 
 
 class RunRule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whether a call may run where all conditions hold."""
+    """Whether a call may run where all conditions hold. A rule with `people` asks them, and does not say so in `run`, too."""
 
-    run: RuledRun
+    run: RuledRun = "ask"
+    people: People | None = None
 
     @property
     def lets_through(self) -> bool:
@@ -101,17 +103,21 @@ class RunRules(Struct, frozen=True):
         """Return what the first rule says that holds."""
         for rule, place in zip(self.rules, self.places, strict=True):
             if rule.holds(arguments):
-                return Ruling(rule.run, place, rule.reason)
+                return Ruling(rule.run, place, rule.reason, people=rule.people)
         return None
 
 
 class Ruling(Struct, frozen=True):
-    """Whether a call may run, and the rule that says so: its `place` is empty where none holds. `by` as in `AnsweredBy`."""
+    """Whether a call may run, and the rule that says so: its `place` is empty where none holds. `by` as in `AnsweredBy`.
+
+    `people` are those who are asked.
+    """
 
     run: Literal["unattended", "ask", "edit", "skip"]
     place: str = ""
     reason: str | None = None
     by: str = "configuration"
+    people: People | None = None
 
 
 class Examined(Struct, frozen=True):
@@ -141,7 +147,8 @@ def examined(origins: Sequence[RunRules], arguments: Json) -> list[Examined]:
     return found
 
 
-_STRICTNESS: Final = {"unattended": 0, "ask": 1, "edit": 1, "skip": 2}
+_STRICTNESS: Final = {"unattended": 0, "ask": 1, "edit": 1, "skip": 3}
+_OF_PEOPLE: Final = 2
 
 
 def strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json) -> Ruling:
@@ -153,7 +160,7 @@ def strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json) -
 
 
 def _strictness(ruling: Ruling) -> int:
-    return _STRICTNESS[ruling.run]
+    return _OF_PEOPLE if ruling.people is not None and ruling.run == "ask" else _STRICTNESS[ruling.run]
 
 
 def read_rules(where: str, given: object) -> tuple[Rule, ...]:
@@ -180,7 +187,8 @@ def first_that_holds(rules: Sequence[Rule], arguments: Json) -> Rule | None:
     return next((rule for rule in rules if rule.holds(arguments)), None)
 
 
-_LATER: Final = ("ask", "approvals", "only", "remind_after", "escalate")
+ABOUT_PEOPLE: Final = ("ask", "only", "approvals", "remind_after", "escalate")
+"""The keys of a rule that say whose decision a call is."""
 _AnyRule = TypeVar("_AnyRule", Rule, RunRule)
 
 
@@ -194,9 +202,28 @@ def _running(where: str, table: object) -> RunRule:
     if not isinstance(table, Mapping):
         raise ConfigError(f'{where}: a rule is a table, such as `{{ when = {{ cmd = "git status*" }}, run = "unattended" }}`.')
     rule = cast("Mapping[str, object]", table)
-    if later := next((key for key in _LATER if key in rule), None):
-        raise ConfigError(f'{where}: `{later}` is about other people, whom this version does not ask. Write `run = "ask"` in its place.')
-    return _read(where, rule, RunRule, '`run` ("unattended", "ask" or "skip"), and may have `when`, `reason` and `shell`')
+    about_people = {key: rule[key] for key in ABOUT_PEOPLE if key in rule}
+    if "people" in rule or not (about_people or "run" in rule):
+        raise ConfigError(f"{where}: {_RUN_RULE}.")
+    if about_people and rule.get("run", "ask") != "ask":
+        raise ConfigError(
+            f'{where}: `{next(iter(about_people))}` has people asked, and `run = "{rule["run"]}"` asks no one. Leave one out.'
+        )
+    rest = {key: value for key, value in rule.items() if key not in about_people}
+    read = _read(where, rest, RunRule, _RUN_RULE.removeprefix("a rule has "))
+    return replace(read, people=_people(where, about_people)) if about_people else read
+
+
+_RUN_RULE: Final = (
+    'a rule has `run` ("unattended", "ask" or "skip") or says who is asked (`ask`), and may have `when`, `reason` and `shell`'
+)
+
+
+def _people(where: str, given: Mapping[str, object]) -> People:
+    try:
+        return read_people(given)
+    except QuestionError as error:
+        raise ConfigError(f"{where}: {in_a_table(error)}") from None
 
 
 def _read(where: str, table: Mapping[str, object], type: type[_AnyRule], has: str) -> _AnyRule:

@@ -165,6 +165,16 @@ def _who(prompter: Prompter) -> AnsweredBy:
     return AnsweredBy("user", via=told["via"], user=told["user"])
 
 
+def at_prompt(prompter: Prompter | None) -> AnsweredBy:
+    """Return who replies to a prompt, as far as that is known beforehand: the person behind policies, where there is one."""
+    while (behind := getattr(prompter, "otherwise", None)) is not None:
+        prompter = cast("Prompter", behind)
+    try:
+        return AnsweredBy("user") if prompter is None else _who(prompter)
+    except TypeError:  # said when it replies
+        return AnsweredBy("user")
+
+
 def _check_its_part(who: AnsweredBy, reply: Reply) -> None:
     """Let no policy say what only a person says.
 

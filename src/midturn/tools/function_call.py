@@ -9,6 +9,7 @@ from typing import cast, get_args
 
 from midturn.errors import ConfigError
 from midturn.ports import ToolRun
+from midturn.question.people import People
 from midturn.question.python_types import Mismatch
 from midturn.question.question import Question
 from midturn.record.events import Source
@@ -40,11 +41,14 @@ def ruled(rule: Callable[..., object], run: ToolRun, source: Source) -> Ruling:
     """
     context: ToolContext[object] = ToolContext(run, source, CallLife())
     said = rule(run.call.arguments, context)
+    named = getattr(rule, "__name__", type(rule).__name__)
+    if isinstance(said, People):
+        return Ruling("ask", named, by="policy", people=said)
     if said not in _RULED:
         if inspect.iscoroutine(said):
             said.close()
         raise ConfigError(f"Tool `{run.call.name}`: the function `run` returned {said!r}; it says {', '.join(map(repr, _RULED))}, at once.")
-    return Ruling(said, getattr(rule, "__name__", type(rule).__name__), by="policy")
+    return Ruling(said, named, by="policy")
 
 
 async def executed(callee: TypedFunction, run: ToolRun, source: Source) -> Outcome:

@@ -7,22 +7,41 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, assert_never
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.question.answer_type import BooleanType
+from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.record.asker import address
-from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image
+from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote
 from midturn.record.open_question import PromptKind
 from midturn.record.prompt import Prompt
 from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject, Subject, approval_text
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
 from midturn.routing.rules import Ruling
-from midturn.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Refuse, Respond, Run, Send, Spoken, View
+from midturn.turn.decision import (
+    BY_DEFAULT,
+    AwaitPerson,
+    Closing,
+    Counted,
+    GoBack,
+    Leave,
+    Misfit,
+    Refuse,
+    Respond,
+    Run,
+    Send,
+    Spoken,
+    View,
+    counted,
+    labelled,
+    put_to_people,
+)
+from midturn.turn.people import Poll, poll_of
 from midturn.turn.record import CallRecord
 from midturn.values.json_value import Json, canonical, pointer_to
 
@@ -56,6 +75,19 @@ class _Approving(Struct, frozen=True):
         return waiting.event_id if (waiting := self.waiting) else ""
 
     @property
+    def request_id(self) -> str:
+        """The id of the approval."""
+        return self.id
+
+    @property
+    def poll(self) -> Poll | None:
+        """Whose decision it is; None where it is anyone's."""
+        waiting, notes = self.waiting, self.view.turn.notes
+        if waiting is None or (waiting.people is None and not notes):  # as usual
+            return None
+        return poll_of(waiting, notes.get(self.id, ()), is_yes_or_no=True)
+
+    @property
     def _text(self) -> str:
         return approval_text(self.kind, self.view.tool)
 
@@ -75,9 +107,11 @@ class _Approving(Struct, frozen=True):
         return Closing(Respond(message), (self._record("skipped", answered_by=BY_DEFAULT),))
 
     def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
-        call, event, waiting = self.view.call.call, self.event, self.waiting
+        call, event, waiting, poll = self.view.call.call, self.event, self.waiting, self.poll
         return Prompt(
             question=Question.unchecked(id=f"__{self.kind}__", text=self._text, answer_type=BooleanType()),
+            label=labelled(None, poll) if poll else None,
+            people=poll.people if poll else None,
             kind=self.kind,
             asked_by=self.view.policy.source.header,
             subject=subject,
@@ -136,6 +170,8 @@ class Permission(_Approving, frozen=True):
         """Use what was remembered, else the rule that holds; else ask, else follow the detached policy."""
         if (settled := self._settled()) is not None:
             return settled
+        if (poll := self.poll) is not None:
+            return self._of_people(poll)
         if self.attached:
             return AwaitPerson("person", self._waits_for_a_yes())
         match self._policy(self.view.policy.detached.run):
@@ -160,10 +196,37 @@ class Permission(_Approving, frozen=True):
         """Close, because no one has allowed the call in time."""
         return Closing(Respond(messages.not_allowed_in_time(self.view.tool)), (self._record("expired"),))
 
+    @property
+    def poll(self) -> Poll | None:
+        """Whose decision it is: as recorded, or as a rule says before anything is."""
+        if self.waiting is not None or self.ruling.people is None:
+            return super().poll
+        return poll_of(self._record("waiting", people=self._people), (), is_yes_or_no=True)
+
+    @property
+    def _people(self) -> People | None:
+        people = self.ruling.people
+        return self.view.settings.directory.filled_in(people) if people else None
+
+    def _of_people(self, poll: Poll) -> AwaitPerson | Closing:
+        """Put it to a person who is attached and may decide; else leave it to those who come by later, unless that is denied."""
+        if not self.attached and self._policy(self.view.policy.detached.run) == "deny":
+            return self._denied(messages.not_allowed(self.view.tool))
+        return put_to_people(poll, self.view.settings, self._waits_for_a_yes(), attached=self.attached)
+
+    def _waits(self, **fields: Any) -> Approval | None:
+        """Return the record that this is waited for, with those whose decision it is."""
+        return super()._waits(**fields, people=self._people)
+
     def _settled(self) -> Closing | None:
-        """Decide without asking: by a rule that stops the call, by what was remembered, by a rule that lets it run."""
+        """Decide without asking: by a rule that stops the call, by what was remembered, by a rule that lets it run.
+
+        What a rule puts to people, only people decide.
+        """
         if self.ruling.run == "skip":
             return self._skip(self._ruler, self.ruling.reason)
+        if self.poll is not None:
+            return None
         remembered = self.view.turn.memory.permission(self.view.tool, self.ruling.place if self.ruling.run == "ask" else "")
         if remembered is not None:
             return self._approve(AnsweredBy("cached")) if remembered == "y" else self._skip(AnsweredBy("cached"))
@@ -171,7 +234,11 @@ class Permission(_Approving, frozen=True):
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
-        shown = self._shown(CallSubject(self.view.call.call), may_remember=True)
+        poll = self.poll
+        call = self.view.call.call
+        if poll is not None and not isinstance(poll.arguments, UnsetType):
+            call = replace(call, arguments=poll.arguments)
+        shown = replace(self._shown(CallSubject(call), may_remember=poll is None), arguments=call.arguments)
         if self.foretold is None:
             return replace(shown, question=replace(shown.question, context=self._why)) if self._why else shown
         return replace(shown, question=replace(shown.question, text=self._text, context=self.foretold.question.context))
@@ -204,8 +271,38 @@ class Permission(_Approving, frozen=True):
         is_asked = who is None or who.was_asked
         return super()._record(state, **fields, rule=place if is_asked else "")
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
         """Run, run with other arguments, or skip."""
+        poll = self.poll
+        if poll is not None and (why := poll.barred(who)):
+            return Misfit.barring(why)
+        if poll is None:
+            return self._decided(reply, who)
+        return self._voted(poll, reply, poll.named(who))
+
+    def _voted(self, poll: Poll, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
+        """Take a decision of one of several people. An edit is a vote for other arguments: whoever agrees has to see them."""
+        reply = replace(reply, remember=False) if isinstance(reply, Answered) else reply
+        edited = reply.value if isinstance(reply, Edited) else poll.arguments
+        is_yes = isinstance(reply, Edited) or (isinstance(reply, Answered) and reply.value is True)
+        outcome = Edited(edited) if is_yes and not isinstance(edited, UnsetType) else reply
+        closing = self._decided(outcome, who)
+        if isinstance(closing, Misfit) or poll.needed == 1:
+            return closing
+        if isinstance(reply, Answered) and is_yes and (why := poll.why_no_vote(who)):
+            return Misfit.barring(why)
+        about = self.view.call.arguments if isinstance(edited, UnsetType) else edited
+        vote = Vote(
+            id=self.id,
+            answer=is_yes,
+            reason=reply.reason if isinstance(reply, Answered) else None,
+            answered_by=who,
+            arguments=edited if isinstance(reply, Edited) else UNSET,
+            sha256=arguments_sha256(about),
+        )
+        return counted(poll, vote, closing)
+
+    def _decided(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
         match reply:
             case Answered(value=True, reason=reason, remember=remember):
                 return self._approve(who, reason, remember=remember)
@@ -326,9 +423,12 @@ class ReviewStep(_Approving, frozen=True):
     form: str | None
     tells_replies: bool = False
     until: str = ""
+    polls: tuple[Poll, ...] = ()
 
     def going(self) -> AwaitPerson | Closing:
         """Ask, else follow the policy for deliveries."""
+        if self.polls:
+            return put_to_people(self.polls[0], self.view.settings, self._waits(deadline=self.until), attached=self.attached)
         if self.attached:
             return AwaitPerson("person", self._waits(deadline=self.until))
         match self._policy(self.view.policy.detached.deliver):
@@ -349,7 +449,9 @@ class ReviewStep(_Approving, frozen=True):
         return self._shown(AnswersSubject(self.questions, self.answers))
 
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
-        """Send the answers, go back to them, or say something instead."""
+        """Send the answers, go back to them, or say something instead. That is for those who may answer every question of the form."""
+        if why := next(filter(None, (poll.barred(who) for poll in self.polls)), ""):
+            return Misfit.barring(why)
         match reply:
             case Submitted():
                 return self._sent(who)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never, cast
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
 from midturn.question.deadline import earliest
+from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Replied
@@ -22,6 +23,7 @@ from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond
 from midturn.turn.effects import Given, NoAnswer
 from midturn.turn.inputs import FormToAsk
 from midturn.turn.inquiry import Inquiry
+from midturn.turn.people import Poll
 from midturn.turn.record import WITH_A_MODEL, Chain
 from midturn.turn.replay import Replay, recorded
 from midturn.turn.state import TurnState
@@ -125,6 +127,7 @@ class Asks:
             escalates=previous.id,
             problem=previous.problem,
             deadline=walk.deadline,
+            people=previous.people,
             metadata=TELLS_REPLIES if walk.tells_replies else None,
         )
         return replace(self._inquiry(walk, then.ask, self._request(previous.question_id, template)), error=then.error)
@@ -175,6 +178,8 @@ class Asks:
         emissions = self._replay.emits(walk, question.id, persisted.key)
         chain, outcome = self._on_record(walk, question, persisted)
         walk.deadline = walk.deadline if walk.places else chain.asked.deadline
+        if chain.asked.people is not None:
+            walk.people.setdefault(question.id, chain.asked.people)
         self._replay.comes_to(walk, chain)
         match outcome:
             case None:
@@ -269,7 +274,9 @@ class Asks:
         form = self._replay.form_of_review(walk)
         attached, questions = self._view.settings.attached, walk.asking.form.questions
         is_a_persons = waiting is not None and not attached
-        return ReviewStep(self._view, walk.waits_for, attached, is_a_persons, questions, shown, form, walk.tells_replies, walk.deadline)
+        polls = tuple(Poll("", people) for people in walk.people.values() if people.only)
+        step = ReviewStep(self._view, walk.waits_for, attached, is_a_persons, questions, shown, form, walk.tells_replies, walk.deadline)
+        return replace(step, polls=polls) if polls else step
 
     def _secret_again(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> Inquiry | None:
         """Ask once more for a secret that was given before the process died: it was never written."""
@@ -330,10 +337,12 @@ class Asks:
         form = None
         if not walk.form_is_recorded:
             asked = walk.asking.form
-            form = AskedForm(len(asked.questions), tuple(map(_as_persisted, asked.questions)), asked.review)
+            form = AskedForm(len(asked.questions), tuple(_as_persisted(each, self._people(each)) for each in asked.questions), asked.review)
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
         note = TELLS_REPLIES if walk.tells_replies else None
-        if (self._view.policy.questions or not self._view.settings.attached) and self._asks_a_model(walk, question.id, revises):
+        people = walk.people.get(question.id) or self._people(question)
+        may_be_a_models = people is None and (self._view.policy.questions or not self._view.settings.attached)
+        if may_be_a_models and self._asks_a_model(walk, question.id, revises):
             note = {**(note or {}), **WITH_A_MODEL}
         template = InquiryRequest(
             id="",
@@ -343,13 +352,20 @@ class Asks:
             form=form,
             problem=walk.asking.problem,
             deadline=walk.deadline if walk.places or not self._state.now else earliest(self._state.now, self.deadlines(walk.asking)),
+            people=people,
             metadata=note,
         )
         self._request(question.id, template)
         return record.chains[-1]
 
+    def _people(self, question: Question[Any]) -> People | None:
+        """Return whose question it is: the configuration's word, or what its author proposes, with the people behind the names."""
+        policies = self._view.policy.questions
+        people = (self._view.policy.question(question.id).people if policies else None) or question.people
+        return None if people is None else self._state.settings.directory.filled_in(people)
+
     def _asks_a_model(self, walk: Walk, question_id: str, revises: str | None) -> bool:
-        """Whether a model gets a question that has no answer yet, as the routing table has it."""
+        """Whether a model gets a question that has no answer yet and is no one's own, as the routing table has it."""
         if self._view.policy.question(question_id).target.kind != "user" and revises is None and not self._view.turn.breaker_is_open:
             return True
         return not (self._view.settings.attached or walk.is_a_persons) and self._view.policy.detached.tool == "auto"
@@ -367,9 +383,9 @@ class Asks:
         return self._state.write(request)
 
 
-def _as_persisted(question: Question[Any]) -> dict[str, Json]:
-    """Return a question of a form as the stream keeps it, with its id and its gate; the deadline of the form stands beside it."""
+def _as_persisted(question: Question[Any], people: People | None) -> dict[str, Json]:
+    """Return a question of a form as the stream keeps it, with its id, its gate and its people; the form's deadline stands beside it."""
     kept = question.to_json() | {"answer_type": question.persisted().to_json()["answer_type"]}
     kept.pop("deadline_seconds", None)
     kept.pop("deadline", None)
-    return kept
+    return kept if people is None else kept | {"people": cast("Json", to_builtins(people))}

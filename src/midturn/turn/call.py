@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from midturn.question.deadline import earliest
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Reply, Submitted
-from midturn.record.events import AnsweredBy, Child, Image, ToolCallResponse
+from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, ToolCallResponse, Vote
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
@@ -22,6 +23,7 @@ from midturn.turn.decision import (
     AwaitPerson,
     Closing,
     Consult,
+    Counted,
     Decision,
     Escalate,
     Give,
@@ -238,8 +240,10 @@ class Call:
     def route(self, decision: Decision) -> None:
         """Send a decision on its route, or close it at once."""
         going = decision.going()
-        if going.warning is not None and isinstance(decision, Inquiry):
-            self._state.warn(answer_key(self.record.request.name, decision.request.question_id), going.warning)
+        if going.warning is not None:
+            name = self.record.request.name
+            about = answer_key(name, decision.request.question_id) if isinstance(decision, Inquiry) else name
+            self._state.warn(about, going.warning)
         match going:
             case AwaitPerson(whom, record):
                 if record is not None:
@@ -255,10 +259,36 @@ class Call:
 
     def close(self, id: str, closing: Closing) -> None:
         """Take a decision off the desk, write what became of it, and do what follows."""
+        votes = () if closing.vote is None else self._voted(id, closing.vote)
         self._state.take_down(id)
         for record in closing.records:
-            self._state.write(record)
+            by_vote = votes and isinstance(record, InquiryAnswered | Approval)
+            self._state.write(replace(record, votes=votes) if by_vote else record)
         self._follow(id, closing.then)
+
+    def count(self, id: str, counted: Counted) -> None:
+        """Write a vote that does not decide yet; the decision waits for the next person."""
+        ticket = self._state.desk.find(id)
+        self._state.take_down(id)
+        self._state.write(counted.vote)
+        if ticket is not None:
+            self.route(ticket.decision)
+
+    def noted(self, note: Note) -> None:
+        """Write a note on a request that waits, and ask anew: whose it is, or what is shown of it, may be another matter now."""
+        waiting = [ticket for name in self.waiting if (ticket := self._state.desk.find(name)) and ticket.decision.request_id == note.id]
+        for ticket in waiting[:1]:
+            self._state.write(note)
+            if ticket.place != "model":
+                self._state.take_down(ticket.id)
+                self.route(ticket.decision)
+
+    def _voted(self, id: str, last: Vote) -> tuple[str, ...]:
+        """Write the vote that decides, and return all that make the decision."""
+        ticket = self._state.desk.find(id)
+        poll = ticket.decision.poll if ticket is not None else None
+        before = poll.votes if poll is not None and last.answer and last.arguments is UNSET else ()
+        return (*(vote.event_id for vote in before), self._state.write(last).event_id)
 
     def take_all(self, id: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
         """Answer one question after the other of the form that waits for a decision.
@@ -270,18 +300,30 @@ class Call:
             decision = ticket.decision
             reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
             closing = decision.take(reply, who) if reply else None
+            if isinstance(closing, Counted):
+                self.count(ticket.id, closing)
+                return
             if closing is None or isinstance(closing, Misfit):
                 return
             self.close(ticket.id, closing)
             self.advance()
 
-    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy) -> str | None:
+    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy) -> Misfit | None:
         """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened."""
         closing = ticket.decision.take(reply, who)
         if isinstance(closing, Misfit):
-            return closing.why
-        self.close(ticket.id, closing)
+            return closing
+        if isinstance(closing, Counted):
+            self.count(ticket.id, closing)
+        else:
+            self.close(ticket.id, closing)
         return None
+
+    @staticmethod
+    def barred(ticket: Ticket, who: AnsweredBy) -> Misfit | None:
+        """Say why someone may not decide, nor end the turn instead; None where they may."""
+        poll = ticket.decision.poll
+        return Misfit.barring(why) if poll is not None and (why := poll.barred(who)) else None
 
     def not_decided(self, ticket: Ticket, error: str) -> None:
         """Do what follows where the prompter has failed."""

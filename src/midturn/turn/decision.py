@@ -13,7 +13,8 @@ with the records to write and what the call does **then**. `Call.close` takes th
 | `Permission` | yes or remembered; edit; no | approved, edited, skipped | `Run`, `Run`, `Respond` |
 | `Delivery` | yes; edit; no | approved, edited, skipped | `Respond` |
 | `ReviewStep` | send; Back; Reply | approved where it had waited | `Send`, `GoBack`, `Leave` |
-| any | a misfit | nothing | shown again; the third one fails |
+| any | a misfit, or a person who may not decide it | nothing | shown again; the third one fails |
+| any with people | a yes, while more are needed | vote | waits for the next person |
 
 End Turn is the turn's business (`turn/ending.py`). Where no one is attached after all, the same decision is routed again (`unattended`).
 """
@@ -23,15 +24,17 @@ from __future__ import annotations
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
-from midturn.errors import AnswerError, Problem
+from midturn.errors import AnswerError, NotAllowed, Problem
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.steps import Ask
-from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest
+from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest, Vote
 from midturn.record.prompt import Prompt
 from midturn.routing.policy import ToolPolicy
 from midturn.turn.inputs import TurnSettings
+from midturn.turn.people import Poll
 from midturn.turn.record import CallRecord, TurnRecord
 from midturn.values.json_value import Json
 
@@ -139,17 +142,36 @@ class Consult(Struct, frozen=True):
 
 
 class Closing(Struct, frozen=True):
-    """The decision has closed: the records to write, and what its call does then."""
+    """The decision has closed: the records to write, and what its call does then. `vote` is the last that was needed, written first."""
 
     then: Then
     records: tuple[Event, ...] = ()
     warning: str | None = None
+    vote: Vote | None = None
+
+
+class Counted(Struct, frozen=True):
+    """A yes counts, and more are needed: it is recorded, and the decision waits for another person."""
+
+    vote: Vote
 
 
 class Misfit(Struct, frozen=True):
     """The reply does not fit: nothing has happened."""
 
     problems: tuple[Problem, ...]
+    is_barred: bool = False
+    """Whether the reply would fit, and is not for this person to give."""
+
+    @classmethod
+    def barring(cls, message: str) -> Misfit:
+        """Return a misfit of the person."""
+        return cls((Problem("", message),), is_barred=True)
+
+    @property
+    def error(self) -> AnswerError | NotAllowed:
+        """The error of a door that takes answers."""
+        return NotAllowed(self.problems[0].message) if self.is_barred else AnswerError(self.problems)
 
     @classmethod
     def because(cls, message: str) -> Misfit:
@@ -178,6 +200,11 @@ class Decision(Protocol):
         """The `event_id` of what says that this is waited for; empty where nothing is recorded."""
         ...
 
+    @property
+    def request_id(self) -> str:
+        """The id of its inquiry, or of its approval: what notes on it, and its response, name."""
+        ...
+
     def going(self) -> Going:
         """Say who decides, or close at once. It is asked again when a prompt's turn comes: much may have been decided meanwhile."""
         ...
@@ -186,7 +213,12 @@ class Decision(Protocol):
         """Return what a person is shown."""
         ...
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+    @property
+    def poll(self) -> Poll | None:
+        """Whose decision it is; None where it is anyone's."""
+        ...
+
+    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
         """Say what a person's reply leads to."""
         ...
 
@@ -197,3 +229,27 @@ class Decision(Protocol):
     def unattended(self) -> Self:
         """Return the same decision as if no one was attached."""
         ...
+
+
+# What is the same of every decision that belongs to people -----------------------------------------------------------------
+
+
+def put_to_people(poll: Poll, settings: TurnSettings, record: Event | None = None, *, attached: bool) -> AwaitPerson:
+    """Put a decision to the person who is attached, if it is theirs and they have not had their say; else to those who come by later."""
+    who = settings.at_prompt
+    theirs = attached and not poll.barred(who) and not poll.why_no_vote(who)
+    warning = poll.barred(who) if attached and not theirs and not who.user else ""
+    return AwaitPerson("person" if theirs else "inbox", record, warning or None)
+
+
+def counted(poll: Poll, vote: Vote, closing: Closing) -> Closing | Counted:
+    """Return what a vote comes to: the decision, where it was the last that was needed or a no; else that it counts."""
+    if not vote.answer:
+        return replace(closing, vote=vote)
+    standing = 1 if vote.arguments is not UNSET else len(poll.votes) + 1
+    return replace(closing, vote=vote) if standing >= poll.needed else Counted(vote)
+
+
+def labelled(label: str | None, poll: Poll) -> str | None:
+    """Return what stands beside who asks: a configured label, and how many have said yes."""
+    return " · ".join(filter(None, (label, poll.tally))) or None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.record.events import AnsweredBy, Child, Source, TurnStart
+from midturn.question.people import Directory
+from midturn.record.events import AnsweredBy, Child, Note, Source, TurnStart
 from midturn.record.exchange import Part
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
@@ -189,6 +190,12 @@ class AnsweredElsewhere(Struct, frozen=True):
     who: AnsweredBy
 
 
+class Noted(Struct, frozen=True):
+    """Something is noted on an open request from outside: a vote is taken back, it is passed on, people are told. It answers nothing."""
+
+    note: Note
+
+
 class PromptFailed(Struct, frozen=True):
     """A prompter raised."""
 
@@ -237,6 +244,7 @@ Happened: TypeAlias = (
     | ToldByTool
     | UserReplied
     | AnsweredElsewhere
+    | Noted
     | PromptFailed
     | AssistantReplied
     | AssistantFailed
@@ -250,6 +258,7 @@ Happened: TypeAlias = (
 class TurnSettings(Struct, frozen=True, kw_only=True):
     """`tools` holds what configuration says about each offered tool; a call of any other name is answered with an error.
 
+    `at_prompt` is who answers where a person is attached: what is not theirs to decide is not shown to them. `directory` knows people.
     `prompts_at_once` is how many prompts may be open (a terminal shows one). The tools in `foretelling` can say before they run what they
     would ask first. `start` is how a turn begins that is new. `family` are the turns of agents
     inside of tools, and those around them, by the event that names them: they share the limits of what a person is shown, and of how often
@@ -259,6 +268,8 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, ToolPolicy]
     conversation: str = ""
     attached: bool = True
+    at_prompt: AnsweredBy = AnsweredBy("user")
+    directory: Directory = Directory()
     limits: Limits = DEFAULT_LIMITS
     prompts_at_once: int = 1
     foretelling: frozenset[str] = frozenset()

@@ -15,7 +15,16 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.steps import Ask
 from midturn.record.asker import address
-from midturn.record.events import NO_ONE_THERE, AnsweredBy, CancelReason, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
+from midturn.record.events import (
+    NO_ONE_THERE,
+    AnsweredBy,
+    CancelReason,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    Vote,
+)
 from midturn.record.prompt import Prompt
 from midturn.routing import messages
 from midturn.routing.messages import LimitName
@@ -26,6 +35,7 @@ from midturn.turn.decision import (
     AwaitPerson,
     Closing,
     Consult,
+    Counted,
     Escalate,
     Give,
     GoBack,
@@ -35,10 +45,14 @@ from midturn.turn.decision import (
     Refuse,
     Spoken,
     View,
+    counted,
+    labelled,
+    put_to_people,
 )
 from midturn.turn.ending import allowed, is_one_too_many, is_repeated_too_often
 from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.turn.memory import answer_key, may_be_remembered
+from midturn.turn.people import Poll, poll_of
 from midturn.values.json_value import Json, shown
 from midturn.values.secret import SecretValue
 
@@ -76,10 +90,25 @@ class Inquiry(Struct, frozen=True):
         """The same: a question is recorded before it is asked."""
         return self.request.event_id
 
+    @property
+    def request_id(self) -> str:
+        """The id of the inquiry."""
+        return self.request.id
+
+    @property
+    def poll(self) -> Poll | None:
+        """Whose question it is; None where it is anyone's."""
+        notes = self.view.turn.notes
+        if self.request.people is None and not notes:  # as usual
+            return None
+        return poll_of(self.request, notes.get(self.request.id, ()), is_yes_or_no=self._is_boolean)
+
     def going(self) -> Going:
-        """Say what the routing table says, within the limits."""
+        """Say what the routing table says, within the limits. What has people is theirs: nothing remembered or configured answers."""
         if is_repeated_too_often(self.emissions, self.view.settings.limits):
             return self._exceed("repeats")
+        if (poll := self.poll) is not None:
+            return self._of_people(poll)
         if self.request.escalates and not self.attached and (kept := self._without_review()):
             return kept
         going = self._carried_out(self._route())
@@ -87,7 +116,7 @@ class Inquiry(Struct, frozen=True):
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
-        call = self.view.call.call
+        call, poll = self.view.call.call, self.poll
         return Prompt(
             question=self.question,
             kind="tool",
@@ -97,22 +126,30 @@ class Inquiry(Struct, frozen=True):
             prefill=self.ask.prefill,
             error=self.request.problem,
             can_go_back=self.ask.can_go_back,
-            may_remember=may_be_remembered(self.question),
+            may_remember=may_be_remembered(self.question) and self.request.people is None,
             id=address(self.view.settings.conversation, self.request.event_id),
             event=self.request.event_id,
             conversation=self.view.settings.conversation,
             tool=call.name,
             arguments=call.arguments,
             deadline=self.request.deadline,
-            label=self.policy.prompt_label,
+            label=labelled(self.policy.prompt_label, poll) if poll else self.policy.prompt_label,
             verdict=self._verdict,
+            people=self.request.people,
         )
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
         """Close with what a person did, or say why it does not fit."""
+        poll = self.poll
+        if poll is not None and (why := poll.barred(who)):
+            return Misfit.barring(why)
+        if isinstance(reply, Answered):
+            return self._take_answer(reply, who) if poll is None else self._take_vote(poll, reply, poll.named(who))
+        return self._take_else(reply)
+
+    def _take_else(self, reply: WentBack | Replied | Edited | Submitted) -> Closing | Misfit:
+        """Close with what a person did in place of an answer."""
         match reply:
-            case Answered():
-                return self._take_answer(reply, who)
             case WentBack() if self.ask.can_go_back:
                 return self._cancel("back", GoBack())
             case WentBack():
@@ -163,6 +200,14 @@ class Inquiry(Struct, frozen=True):
         return self.question.context.removesuffix(self.ask.question.context or "").rstrip("\n")
 
     # Where it goes --------------------------------------------------------------------------------------------------
+
+    def _of_people(self, poll: Poll) -> Going:
+        """Put it to a person who is attached and may answer; else leave it to those who come by later, unless that is denied."""
+        if is_one_too_many(self.request, self.view.turn, self.view.settings):
+            return self._exceed("shown")
+        if not self.attached and self._detached == "deny":
+            return self._fail_closed("detached_denied")
+        return put_to_people(poll, self.view.settings, attached=self.attached)
 
     def _carried_out(self, way: Route) -> Going:
         match way:
@@ -276,6 +321,15 @@ class Inquiry(Struct, frozen=True):
             return Misfit(error.problems)
         remember = bool(reply.remember) and may_be_remembered(self.question)
         return self._answer(Answered(value, reason=reply.reason, remember=remember, automatic=who.by != "user"), who)
+
+    def _take_vote(self, poll: Poll, reply: Answered, who: AnsweredBy) -> Closing | Counted | Misfit:
+        """Count a yes where several have to say it; the first no, and whatever one person may say alone, is the answer."""
+        closing = self._take_answer(replace(reply, remember=False), who)
+        if isinstance(closing, Misfit) or poll.needed == 1:
+            return closing
+        if reply.value is True and (why := poll.why_no_vote(who)):
+            return Misfit.barring(why)
+        return counted(poll, Vote(id=self.request.id, answer=reply.value is True, reason=reply.reason, answered_by=who), closing)
 
     def _answer(self, answered: Answered, who: AnsweredBy) -> Closing:
         give = Give(self.request.question_id, answered, self.request.id, who.by)

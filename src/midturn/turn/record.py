@@ -42,18 +42,24 @@ from midturn.record.events import (
     ChatResponse,
     Child,
     ConfigDelta,
+    Escalated,
     Event,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
     InquiryResponse,
+    Note,
+    Notified,
     OpaqueEvent,
+    Reassigned,
+    Reminded,
     Suspended,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
     TurnStart,
+    Vote,
 )
 from midturn.record.exchange import ToolCall
 from midturn.record.window import asking_call, is_foretold
@@ -308,6 +314,8 @@ class TurnRecord:
         self.calls: dict[str, CallRecord] = {}
         self.inquiries: dict[str, Attempt] = {}
         self.memory = Memory()
+        self.notes: dict[str, list[Note]] = {}
+        """What was noted on requests, by their ids: votes, who they were passed on to, who was told. None of it answers anything."""
         self.shown: set[tuple[str, str, bytes]] = set()
         self.cycle = CycleRecord()
         self.cycles = 0
@@ -359,6 +367,8 @@ class TurnRecord:
                 self.suspended_at = self._at
             case Child():
                 self._follow_child(event)
+            case Vote() | Reassigned() | Reminded() | Escalated() | Notified():
+                self.notes.setdefault(event.id, []).append(event)
             case ConfigDelta():
                 return
             case OpaqueEvent():

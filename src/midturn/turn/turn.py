@@ -79,6 +79,7 @@ from midturn.turn.inputs import (
     LoopEnded,
     ModelAnswered,
     ModelFailed,
+    Noted,
     PromptFailed,
     TimeIsUp,
     TimePassed,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from midturn.question.reply import Reply
     from midturn.record.outcome import Success, ToolError
     from midturn.turn.call import Call
+    from midturn.turn.decision import Misfit
 
 
 MISFITS = 3  # replies that do not fit, before the prompter counts as failed
@@ -238,6 +240,9 @@ class Turn:
                 self._end(out_of_time(seconds))
             case AnsweredElsewhere():
                 self._answered_elsewhere(happened)
+            case Noted(note):
+                for live in tuple(self._calls.values()):
+                    live.noted(note)
             case PromptFailed(id, error):
                 if ticket := self._came_back(id):
                     self._calls[ticket.call].not_decided(ticket, error)
@@ -326,16 +331,23 @@ class Turn:
         self._begin(record)
 
     def _replied(self, happened: UserReplied) -> None:
-        """Act on a prompter's reply. One that does not fit is asked for again; the third such reply counts as the prompter's failure."""
+        """Act on a prompter's reply. One that does not fit is asked for again; the third such reply counts as the prompter's failure.
+
+        What is not for the one who replied to decide is left to others.
+        """
         ticket = self._came_back(happened.id)
         misfit = self._take(ticket, happened.reply, happened.who) if ticket else None
         if ticket is None or misfit is None:
             return
+        if misfit.is_barred:
+            self._state.warn(self._calls[ticket.call].record.request.name, misfit.why)
+            self._calls[ticket.call].route(ticket.decision.unattended())
+            return
         ticket.misfits += 1  # without a bound, a program's prompter that always errs would be asked for ever
         if ticket.misfits < MISFITS:
-            self._show(ticket, misfit)
+            self._show(ticket, misfit.why)
         else:
-            self._calls[ticket.call].not_decided(ticket, misfit)
+            self._calls[ticket.call].not_decided(ticket, misfit.why)
 
     def _answered_elsewhere(self, happened: AnsweredElsewhere) -> None:
         """Act on an answer from outside the prompt. Where it does not fit, nothing has happened."""
@@ -351,9 +363,11 @@ class Turn:
         else:
             self._calls[ticket.call].take_all(ticket.id, answers, happened.who)
 
-    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> str | None:
+    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> Misfit | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
         match reply:
+            case EndedTurn() if misfit := self._calls[ticket.call].barred(ticket, who):
+                return misfit
             case EndedTurn():
                 self._end(ended_by_user({ticket.call}, who))
             case Unavailable():

@@ -16,7 +16,7 @@ from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.asks import TELLS_REPLIES
 from midturn.turn.call import Call
 from midturn.turn.closed import was_asked, went_on, why_closed
-from midturn.turn.decision import Closing, Misfit
+from midturn.turn.decision import Spoken
 from midturn.turn.effects import Record
 from midturn.turn.ending import ended_by_user, write_ending
 from midturn.turn.inputs import FormToAsk, OnFailure, TurnSettings
@@ -100,6 +100,7 @@ class Visit:
 
         Raises:
             AnswerError: The reply does not fit; nothing has happened.
+            NotAllowed: It is not for this person to answer.
         """
         ticket = self._ticket()
         if ticket is None:
@@ -107,6 +108,8 @@ class Visit:
         reply = self._naming_what_is_kept(reply)
         keeps_all = isinstance(reply, WentBack)
         match reply:
+            case EndedTurn() if misfit := self._call.barred(ticket, who):
+                raise misfit.error
             case EndedTurn():
                 write_ending(self._state, ended_by_user({self._call.event}, who))
                 self._call.abandon()
@@ -116,7 +119,7 @@ class Visit:
                 self._call.take_all(ticket.decision.id, answers, who)
                 keeps_all = True
             case _:
-                self._close(ticket, ticket.decision.take(reply, who))
+                self._decide(ticket, reply, who)
         self._call.advance()
         events = self._drained()
         asked = next((place for place, event in enumerate(events) if _asks(event)), len(events))
@@ -160,7 +163,7 @@ class Visit:
         self._call = self._brought_up(call)
         self._held = self._drained()
         now = self.prompt()
-        if shown is None or now is None or (shown.kind, shown.question) != (now.kind, now.question):
+        if shown is None or now is None or (shown.kind, shown.question, shown.subject) != (now.kind, now.question, now.subject):
             raise self._closed(waited)
 
     def _closed(self, waited: Sequence[str]) -> AlreadyAnswered | NotOpen:
@@ -170,10 +173,12 @@ class Visit:
             return went_on(self._window, Address(self._conversation, self._event_id))
         return why_closed(self._window, Address(self._conversation, asked))
 
-    def _close(self, ticket: Ticket, closing: Closing | Misfit) -> None:
-        if isinstance(closing, Misfit):
-            raise AnswerError(closing.problems)
-        self._call.close(ticket.decision.id, closing)
+    def _decide(self, ticket: Ticket, reply: Spoken, who: AnsweredBy) -> None:
+        misfit = self._call.decided(ticket, reply, who)
+        if misfit is not None:
+            raise misfit.error
+        if (still := self._state.desk.find(ticket.id)) is not None and still.decision is ticket.decision:
+            self._state.take_down(ticket.id)  # a vote: the next person has a visit of their own
 
     def _ticket(self) -> Ticket | None:
         waiting = self._call.waiting

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, assert_never
 
 from midturn.errors import AnswerError, Problem
+from midturn.question.people import People
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Reply, Submitted, WentBack
 from midturn.question.steps import Ask, Cancelled, Completed, Step
@@ -25,7 +26,7 @@ class Walk:
     `number` counts the walks of a run of its call; `screen` names the screen that a form of several questions keeps. `waits_for` is the
     id of the decision that the walk waits for, `places` say which attempts of its call it has come by. `goes_back` means that Back is
     what happened last. `is_a_persons` means that a question of it was put to a person. `deadline` is that of all its questions,
-    from its first request.
+    from its first request; `people` are those of each, by its id.
     """
 
     def __init__(self, number: int, ask: int | None, asking: FormToAsk, drafts: Mapping[str, Json], screen: str | None) -> None:
@@ -41,6 +42,7 @@ class Walk:
         self.goes_back = False
         self.is_a_persons = False
         self.deadline = ""
+        self.people: dict[str, People] = {}
         self.places: list[int] = []
         self.form_is_recorded = len(asking.form.questions) == 1 and not asking.form.review
         self._left: Cancelled | None = None

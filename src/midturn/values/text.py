@@ -225,6 +225,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 NAME: Final = r"[A-Za-z0-9_-]{1,64}"
 """A pattern: the name of a tool or of a provider."""
 
+PERSON: Final = r"[\w.@+-]{1,64}"
+"""A pattern: the name of a person or a group."""
+
 QUESTION_ID: Final = rf"(?!__){NAME}"
 """A pattern: the id of a question; what begins with `__` is ours."""
 

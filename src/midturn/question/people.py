@@ -1,0 +1,220 @@
+"""People of a question: whose it is, who may answer it, how many have to say yes, and who is told of it later.
+
+Names become people when a question is asked: what is recorded beside it says who is in each group, and by which logins each person is
+known. So whoever answers, and whoever records that, needs no configuration, and a change of it changes no question that waits.
+"""
+
+# Without `from __future__ import annotations`: msgspec reads what stands here.
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
+from midturn.errors import Problem, QuestionError
+from midturn.question.deadline import LONGEST, SHORTEST, is_number
+from midturn.values.json_value import shown
+from midturn.values.text import PERSON, seconds_of
+
+MOST_APPROVALS: Final = 20
+MOST_REMINDERS: Final = 5
+Wait: TypeAlias = "timedelta | float | str"
+"""Seconds, a `timedelta`, or a duration such as `30m`."""
+
+
+class Escalation(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Other people who are asked, too, once a question has waited for `after` (seconds, or a `timedelta`).
+
+    Args:
+        after: How long it has waited by then.
+        to: Names of people and of groups.
+    """
+
+    after: Any
+    to: tuple[str, ...]
+
+
+class People(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """Whose question it is. A question with people, or approvals, is decided by people alone: no model, default or configuration answers.
+
+    Args:
+        ask: Names of people and groups that it is put to: they are told, and the inbox says whose it is.
+        only: No one else may answer.
+        approvals: How many different people have to say yes; the first no is a no. For yes/no questions and approvals.
+        remind_after: Seconds, or a `timedelta`, after which they are told again; then every so often, at most 5 times.
+        escalate: Who is asked, too, once it has waited for so long.
+        members: Who is in each group, by its name. A configuration fills it in; a name without members is a person.
+        logins: By which sign-ins each person is known, by name; a person's own name always counts.
+
+    Raises:
+        QuestionError: Something of it cannot be; `problems` has all of that.
+    """
+
+    ask: tuple[str, ...] = ()
+    only: bool = False
+    approvals: int = 1
+    remind_after: Any = None
+    escalate: tuple[Escalation, ...] = ()
+    members: dict[str, tuple[str, ...]] = {}
+    logins: dict[str, tuple[str, ...]] = {}
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0913 (the fields, with what each may be given as)
+            self,
+            *,
+            ask: Sequence[str] = (),
+            only: bool = False,
+            approvals: int = 1,
+            remind_after: Wait | None = None,
+            escalate: Sequence[Escalation] = (),
+            members: Mapping[str, Sequence[str]] = {},
+            logins: Mapping[str, Sequence[str]] = {},
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        """Take lists for tuples and durations for seconds, and refuse what cannot be."""
+        force_setattr(self, "ask", _names(self.ask))
+        force_setattr(self, "remind_after", _seconds(self.remind_after))
+        force_setattr(self, "escalate", tuple(_escalation(each) for each in _several(self.escalate)))
+        force_setattr(self, "members", {name: _names(of) for name, of in self.members.items()})
+        force_setattr(self, "logins", {name: _names(of) for name, of in self.logins.items()})
+        if broken := list(_problems(self)):
+            raise QuestionError(broken)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every name of a person or group in it, those who are asked first."""
+        return (*self.ask, *(name for each in self.escalate for name in each.to))
+
+    def people_of(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the people behind names."""
+        return frozenset(person for name in names for person in self.members.get(name, (name,)))
+
+    def person(self, login: str) -> str:
+        """Return the name of the person behind a sign-in or a name; one that is not known stands for itself."""
+        if login in self.logins:
+            return login
+        return next((name for name, logins in self.logins.items() if login in logins), login)
+
+
+class Person(Struct, frozen=True, forbid_unknown_fields=True):
+    """A person as configured: `logins` are users of the system and sign-ins of the page, `notify` addresses of services."""
+
+    logins: tuple[str, ...] = ()
+    notify: tuple[str, ...] = ()
+
+
+class Directory(Struct, frozen=True):
+    """The people and groups that a configuration names. `groups` have their members as people, groups in groups resolved."""
+
+    people: Mapping[str, Person] = {}
+    groups: Mapping[str, tuple[str, ...]] = {}
+
+    def knows(self, name: str) -> bool:
+        """Whether a person or group is called so."""
+        return name in self.people or name in self.groups
+
+    def filled_in(self, people: People) -> People:
+        """Return what is recorded: with the members of its groups, and the logins of its people, as far as they are known here."""
+        groups = {name: self.groups[name] for name in dict.fromkeys(people.named) if name in self.groups and name not in people.members}
+        filled = replace(people, members={**people.members, **groups}) if groups else people
+        behind = [name for name in sorted(filled.people_of(filled.named)) if name in self.people and name not in people.logins]
+        logins = {name: self.people[name].logins for name in behind if self.people[name].logins}
+        return replace(filled, logins={**people.logins, **logins}) if logins else filled
+
+    def person(self, login: str) -> str:
+        """Return the name of the person behind a login; one that is not known stands for itself."""
+        return People(logins={name: person.logins for name, person in self.people.items()}).person(login)
+
+    def addresses(self, people: People, names: Iterable[str]) -> list[str]:
+        """Return where the people behind names are told of questions."""
+        behind = sorted(people.people_of(names))
+        return list(dict.fromkeys(address for name in behind if name in self.people for address in self.people[name].notify))
+
+
+def read_people(given: object) -> People:
+    """Return what JSON, or a table of a configuration, says of people.
+
+    Raises:
+        QuestionError: Something of it cannot be.
+    """
+    if isinstance(given, People):
+        return given
+    try:
+        return msgspec.convert(given, People)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, QuestionError):
+            raise error.__cause__ from None
+        raise QuestionError([Problem("", str(error))]) from None
+
+
+def in_a_table(error: QuestionError) -> str:
+    """Return what is wrong with people as a configuration says it: with the key of each problem."""
+    return "; ".join(f"`{problem.pointer[1:].replace('/', '.')}`: {problem.message}" for problem in error.problems)
+
+
+def _escalation(given: object) -> Escalation:
+    each = given if isinstance(given, Escalation) else msgspec.convert(given, Escalation)
+    return Escalation(_seconds(each.after), _names(each.to))
+
+
+def _several(given: object) -> Sequence[object]:
+    return cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
+
+
+def _names(given: object) -> tuple[str, ...]:
+    """Return names as a tuple; one alone is a text."""
+    return (given,) if isinstance(given, str) else cast("tuple[str, ...]", tuple(_several(given)))
+
+
+def _seconds(given: object) -> object:
+    if isinstance(given, timedelta):
+        given = given.total_seconds()
+    if isinstance(given, str) and (seconds := seconds_of(given)) is not None:
+        given = seconds
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+def _problems(people: People) -> Iterator[Problem]:
+    for place, name in enumerate(people.ask):
+        yield from _name_problem(f"/ask/{place}", name)
+    if not is_number(people.approvals) or not 1 <= people.approvals <= MOST_APPROVALS:
+        yield Problem("/approvals", f"{shown(people.approvals)} is no number of approvals. Give one from 1 to {MOST_APPROVALS}.")
+    if people.remind_after is not None:
+        yield from _time_problem("/remind_after", people.remind_after)
+    for place, each in enumerate(people.escalate):
+        yield from _time_problem(f"/escalate/{place}/after", each.after)
+        if not each.to:
+            yield Problem(f"/escalate/{place}/to", "there is no one to escalate to. Name people or groups.")
+        for inner, name in enumerate(each.to):
+            yield from _name_problem(f"/escalate/{place}/to/{inner}", name)
+    yield from _too_few(people)
+
+
+def _too_few(people: People) -> Iterator[Problem]:
+    """Find what no one, or not enough people, could ever answer."""
+    if people.only and not people.ask:
+        yield Problem("/only", "`only` names no one who may answer. Name people or groups in `ask`.")
+    could = len(people.people_of(people.named))
+    if people.only and people.ask and is_number(people.approvals) and could < people.approvals and _is_filled_in(people):
+        yield Problem("/approvals", f"{people.approvals} people have to say yes, and only {could} may answer.")
+
+
+def _is_filled_in(people: People) -> bool:
+    return bool(people.members or people.logins)
+
+
+def _name_problem(pointer: str, name: object) -> Iterator[Problem]:
+    if not isinstance(name, str) or not re.fullmatch(PERSON, name):
+        yield Problem(pointer, f"{shown(cast('Any', name))} is no name of a person or group; it must match {PERSON}.")
+
+
+def _time_problem(pointer: str, given: object) -> Iterator[Problem]:
+    if not is_number(given) or not SHORTEST <= given <= LONGEST:
+        told = f'Give seconds, from {SHORTEST} to {LONGEST:,}, or a duration such as "30m".'
+        yield Problem(pointer, f"{shown(cast('Any', given))} is no time to wait. {told}")

@@ -1,0 +1,175 @@
+"""People of an open request: who is asked now, who may answer, which votes stand. Read from the request and the notes on it.
+
+Nothing here answers for anyone. A decision asks its `Poll` twice: before it is put to a person who is attached (may they decide it?), and
+when a reply comes (do they, and is it the last yes that was needed?). So every door has the same rules, and none of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from midturn.errors import NotAllowed
+from midturn.question.deadline import after
+from midturn.question.people import MOST_REMINDERS, People
+from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
+from midturn.values.json_value import Json
+
+COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
+"""The ways of the command line: on files it is one person, whatever name it gives."""
+_UNKNOWN: Final = "No one can be told apart here, and {what}. Answer where people are known by name."
+
+
+class Poll(Struct, frozen=True):
+    """What people have said about one request so far. `needed` is how many have to say yes; `request` is the inquiry's or approval's id."""
+
+    request: str
+    people: People
+    notes: tuple[Note, ...] = ()
+    needed: int = 1
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The names of people and groups that it is put to now: as authored or passed on, with those it was escalated to."""
+        asked = self.people.ask
+        for note in self.notes:
+            if isinstance(note, Reassigned):
+                asked = note.to
+            elif isinstance(note, Escalated):
+                asked = (*asked, *(name for name in note.to if name not in asked))
+        return asked
+
+    @property
+    def eligible(self) -> frozenset[str] | None:
+        """The people who may decide; None where anyone may. Passing on adds no one, an escalation does."""
+        if not self.people.only:
+            return None
+        escalated = (name for note in self.notes if isinstance(note, Escalated) for name in note.to)
+        return self.people.people_of((*self.people.ask, *escalated))
+
+    @property
+    def votes(self) -> tuple[Vote, ...]:
+        """The yeses that stand, one for each person, all of them for what is voted on now."""
+        standing: list[Vote] = []
+        for note in self.notes:
+            if not isinstance(note, Vote) or note.answered_by is None:
+                continue
+            own = next((vote for vote in standing if self._is_same(vote.answered_by, note.answered_by)), None)
+            if own is not None:
+                standing = [] if note.withdrawn and own.arguments is not UNSET else [vote for vote in standing if vote is not own]
+            if not note.withdrawn and note.answer:
+                standing = [note] if note.arguments is not UNSET else [*standing, note]
+        return tuple(standing)
+
+    @property
+    def arguments(self) -> Json | UnsetType:
+        """The arguments that are voted on, where a person has edited them."""
+        return next((vote.arguments for vote in self.votes if vote.arguments is not UNSET), UNSET)
+
+    @property
+    def tally(self) -> str:
+        """How many have said yes, of how many: `1 of 2`; empty where one is enough."""
+        return f"{len(self.votes)} of {self.needed}" if self.needed > 1 else ""
+
+    def named(self, who: AnsweredBy) -> AnsweredBy:
+        """Return who answers under the person's own name."""
+        return replace(who, user=self.people.person(who.user)) if who.user else who
+
+    def voted(self, who: AnsweredBy) -> Vote | None:
+        """Return the yes of a person that stands."""
+        return next((vote for vote in self.votes if self._is_same(vote.answered_by, who)), None)
+
+    def barred(self, who: AnsweredBy) -> str:
+        """Say why someone may not decide; empty where they may."""
+        if who.by != "user":
+            return "People decide this, and no policy of a program does."
+        eligible, told_apart = self.eligible, bool(who.user)
+        if eligible is not None and not told_apart:
+            return _UNKNOWN.format(what=f"only {listed(sorted(eligible))} may answer this")
+        if self.needed > 1 and not told_apart:
+            return _UNKNOWN.format(what=f"{self.needed} different people have to say yes")
+        person = self.people.person(who.user or "")
+        if eligible is not None and person not in eligible:
+            return f"{person} may not answer this: only {listed(sorted(eligible))} may."
+        return ""
+
+    def why_no_vote(self, who: AnsweredBy) -> str:
+        """Say why someone's yes does not count once more; empty where it counts."""
+        if self.needed == 1 or (vote := self.voted(who)) is None:
+            return ""
+        name = vote.answered_by.user if vote.answered_by else None
+        whose = "The command line is one person, and" if name != self.people.person(who.user or "") else f"{name}"
+        return f"{whose} has said yes already: {self.tally}. Another person has to say yes."
+
+    def check(self, who: AnsweredBy) -> None:
+        """Let no one decide who may not.
+
+        Raises:
+            NotAllowed: They may not; it says why.
+        """
+        if why := self.barred(who):
+            raise NotAllowed(why)
+
+    def check_passing(self, to: Iterable[str]) -> None:
+        """Let a question be passed on only to those who may answer it.
+
+        Raises:
+            NotAllowed: One of them may not.
+        """
+        eligible = self.eligible
+        if eligible is None:
+            return
+        for name in to:
+            if not self.people.people_of((name,)) <= eligible:
+                raise NotAllowed(f"{name} may not answer this: only {listed(sorted(eligible))} may.")
+
+    def is_for(self, user: str) -> bool:
+        """Whether it is put to a person, by name or by a group of theirs."""
+        return self.people.person(user) in self.people.people_of(self.asked)
+
+    def due(self, asked_at: str, now: str) -> Reminded | Escalated | None:
+        """Return the note that is due first and is not there: a reminder or an escalation. One at a time; what was missed counts once."""
+        for number, each in enumerate(self.people.escalate, 1):
+            if after(asked_at, each.after) <= now and not any(isinstance(n, Escalated) and n.number == number for n in self.notes):
+                return Escalated(id=self.request, number=number, to=each.to)
+        every = self.people.remind_after
+        if every is None:
+            return None
+        times = min(int(_seconds_between(asked_at, now) // every), MOST_REMINDERS)
+        done = max((note.number for note in self.notes if isinstance(note, Reminded)), default=0)
+        return Reminded(id=self.request, number=times, to=self.asked) if times > done else None
+
+    def _is_same(self, one: AnsweredBy | None, other: AnsweredBy) -> bool:
+        """Whether two votes are one person's: on two devices, or both from the command line."""
+        if one is None or not one.user:
+            return False
+        if one.via in COMMAND_LINE and other.via in COMMAND_LINE:
+            return True
+        return self.people.person(one.user) == self.people.person(other.user or "")
+
+
+def poll_of(request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes_or_no: bool) -> Poll | None:
+    """Return the poll about a request; None where it is anyone's, and nothing was noted of whose it is."""
+    passed_on = any(isinstance(note, Reassigned) for note in notes)
+    if request.people is None and not passed_on:
+        return None
+    people = request.people or People()
+    return Poll(request.id, people, tuple(notes), people.approvals if is_yes_or_no else 1)
+
+
+def notes_on(events: Iterable[Event], id: str) -> tuple[Note, ...]:
+    """Return what was noted on a request, in order."""
+    return tuple(event for event in events if isinstance(event, Vote | Reassigned | Reminded | Escalated | Notified) and event.id == id)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write names as a sentence does: `ana, bo and carl`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _seconds_between(then: str, now: str) -> float:
+    return (datetime.fromisoformat(now) - datetime.fromisoformat(then)).total_seconds()

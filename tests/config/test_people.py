@@ -1,0 +1,90 @@
+"""People and groups in configuration: who is meant by which name, and what cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from midturn.errors import ConfigError
+from midturn.question.people import Directory, People
+from support.workspaces import Workspace
+
+OPS = """
+[people.ana]
+logins = ["a.smith", "ana@example.org"]
+notify = "ntfy://ntfy.sh/ana"
+[people.bo]
+[people.carl]
+[groups.leads]
+members = ["carl"]
+[groups.ops]
+members = ["ana", "bo", "leads"]
+"""
+DEPLOY = """
+[[conversation.tools.deploy.rules]]
+when.env = "production"
+ask = ["ops"]
+only = true
+remind_after = "30m"
+escalate = [{ after = "2h", to = ["leads"] }]
+approvals = 2
+"""
+
+
+def test_people_of_a_rule_are_those_of_its_groups_and_known_by_their_logins(workspace: Workspace) -> None:
+    workspace.user(OPS + DEPLOY)
+    settings = workspace.load().settings
+    ruling = settings.tool("deploy").policy.ruling({"env": "production"})
+    assert ruling.run == "ask"
+    assert ruling.people is not None
+    asked = settings.directory.filled_in(ruling.people)
+    assert asked.members == {"ops": ("ana", "bo", "carl"), "leads": ("carl",)}
+    assert [asked.person(login) for login in ("a.smith", "ana", "bo", "dora")] == ["ana", "ana", "bo", "dora"]
+    assert (asked.only, asked.approvals, asked.remind_after, asked.escalate[0].after) == (True, 2, 1800, 7200)
+    assert settings.directory.addresses(asked, ["ops"]) == ["ntfy://ntfy.sh/ana"]
+
+
+def test_a_question_is_given_people_by_configuration(workspace: Workspace) -> None:
+    workspace.user('conversation.tools.deploy.questions.go.people = { ask = ["ana"], only = true }\n' + OPS)
+    assert workspace.load().settings.tool("deploy").policy.question("go").people == People(ask=["ana"], only=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[groups.ops]\nmembers = ["anna"]\n[people.ana]', "config.toml:2: `groups.ops.members`: there is no person or group `anna`."),
+        ('[groups.a]\nmembers = ["b"]\n[groups.b]\nmembers = ["a"]', "config.toml:2: `groups.a.members`: it contains itself (a → b → a)"),
+        ('[groups.a]\nmembers = ["a"]', "`groups.a.members`: it contains itself (a → a); leave one of them out"),
+        ("[groups.a]\nmembers = []", "`groups.a`: no one is in it; name its `members`"),
+        ('[people.a]\n[groups.a]\nmembers = ["a"]', "`a` is a person's name, too; give the group another one"),
+        ('[people.bo]\n[people.ana]\nlogins = ["bo"]', "config.toml:3: `people.ana.logins`: `bo` is a person's own name"),
+        ('[[conversation.tools.deploy.rules]]\nask = ["oops"]', "there is no person or group `oops`."),
+        ('[[conversation.tools.deploy.rules]]\nask = ["ana"]\nescalate = [{ after = "1h", to = [] }]', "there is no one to escalate to"),
+        (
+            '[people.ana]\n[[conversation.tools.deploy.rules]]\nask = ["ana"]\nonly = true\napprovals = 2',
+            "2 people have to say yes, and only 1 may answer",
+        ),
+        ("conversation.tools.deploy.questions.go.people = { approvals = 0 }", "0 is no number of approvals"),
+        ('conversation.tools.deploy.questions.go.people = "ana"', "expected a table, such as { ask = "),
+    ],
+)
+def test_what_cannot_be_is_told_with_its_place(workspace: Workspace, text: str, says: str) -> None:
+    workspace.user(text)
+    with pytest.raises(ConfigError) as failed:
+        workspace.load()
+    assert says in str(failed.value)
+    assert "config.toml:" in str(failed.value)
+
+
+def test_a_file_of_a_workspace_sets_no_people_until_it_is_approved(workspace: Workspace) -> None:
+    workspace.user(OPS)
+    workspace.workspace("[people.ana]\nlogins = ['mallory']\n" + DEPLOY.replace("only = true", ""))
+    settings = workspace.load().settings
+    assert settings.directory.person("mallory") == "mallory"
+    assert settings.tool("deploy").policy.ruling({"env": "production"}).people is None
+    workspace.trust()
+    assert workspace.load().settings.directory.person("mallory") == "ana"
+
+
+def test_a_program_without_configuration_says_who_is_in_a_group() -> None:
+    asked = Directory().filled_in(People(ask=["ops"], members={"ops": ["ana"]}))
+    assert asked.people_of(asked.ask) == {"ana"}

@@ -1,0 +1,185 @@
+"""People of a question in the machine: who may answer, how many have to say yes, and what is noted of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from midturn.question.form import Form
+from midturn.question.people import People
+from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited
+from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRequest, Reassigned, Vote
+from midturn.record.exchange import ToolCallPart
+from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
+from midturn.routing.rules import RunRules, read_run_rules
+from midturn.turn.effects import PromptUser, RunTool, SuspendTurn, Warn
+from midturn.turn.inputs import AnsweredElsewhere, FormToAsk, ModelAnswered, Noted, ToolReturned
+from support.turns import DEPLOY, Played, settings
+
+TWO = People(ask=["ops"], approvals=2, members={"ops": ["ana", "bo"]}, logins={"ana": ["a.smith"]})
+ONLY = People(ask=["ops"], only=True, members={"ops": ["ana", "bo"]})
+ANA, BO, CARL = (AnsweredBy("user", via="web", user=name) for name in ("ana", "bo", "carl"))
+
+
+def asking(people: People) -> Question[bool]:
+    return Question.boolean("go", "Deploy?", default=True, people=people)
+
+
+def asked_of(people: People, *, attached: bool = False, by: AnsweredBy = ANA, **policy: object) -> Played:
+    """Play up to a question of a tool that is for certain people."""
+    of_tool = ToolPolicy(source=DEPLOY, run="unattended", **policy)  # type: ignore[arg-type]
+    played = Played(settings(of_tool, attached=attached, at_prompt=by))
+    (call,) = played.model_calls("deploy")
+    played.meanwhile(ToolReturned(call, FormToAsk(Form([asking(people)]), DEPLOY)))
+    return played
+
+
+def rested(played: Played) -> bool:
+    return isinstance(played.turn.rest()[-1], SuspendTurn)
+
+
+def says(played: Played, who: AnsweredBy, *, yes: bool = True) -> None:
+    (request,) = played.recorded(InquiryRequest)
+    played.meanwhile(AnsweredElsewhere(request.event_id, Answered(yes), who))
+
+
+def answers(played: Played) -> list[InquiryAnswered]:
+    return played.recorded(InquiryAnswered)
+
+
+@pytest.mark.parametrize("policy", ["auto", "defaults", "defer"])
+def test_no_model_default_or_configuration_answers_what_has_people(policy: str) -> None:
+    configured = {"*": QuestionPolicy(answer=True)}
+    played = asked_of(ONLY, detached=DetachedPolicies(tool=policy), questions=configured)  # type: ignore[arg-type]
+    assert not answers(played)
+    assert rested(played)
+
+
+def test_people_stand_beside_the_question_and_configuration_replaces_them() -> None:
+    played = asked_of(ONLY, questions={"go": QuestionPolicy(people=TWO)})
+    (request,) = played.recorded(InquiryRequest)
+    assert request.people == TWO
+    assert "people" not in request.question.to_json()
+
+
+def test_only_those_who_may_answer_do() -> None:
+    played = asked_of(ONLY)
+    says(played, CARL)
+    says(played, AnsweredBy("user", via="web"))
+    says(played, AnsweredBy("policy", name="Rules"))
+    assert not answers(played)
+    says(played, BO)
+    assert [answer.answered_by for answer in answers(played)] == [BO]
+
+
+def test_the_last_yes_that_is_needed_writes_the_response_which_names_the_votes() -> None:
+    played = asked_of(TWO)
+    says(played, AnsweredBy("user", via="web", user="a.smith"))
+    assert not answers(played)
+    says(played, ANA)
+    assert len(played.recorded(Vote)) == 1, "the same person, on two devices, is one vote"
+    says(played, BO)
+    votes = played.recorded(Vote)
+    assert [vote.answered_by and vote.answered_by.user for vote in votes] == ["ana", "bo"]
+    (response,) = answers(played)
+    assert response.answer is True
+    assert response.votes == tuple(vote.event_id for vote in votes)
+
+
+def test_the_first_no_is_a_no() -> None:
+    played = asked_of(TWO)
+    says(played, ANA)
+    says(played, BO, yes=False)
+    (response,) = answers(played)
+    assert response.answer is False
+    assert played.recorded(Vote)[-1].answer is False
+
+
+def test_the_command_line_is_one_person_whatever_name_it_gives() -> None:
+    played = asked_of(TWO)
+    says(played, AnsweredBy("user", via="terminal", user="ana"))
+    says(played, AnsweredBy("user", via="inbox", user="bo"))
+    assert len(played.recorded(Vote)) == 1
+    says(played, CARL)
+    assert answers(played)
+
+
+def test_a_vote_is_taken_back_until_the_response_is_there() -> None:
+    played = asked_of(TWO)
+    says(played, ANA)
+    (request,) = played.recorded(InquiryRequest)
+    played.meanwhile(Noted(Vote(id=request.id, answered_by=ANA, withdrawn=True)))
+    says(played, BO)
+    assert not answers(played)
+    says(played, CARL)
+    assert answers(played)
+
+
+def test_at_a_prompt_a_yes_is_a_vote_and_the_question_waits_for_the_next_person() -> None:
+    played = asked_of(TWO, attached=True)
+    (shown,) = played.wanted(PromptUser)
+    assert shown.prompt.label == "0 of 2"
+    played.reply(Answered(True), ANA)
+    assert [vote.answered_by for vote in played.recorded(Vote)] == [ANA]
+    assert played.wanted(SuspendTurn)
+
+
+def test_a_person_who_is_attached_and_may_not_answer_sees_no_prompt() -> None:
+    played = asked_of(ONLY, attached=True, by=CARL)
+    assert not played.wanted(PromptUser)
+    assert rested(played)
+
+
+def test_where_no_one_can_be_told_apart_it_says_so() -> None:
+    played = asked_of(ONLY, attached=True, by=AnsweredBy("user"))
+    (warning,) = played.wanted(Warn)
+    assert "No one can be told apart here, and only ana and bo may answer this." in warning.text
+
+
+def test_passing_on_is_noted_and_changes_not_who_may_answer() -> None:
+    played = asked_of(ONLY)
+    (request,) = played.recorded(InquiryRequest)
+    played.meanwhile(Noted(Reassigned(id=request.id, to=("carl",), answered_by=ANA)))
+    says(played, CARL)
+    assert not answers(played)
+    says(played, ANA)
+    assert answers(played)
+
+
+def permitted_by(*rules: dict[str, object]) -> Played:
+    of_tool = ToolPolicy(
+        source=DEPLOY,
+        detached=DetachedPolicies(run="defer"),
+        rules=(RunRules(read_run_rules(rules), tuple(f"rules:{n}" for n, _ in enumerate(rules))),),
+    )
+    played = Played(settings(of_tool, attached=False))
+    played.meanwhile(ModelAnswered((ToolCallPart("call_1", "deploy", {}),)))
+    return played
+
+
+def decides(played: Played, reply: Answered | Edited, who: AnsweredBy) -> None:
+    waiting = next(event for event in played.recorded(Approval) if event.state == "waiting")
+    played.meanwhile(AnsweredElsewhere(waiting.event_id, reply, who))
+
+
+def test_a_rule_puts_a_call_to_people_and_several_have_to_allow_it() -> None:
+    played = permitted_by({"ask": ["ana", "bo"], "only": True, "approvals": 2})
+    decides(played, Answered(True), CARL)
+    decides(played, Answered(True), ANA)
+    assert not played.wanted(RunTool)
+    decides(played, Answered(True), BO)
+    assert played.wanted(RunTool)
+    decision = played.recorded(Approval)[-1]
+    assert (decision.state, len(decision.votes)) == ("approved", 2)
+
+
+def test_an_edit_voids_the_votes_before_it_and_is_voted_on() -> None:
+    played = permitted_by({"ask": ["ana", "bo", "carl"], "approvals": 2})
+    decides(played, Answered(True), ANA)
+    decides(played, Edited({"env": "staging"}), BO)
+    assert not played.wanted(RunTool)
+    decides(played, Answered(True), CARL)
+    (run,) = played.wanted(RunTool)
+    assert run.call.arguments == {"env": "staging"}
+    decision = played.recorded(Approval)[-1]
+    assert (decision.state, decision.arguments, len(decision.votes)) == ("edited", {"env": "staging"}, 2)
