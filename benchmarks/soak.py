@@ -1,0 +1,166 @@
+"""Memory of a worker, a page and a chat over many answers.
+
+Usage: soak.py [MINUTES [ANSWERS]], such as `soak.py 30 4`: so many minutes, so many answers a second. The turns of a worker ask twice; the
+first question is answered in the store, the second on the page, which a browser listens to. The chat asks at a terminal. Prints a row a
+minute, and what each grew by after the first fifth; asserts nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
+
+import httpx2  # noqa: E402  the path comes first
+
+import midturn as mt  # noqa: E402
+from machines import agent, memory_of  # noqa: E402
+from support.pages import OWN  # noqa: E402
+from support.pty_session import PtySession  # noqa: E402
+from support.served import Served  # noqa: E402
+from support.serving import asked_here  # noqa: E402
+
+MINUTES = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
+RATE = float(sys.argv[2]) if len(sys.argv) > 2 else 4.0
+SAMPLE = min(60.0, MINUTES * 6)
+A_TURN = 3.0  # seconds between two turns of the chat
+PATIENCE = 60.0
+ASKS = {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
+
+
+class Page:
+    """The page as a browser has it open: signed in, and listening."""
+
+    def __init__(self, served: Served) -> None:
+        entrance, host = asked_here(served.address())
+        self.client = httpx2.Client(headers={**OWN, **host}, base_url=f"http://127.0.0.1:{served.port}", timeout=PATIENCE)
+        assert self.client.get(entrance).status_code == 303
+        self.pid = served.process.pid
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with suppress(httpx2.HTTPError), self.client.stream("GET", "/api/events") as events:
+            for _ in events.iter_bytes():
+                pass
+
+    def answer_next(self, question: mt.OpenQuestion, value: str) -> None:
+        """Wait for what the conversation asks after this question, read the inbox, and answer."""
+        until = time.monotonic() + PATIENCE
+        asked = [question.to_json()]
+        while not asked or asked[0]["id"] == question.id:
+            asked = self.client.get("/api/questions", params={"conversation": question.conversation}).json()
+            assert time.monotonic() < until, f"{question.id} was the last"
+            time.sleep(0.02)
+        assert self.client.get("/").status_code == 200
+        answered = self.client.post(f"/api/questions/{asked[0]['id']}/answer", json={"value": value})
+        assert answered.status_code == 200, answered.text
+
+
+@contextmanager
+def working(store: Path) -> Generator[int]:
+    """Run a worker; yield its process."""
+    environment = {**os.environ, "BENCH_STORE": str(store), "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", "midturn", "worker", "machines:agent"]
+    worker = subprocess.Popen(command, cwd=HERE, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        yield worker.pid
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+class Chat:
+    """A chat at a terminal, whose every turn asks once."""
+
+    def __init__(self, directory: Path) -> None:
+        turns = int(MINUTES * 60 / A_TURN) + 10
+        (directory / "play.json").write_text(json.dumps({"replies": [{"calls": [ASKS]}, {"text": "Done."}] * turns}))
+        homes = {name: str(directory) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+        command = [sys.executable, "-m", "midturn", "chat", "-m", f"scripted:{directory / 'play.json'}"]
+        self.session = PtySession(command, environment=homes)
+        self.session.wait_for("/help lists")
+        self.turns = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return int(self.session.child.pid)
+
+    def turn(self) -> None:
+        """Say something, and say yes."""
+        self.turns += 1
+        self.session.raw = b""
+        self.session.send(f"turn {self.turns}")
+        self.session.wait_for(f"turn {self.turns}")
+        self.session.send("\r")
+        self.session.wait_for_raw(b"Sure?")
+        self.session.wait_for("all keys")
+        self.session.wait_for_quiet(0.5)  # what is pressed as soon as a prompt is there was not meant for it
+        self.session.raw = b""
+        self.session.send("y")
+        self.session.wait_for_raw(b"Done.")
+
+
+def people(store: mt.ConversationStore, page: Page, until: float) -> int:
+    """Ask and answer at the given rate; return how many answers were given."""
+    count, asking, began = 0, agent.with_store(store), time.monotonic()
+    while time.monotonic() < until:
+        question = asking.run_sync("Ship it.").pending[0]
+        store.answer_sync(question.id, True)
+        page.answer_next(question, "eu-1")
+        count += 2
+        time.sleep(max(0.0, began + count / RATE - time.monotonic()))
+    return count
+
+
+def main() -> None:
+    """Let them run, and look at them every minute."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        directory = Path(folder)
+        conversations = directory / "conversations"
+        store = mt.open_store(conversations)
+        agent.with_store(store).run_sync("Ship it.")
+        served = Served(directory, ())
+        page, chat = Page(served), Chat(directory)
+        with working(conversations) as worker:
+            processes = {"worker": worker, "page": page.pid, "chat": chat.pid}
+            until = time.monotonic() + MINUTES * 60
+            given: list[int] = []
+            answering = threading.Thread(target=lambda: given.append(people(store, page, until)))
+            answering.start()
+            rows = list(sampled(processes, chat, until))
+            answering.join()
+        chat.session.child.close(force=True)
+        served.end()
+    after = rows[len(rows) // 5 :]
+    grown = ", ".join(f"{name} {after[-1][name] - after[0][name]:+.1f} MB" for name in processes)
+    print(f"{sum(given):,} answers, {chat.turns:,} turns of the chat; after the first fifth: {grown}")
+
+
+def sampled(processes: Mapping[str, int], chat: Chat, until: float) -> Generator[Mapping[str, float]]:
+    """Yield the memory of each process, once a minute, while the chat goes on."""
+    began = following = time.monotonic()
+    while time.monotonic() < until:
+        chat.turn()
+        if time.monotonic() >= following:
+            following += SAMPLE
+            row = {name: memory_of(process) for name, process in processes.items()}
+            load = os.getloadavg()[0]
+            told = ", ".join(f"{name} {megabytes:.1f} MB" for name, megabytes in row.items())
+            print(f"{(time.monotonic() - began) / 60:5.1f} min: {told} (load {load:.1f})", flush=True)
+            yield row
+        chat.session.wait_for_quiet(A_TURN)
+
+
+if __name__ == "__main__":
+    main()
