@@ -25,6 +25,7 @@ import httpx2  # noqa: E402  the path comes first
 
 import midturn as mt  # noqa: E402
 from machines import agent, memory_of  # noqa: E402
+from midturn.prompts.rich.screen import POINTER  # noqa: E402
 from support.pages import OWN  # noqa: E402
 from support.pty_session import PtySession  # noqa: E402
 from support.served import Served  # noqa: E402
@@ -88,7 +89,7 @@ class Chat:
         homes = {name: str(directory) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
         command = [sys.executable, "-m", "midturn", "chat", "-m", f"scripted:{directory / 'play.json'}"]
         self.session = PtySession(command, environment=homes)
-        self.session.wait_for("/help lists")
+        self.session.wait_for(POINTER.strip())
         self.turns = 0
 
     @property

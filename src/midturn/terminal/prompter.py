@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import sys
 from contextlib import suppress
 
+from midturn.collector import tidy
 from midturn.errors import TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.keys import BackTo, Jump
@@ -45,7 +45,6 @@ class TerminalPrompter(Prompter):
         self._waiting: OpenQuestion | None = None
         self._had_terminal = can_open_terminal()
         self._jump = Jump()
-        self._is_warm = False
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
@@ -69,18 +68,7 @@ class TerminalPrompter(Prompter):
                     raise TerminalGone(str(error)) from error
                 return Unavailable()
             finally:
-                self._tidy()
-
-    def _tidy(self) -> None:
-        """Collect what a prompt leaves behind now, while no one waits: else the collector stops a later prompt, to look at everything.
-
-        Only where the program has put aside what it has loaded (`gc.freeze`, as the command line does), so that this takes a moment.
-        """
-        if gc.get_freeze_count():
-            gc.collect()
-            if not self._is_warm:
-                self._is_warm = True
-                gc.freeze()
+                tidy()
 
     def about_to_ask(self, question: OpenQuestion) -> None:
         """Take note of what the next prompt asks, as everybody outside the turn sees it.
