@@ -17,6 +17,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, cast
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
@@ -95,7 +96,7 @@ class Chat:
     @property
     def pid(self) -> int:
         """Its process."""
-        return int(self.session.child.pid)
+        return cast("Any", self.session).child.pid
 
     def turn(self) -> None:
         """Say something, and say yes."""
@@ -141,7 +142,7 @@ def main() -> None:
             answering.start()
             rows = list(sampled(processes, chat, until))
             answering.join()
-        chat.session.child.close(force=True)
+        cast("Any", chat.session).child.close(force=True)
         served.end()
     after = rows[len(rows) // 5 :]
     grown = ", ".join(f"{name} {after[-1][name] - after[0][name]:+.1f} MB" for name in processes)

@@ -102,6 +102,21 @@ def test_where_more_waits_than_is_kept_only_the_rest_is_read_again(
     assert looks == []
 
 
+def test_turns_that_are_over_stay_in_no_memory(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is open for months; what waits at one time is little of what it has seen."""
+    monkeypatch.setattr(seen_turns, "_MOST_OVER", 2)
+    assert isinstance(store.port, FileConversations)
+    kept = [keep(store, asking()[0])]
+
+    for _ in range(20):
+        over = keep(store, asking()[0])
+        assert waiting(store) == [*kept, over]
+        store.answer_sync(f"{over}-e4", cancel=True)
+
+    assert waiting(store) == kept
+    assert len(store.port._seen._turns) <= 1 + 2
+
+
 def test_a_page_of_questions_reads_no_conversation_of_the_pages_before(store: ConversationStore, looks: list[Path]) -> None:
     kept = [keep(store, asking()[0]) for _ in range(5)]
 

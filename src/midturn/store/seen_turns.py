@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -62,6 +62,7 @@ PASTS = KnownPasts()
 """Those of this process: a program that opens its store anew for each request reads no history twice."""
 
 _MOST_TURNS = 10_000
+_MOST_OVER = 100  # turns that are kept although they are over
 _State: TypeAlias = tuple[int, int, int]
 
 
@@ -119,9 +120,9 @@ class SeenTurns:
         """Keep nothing of a conversation."""
         self._turns.pop(id, None)
 
-    def make_room(self, ids: Iterable[str]) -> None:
-        """Where there is no room for more, forget all but these conversations: the others are over."""
-        if len(self._turns) >= _MOST_TURNS:
+    def make_room(self, ids: Collection[str]) -> None:
+        """Forget all but these conversations, once there are enough others to be worth the look: they are over."""
+        if len(self._turns) >= min(_MOST_TURNS, len(ids) + _MOST_OVER):
             for id in self._turns.keys() - set(ids):  # noqa: A001  as everywhere here
                 self._turns.pop(id, None)
 
