@@ -77,3 +77,43 @@ def test_one_conversation_is_watched_alone(store: mt.ConversationStore) -> None:
         await changes.aclose()
 
     asyncio.run(scene())
+
+
+async def _worker_watched_from_outside(store: mt.ConversationStore, outside: mt.ConversationStore) -> None:
+    """What a worker does is heard of where it works, and recorded events by who looks at the store from outside."""
+    agent = mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store)
+    waiting = await agent.run("This one waits.")
+    changes = outside.watch(waiting.conversation, events=True)
+    assert [change.kind for change in await _take(changes, 1)] == ["asked"]
+    heard: asyncio.Queue[tuple[str, mt.Streamed]] = asyncio.Queue()
+    working = asyncio.create_task(agent.work(on_event=lambda conversation, event: heard.put_nowait((conversation, event))))
+    ended: list[mt.Streamed] = []
+    for value in (True, "here"):
+        (question,) = await store.pending()
+        await store.answer(question.id, value=value)
+        while not ended or not isinstance(ended[-1], mt.TurnEnded):
+            conversation, event = await asyncio.wait_for(heard.get(), 60)
+            assert conversation == waiting.conversation
+            ended.append(event)
+        ended.append(mt.TextDelta(""))
+    working.cancel()
+    names = [type(event).__name__ for event in ended if not isinstance(event, mt.TextDelta)]
+    assert names == ["ToolStarted", "Asked", "TurnEnded", "ToolStarted", "ToolFinished", "TurnEnded"]
+    seen: list[mt.StoreChange] = []
+    while not seen or seen[-1].kind != "turn_ended":
+        seen += await _take(changes, 1)
+    await changes.aclose()
+    recorded = [change.event for change in seen if change.kind == "recorded"]
+    assert [event.event_id for event in recorded if event] == [event.event_id for event in (await store.read(waiting.conversation)).events][4:]
+    assert [change.kind for change in seen if change.kind != "recorded"] == TWO[1:]
+    told = next(change.to_json() for change in seen if change.kind == "recorded")
+    assert told == {"kind": "recorded", "conversation": waiting.conversation, "event": recorded[0].to_json() if recorded[0] else None}
+
+
+def test_what_a_worker_does_is_watched_there_and_from_outside(store: mt.ConversationStore) -> None:
+    asyncio.run(_worker_watched_from_outside(store, store))
+
+
+@pytest.mark.real("PostgreSQL")
+def test_what_a_worker_on_a_database_does_is_watched_from_another_connection(url: str) -> None:
+    asyncio.run(_worker_watched_from_outside(mt.open_store(url), mt.open_store(url)))

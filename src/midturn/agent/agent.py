@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from midturn.agent.result import HistoryMessage, RunResult
-    from midturn.agent.turn_stream import OnEvent, SyncTurnStream, TurnStream
+    from midturn.agent.turn_stream import OnEvent, OnWork, SyncTurnStream, TurnStream
     from midturn.agent.turns import Turns
     from midturn.compose.given import GivenTool
     from midturn.compose.given_policies import GivenDetached, GivenRoute
@@ -473,7 +473,9 @@ class Agent(Generic[Deps, Shape]):
         refuse_inside_a_loop("stream_resume_sync", "async with agent.stream_resume(…)")
         return self._turns.in_thread(self.stream_resume(conversation, deps=deps, prompter=prompter, schema=schema))
 
-    async def work(self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none") -> None:
+    async def work(
+        self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none", on_event: OnWork | None = None
+    ) -> None:
         """Go on with turns that are due, until cancelled: in this program what `midturn worker` is as a process of its own.
 
         Due is an open turn that does not wait for a person alone: a question of it was answered, its process died, or its model was down
@@ -484,17 +486,22 @@ class Agent(Generic[Deps, Shape]):
             at_once: How many turns run at the same time.
             deps: What tools find as `ctx.deps`.
             engine: `dbos` runs the same work as DBOS workflows (extra `midturn[dbos]`, a store in PostgreSQL).
+            on_event: Hears of everything as it happens, each time with the conversation: `on_event(conversation, event)`, sync or async.
+                The events are those of `stream`. What it raises stops the run of this one turn, which is tried again later. Other processes
+                watch what is recorded: `store.watch(events=True)`.
         """
-        await self._turns.work(at_once, deps, engine)
+        await self._turns.work(at_once, deps, engine, on_event)
 
-    def work_sync(self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none") -> None:
+    def work_sync(
+        self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none", on_event: OnWork | None = None
+    ) -> None:
         """Go on with turns that are due, in a program without an event loop, until Ctrl-C (see `work`).
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `await agent.work(…)` there.
         """
         refuse_inside_a_loop("work_sync", "await agent.work(…)")
-        in_a_loop(self.work(at_once=at_once, deps=deps, engine=engine))
+        in_a_loop(self.work(at_once=at_once, deps=deps, engine=engine, on_event=on_event))
 
     def with_store(self, store: ConversationStore) -> Self:
         """Return the same agent on another store, guarded by the same `may_answer`.

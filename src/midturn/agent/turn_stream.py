@@ -129,6 +129,8 @@ def _asked(response: InquiryResponse | Approval, events: Sequence[Event]) -> Eve
 
 
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]
+OnWork: TypeAlias = Callable[[str, Streamed], Awaitable[Any] | None]
+"""Takes the id of a conversation, and what happens there; sync or async."""
 
 
 WATCHING: ContextVar[Watching | None] = ContextVar("midturn_watching", default=None)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from copy import copy
+from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
-from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, SyncTurnStream, TurnStream, Watching
+from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, TurnStream, Watching
 from midturn.agent.worker import worker_of
 from midturn.compose.agent import AgentParts, compose_agent
 from midturn.compose.given import (
@@ -174,14 +175,19 @@ class Turns:
         with loop_thread() as thread, thread.entered(aclosing(self)), thread.entered(stream) as events:
             yield SyncTurnStream(events, thread)
 
-    async def work(self, at_once: int, deps: object, engine: Literal["none", "dbos"]) -> None:
+    async def work(self, at_once: int, deps: object, engine: Literal["none", "dbos"], on_event: OnWork | None) -> None:
         """Go on with turns that are due, until cancelled (see `Agent.work`)."""
+        how: ResumeOptions = {"deps": deps}
 
         async def segment(journal: Journal) -> None:
             begun = _Begun(journal)
-            await _finish(begun, self._session(begun, self._run(begun, {"deps": deps})), None)
+            await _finish(begun, self._session(begun, self._run(begun, how)), None)
 
-        await worker_of(engine)(self.store, segment, at_once).run()
+        async def watched(journal: Journal) -> None:
+            async with self._streamed(_Begun(journal), how, None) as events:
+                await events.watched(partial(cast("OnWork", on_event), journal.conversation))
+
+        await worker_of(engine)(self.store, segment if on_event is None else watched, at_once).run()
 
     def with_store(self, store: ConversationStore) -> Self:
         """Return the same on another store, guarded by the same `may_answer`."""

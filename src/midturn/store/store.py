@@ -313,18 +313,19 @@ class ConversationStore:
             await wake(self._on_wake, await root_of(self.port, receipt.conversation))
         return receipt
 
-    def watch(self, conversation: str | None = None) -> AsyncGenerator[StoreChange]:
+    def watch(self, conversation: str | None = None, *, events: bool = False) -> AsyncGenerator[StoreChange]:
         """Yield what happens to questions from now on, in one conversation or in all: `asked`, `answered`, `withdrawn`, `turn_ended`.
 
-        What is open already comes first, as `asked`.
+        What is open already comes first, as `asked`. Whichever process records it, on whichever machine: also what a worker does.
 
         Args:
             conversation: The id of the one; None for all.
+            events: Yield every event that is recorded, too, as `recorded`, ahead of what it means for questions.
         """
         # Most programs never watch, and need not load what it takes.
-        from midturn.store.watching import WatchedStore, changes
+        from midturn.store.watching import WatchedStore, changes, happened, happened_and_recorded
 
-        return changes(WatchedStore(self, self.port), conversation)
+        return changes(WatchedStore(self, self.port), conversation, happened_and_recorded if events else happened)
 
     # Without an event loop -----------------------------------------------------------------------------------------------
 
@@ -388,9 +389,9 @@ class ConversationStore:
         submission = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
         return self.run_sync("answer", self._submit(id, submission))
 
-    def watch_sync(self, conversation: str | None = None) -> Iterator[StoreChange]:
+    def watch_sync(self, conversation: str | None = None, *, events: bool = False) -> Iterator[StoreChange]:
         """Yield what happens to questions from now on, see `watch`."""
-        watched = self.watch(conversation)
+        watched = self.watch(conversation, events=events)
         with keeper(needs_loop=self.port.needs_loop) as run:
             while True:
                 refuse_inside_a_loop("store.watch_sync", "store.watch(…)")

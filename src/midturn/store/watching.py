@@ -86,17 +86,19 @@ class StoreChange(Struct, frozen=True, kw_only=True):
     """One thing that happened.
 
     `asked`: `question` is open. `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
-    answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty.
+    answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty. `recorded`: `event` is on record, whatever it is; only
+    where that was asked for (`watch(events=True)`).
 
     Args:
         kind: What happened: one of these words.
     """
 
-    kind: Literal["asked", "answered", "withdrawn", "turn_ended"]
+    kind: Literal["asked", "answered", "withdrawn", "turn_ended", "recorded"]
     conversation: str
     id: str = ""
     question: OpenQuestion | None = None
     answered_by: AnsweredBy | None = None
+    event: Event | None = None
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON; what is not set is left out."""
@@ -107,6 +109,8 @@ class StoreChange(Struct, frozen=True, kw_only=True):
             shown["question"] = self.question.to_json()
         if self.answered_by:
             shown["answered_by"] = cast("Json", msgspec.to_builtins(self.answered_by))
+        if self.event:
+            shown["event"] = cast("Json", self.event.to_json())
         return shown
 
 
@@ -143,6 +147,17 @@ def happened(conversation: str, events: Sequence[Event], seen: int, known: Mappi
     # An open turn that its user has edited is not what it was.
     yield from (asked(question) for question in before.values() if question.id not in told)
     yield from (closed(question, events) for id, question in known.items() if id in told and id not in before)  # noqa: A001
+
+
+def happened_and_recorded(
+    conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]
+) -> Iterator[StoreChange]:
+    """Yield every event after the first `seen`, and then what they changed (see `happened`)."""
+    yield from (StoreChange(kind="recorded", conversation=conversation, event=event) for event in events[seen:])
+    yield from happened(conversation, events, seen, known)
+
+
+Read: TypeAlias = Callable[[str, Sequence[Event], int, Mapping[str, OpenQuestion]], Iterator[StoreChange]]
 
 
 def asked(question: OpenQuestion) -> StoreChange:
@@ -214,8 +229,10 @@ class _Seen(Struct):
 class Watch:
     """Looks at a store again and again, and says what has changed since the last time. The first look finds what is open already."""
 
-    def __init__(self, watched: Watched, conversation: str | None = None) -> None:
+    def __init__(self, watched: Watched, conversation: str | None = None, read: Read = happened) -> None:
+        """Watch the questions of one conversation or of all; `read` says what became of events that were recorded."""
         self._watched = watched
+        self._read = read
         self._conversation = conversation
         self._questions: dict[str, OpenQuestion] = {}
         self._turns: set[str] = set()
@@ -275,7 +292,7 @@ class Watch:
             ended = [StoreChange(kind="turn_ended", conversation=id)] if id in self._turns else []
             return [*(closed(question, ()) for question in known.values()), *ended]
         self._seen[id] = _Seen(length, len(events))
-        return list(happened(id, events, before, known))
+        return list(self._read(id, events, before, known))
 
 
 class Stirring(Protocol):
@@ -299,9 +316,9 @@ async def times_to_look(stirring: Stirring) -> AsyncGenerator[None]:
         await pause((time.monotonic() - begun) * _SHARE)
 
 
-async def changes(watched: WatchedStirring, conversation: str | None) -> AsyncGenerator[StoreChange]:
+async def changes(watched: WatchedStirring, conversation: str | None, read: Read) -> AsyncGenerator[StoreChange]:
     """Yield what happens from now on; what is open already comes first."""
-    watch = Watch(watched, conversation)
+    watch = Watch(watched, conversation, read)
     async with aclosing(times_to_look(watched)) as times:
         async for _ in times:
             for change in await watch.look():
