@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.question.deadline import time_left
+from midturn.question.people import People
+from midturn.question.question import Question
 from midturn.record.open_question import OpenQuestion, PromptKind
 from midturn.record.subject import Subject
 from midturn.values.json_value import Json, JsonObject
-
-if TYPE_CHECKING:
-    from midturn.question.people import People
-    from midturn.question.question import Question
 
 
 def _nowhere() -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from midturn.question.question import Question
 from midturn.record.events import Approval, Image
 from midturn.record.exchange import ToolCall
 from midturn.values.json_value import Json
-
-if TYPE_CHECKING:
-    from midturn.question.question import Question
 
 _TEXTS: Final = {"run": "Run {tool}?", "deliver": "Deliver the result of {tool}?", "review": "Send these answers?"}
 
