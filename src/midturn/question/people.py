@@ -92,11 +92,19 @@ class People(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         return (*self.ask, *(name for each in self.escalate for name in each.to))
 
     def people_of(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the people behind names."""
+        """Return the people behind names.
+
+        Args:
+            names: Of people and groups; a group stands for its members.
+        """
         return frozenset(person for name in names for person in self.members.get(name, (name,)))
 
     def person(self, login: str) -> str:
-        """Return the name of the person behind a sign-in or a name; one that is not known stands for itself."""
+        """Return the name of the person behind a sign-in or a name; one that is not known stands for itself.
+
+        Args:
+            login: The sign-in, or the name.
+        """
         if login in self.logins:
             return login
         return next((name for name, logins in self.logins.items() if login in logins), login)
