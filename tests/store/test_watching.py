@@ -104,7 +104,8 @@ async def _worker_watched_from_outside(store: mt.ConversationStore, outside: mt.
         seen += await _take(changes, 1)
     await changes.aclose()
     recorded = [change.event for change in seen if change.kind == "recorded"]
-    assert [event.event_id for event in recorded if event] == [event.event_id for event in (await store.read(waiting.conversation)).events][4:]
+    on_record = (await store.read(waiting.conversation)).events[4:]
+    assert [event.event_id for event in recorded if event] == [event.event_id for event in on_record]
     assert [change.kind for change in seen if change.kind != "recorded"] == TWO[1:]
     told = next(change.to_json() for change in seen if change.kind == "recorded")
     assert told == {"kind": "recorded", "conversation": waiting.conversation, "event": recorded[0].to_json() if recorded[0] else None}
