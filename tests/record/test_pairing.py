@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from midturn.record.window import calls, pairs
+from midturn.turn.view import calls, pairs
 from support.tapes import Tape
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 
 from midturn.record.events import ConfigDelta, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart, visible
 from midturn.record.provider_view import INTERRUPTED, Repairs, sanitize
-from midturn.record.window import calls, open_turn, pairs, turns
+from midturn.record.window import open_turn, turns
+from midturn.turn.view import calls, pairs
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 

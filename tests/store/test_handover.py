@@ -28,7 +28,7 @@ from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
-from midturn.turn.closed import decision_about
+from midturn.turn.view import TurnView
 from support.loops import in_a_loop
 from support.processes import kill, line, output, python
 from support.stored import asking, handed, hold, keep, path_of, release, reopen
@@ -385,5 +385,5 @@ async def test_an_answer_that_is_recorded_during_a_look_is_seen_on_one_side(tmp_
 
     monkeypatch.setattr(FileAnswers, "collect", while_the_holder_records)
     turn = (await store.port.look(asked.conversation)).turn
-    assert any(handed.event_id == event for handed in turn.handed) or decision_about(turn.events, event)
+    assert any(handed.event_id == event for handed in turn.handed) or TurnView.last(turn.events).decision(event)
     await held.__aexit__(None, None, None)

@@ -15,8 +15,8 @@ import pytest
 
 from midturn.record.codec import decode_lines
 from midturn.record.events import Approval, Event, InquiryAnswered
-from midturn.record.window import pairs
 from midturn.store.conversation import Conversation
+from midturn.turn.view import pairs
 from support.depth import tries
 from support.places import workspace_store
 from support.pty_session import PtySession

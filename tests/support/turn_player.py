@@ -14,8 +14,8 @@ from midturn.routing.policy import DetachedPolicies
 from midturn.turn.effects import EndTurn, LeaveOpen, SuspendTurn
 from midturn.turn.inputs import TurnRequested
 from midturn.turn.pending import pending
-from midturn.turn.readiness import is_due, is_ready, recorded_turn
 from midturn.turn.turn import Turn
+from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
 from support.turn_bridge import reply, settings
 from support.turn_people import person
@@ -69,10 +69,10 @@ def _comes_by(world: World) -> SuspendTurn | LeaveOpen | EndTurn:
     turn, effects = Turn.resume(world.events, replace(given, tools=tools), ids_after(world.events))
     ending = Process(world, turn).run(effects)
     if isinstance(ending, SuspendTurn):
-        record = recorded_turn(world.events)
-        assert record is not None
-        assert not is_ready(record), "what is left waits for a person"
-        assert not is_due(record), "as above"
+        left = TurnView.last(world.events)
+        assert left.goes_on_here
+        assert not left.is_ready, "what is left waits for a person"
+        assert not left.is_due, "as above"
     return ending
 
 

@@ -13,8 +13,9 @@ from midturn.question.reply import Answered, EndedTurn, Replied, Reply, WentBack
 from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Event, InquiryRequest, TurnEnd
 from midturn.routing.policy import DetachedPolicies
-from midturn.turn.closed import answer_to, describe, why_closed
+from midturn.turn.closed import describe, why_closed
 from midturn.turn.ending import ending_batch, failed
+from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 
@@ -98,7 +99,7 @@ def test_of_what_was_never_asked_it_says_so() -> None:
 
 
 def test_an_open_question_has_no_answer() -> None:
-    assert answer_to(asked(CONFIRM), "e4") is None
+    assert TurnView.last(asked(CONFIRM)).answer("e4") is None
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from midturn.question.reply import Answered, WentBack
 from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.turn.effects import Answer, ClosePrompt, GiveAnswers, PromptUser, RunTool
-from midturn.turn.expiry import deadlines, expired_batch
 from midturn.turn.inputs import TimePassed
+from midturn.turn.view import TurnView
 from support.turns import DEPLOY, Played, counting_ids, settings
 
 NOON, ONE, TWO = "2030-01-01T12:00:00.000000Z", "2030-01-01T13:00:00.000000Z", "2030-01-01T14:00:00.000000Z"
@@ -83,8 +83,8 @@ def test_from_every_prefix_the_turn_comes_to_the_same(cut: int, detached: bool, 
     whole = play(Played(settings()), late=late)
     events = prefix(whole, cut)
     policy = ToolPolicy(source=DEPLOY, run="unattended", detached=DetachedPolicies(tool="defer"))
-    if late and deadlines(events):
-        events += expired_batch(events, ONE, counting_ids(100))
+    if late and TurnView.last(events).deadlines:
+        events += TurnView.last(events).expired(ONE, counting_ids(100))
     again = play(Played(settings(policy, attached=not detached), events), late=late) if events else whole
     if not detached:
         assert [event.content for event in again.recorded(ToolCallResponse)] == [
@@ -151,7 +151,7 @@ def test_a_permission_that_no_one_gives_in_time_ends_the_call(attached: bool) ->
         played.step(TimePassed(ONE))
         assert played.wanted(ClosePrompt)
     else:
-        closing = expired_batch(played.events, ONE, counting_ids(100))
+        closing = TurnView.last(played.events).expired(ONE, counting_ids(100))
         played = Played(played.settings, [*played.events, *closing])
     assert [(approval.state, approval.deadline) for approval in played.recorded(Approval)] == [("waiting", ONE), ("expired", "")]
     assert [(event.content, event.is_error) for event in played.recorded(ToolCallResponse)] == [(IN_TIME, True)]
@@ -159,7 +159,7 @@ def test_a_permission_that_no_one_gives_in_time_ends_the_call(attached: bool) ->
 
 def test_the_machine_and_the_store_record_the_same_end_of_a_permission() -> None:
     played = waiting_for_a_yes()
-    (by_store,) = expired_batch(played.events, ONE, counting_ids(100))
+    (by_store,) = TurnView.last(played.events).expired(ONE, counting_ids(100))
     played.step(TimePassed(ONE))
     assert replace(by_store, event_id="", timestamp="") == replace(played.recorded(Approval)[-1], event_id="", timestamp="")
 

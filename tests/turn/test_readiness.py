@@ -15,7 +15,7 @@ from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPol
 from midturn.turn.effects import ConsultAssistant, PromptUser, RunTool, SuspendTurn
 from midturn.turn.inputs import TurnSettings
 from midturn.turn.pending import pending
-from midturn.turn.readiness import is_due, is_ready, recorded_turn
+from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
 from support.turns import CONFIRM, DEPLOY, Played, settings
 
@@ -36,14 +36,12 @@ def attached(run: RunPolicy = "unattended", result: ResultPolicy = "unattended")
 
 def ready(events: Sequence[Event]) -> bool:
     """Say whether a turn can go on."""
-    record = recorded_turn(events)
-    return record is not None and is_ready(record)
+    return TurnView.last(events).is_ready
 
 
 def due(events: Sequence[Event]) -> bool:
     """Say whether a turn does not wait for a person alone."""
-    record = recorded_turn(events)
-    return record is not None and is_due(record)
+    return TurnView.last(events).is_due
 
 
 def answered(played: Played, reply: Reply, place: int = 0) -> list[Event]:

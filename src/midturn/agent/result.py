@@ -23,6 +23,7 @@ from midturn.record.window import Window, refused
 from midturn.runtime.driver import RunEnding
 from midturn.store.metadata import event_id
 from midturn.turn.pending import pending_in
+from midturn.turn.view import TurnView
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent
     said = [event for event in turn if isinstance(event, ChatResponse)]
     structured = [event.structured for event in said if event.structured is not UNSET]
     is_suspended = ending.status == "suspended"
-    waiting = pending_in(Window(tuple(turn), open=True), conversation) if is_suspended else ()
+    waiting = pending_in(TurnView(Window(tuple(turn), open=True)), conversation) if is_suspended else ()
     return RunResult(
         conversation=conversation,
         status=cast("Status", ending.status),

@@ -38,7 +38,7 @@ from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT, Spent
 from midturn.ports import Model
 from midturn.prompter import Prompter
-from midturn.record.window import Window, open_children
+from midturn.record.window import Window
 from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
 from midturn.runtime.session import Session
@@ -47,6 +47,7 @@ from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import in_a_loop
 from midturn.turn.inputs import TurnRequested
+from midturn.turn.view import TurnView
 from midturn.values.json_value import JsonObject
 from midturn.values.limits import Limits
 from midturn.values.text import check_text, check_text_or_none
@@ -223,7 +224,7 @@ class Turns:
                 f"{result.conversation}), and nothing goes on there with the turn around it. Give the agent no store, or the same one, so "
                 "that its questions are asked in the turn around it."
             )
-        if not open_children(begun.journal.events):
+        if not TurnView.last(begun.journal.events).open_children:
             return result
         below = [question for question in await self.store.pending(result.conversation) if question.conversation != result.conversation]
         return replace(result, pending=(*result.pending, *below)) if below else result

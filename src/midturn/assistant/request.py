@@ -46,7 +46,8 @@ from midturn.record.exchange import (
     ToolCallPart,
     recorded,
 )
-from midturn.record.window import InquiryPair, calls, open_turn, pairs
+from midturn.record.window import open_turn
+from midturn.turn.view import InquiryPair, calls, pairs
 from midturn.values.json_value import Json, JsonObject, Scalar, json_equal, overlay
 
 # ----------------------------------------------------------------------------------------------------------------------

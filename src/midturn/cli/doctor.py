@@ -30,7 +30,6 @@ from midturn.errors import ConfigError, MidturnError, StoreError
 from midturn.foreign.clients import AGENTS_ADDED
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
-from midturn.record.window import calls
 from midturn.sandbox.confine import offer
 from midturn.sandbox.marks import State
 from midturn.store.opening import STORES
@@ -39,6 +38,7 @@ from midturn.store.workspace import Workspace
 from midturn.terminal.editor import NoEdit, editor_command
 from midturn.terminal.look import choose_mode
 from midturn.tools.wire import is_question, taken_as_data
+from midturn.turn.view import calls
 
 
 class Finding(Struct, frozen=True):

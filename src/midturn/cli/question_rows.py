@@ -29,7 +29,8 @@ from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.record.prompt import Prompt
 from midturn.record.subject import CallSubject, ResultSubject, Subject
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
-from midturn.turn.closed import decision_about, why_superseded
+from midturn.turn.closed import why_superseded
+from midturn.turn.view import TurnView
 from midturn.values.json_value import compact
 
 if TYPE_CHECKING:
@@ -212,16 +213,15 @@ _HERE = "(answered at its terminal)"
 
 def how_closed(events: Sequence[Event], question: str) -> str:
     """Say how the question whose request is the event `question` was closed; empty where its events do not tell."""
-    decision = decision_about(events, question)
-    elsewhere = why_superseded(events, question)
-    if elsewhere:
+    turn = TurnView.of(events, question)
+    if elsewhere := why_superseded(turn, question):
         return f"({elsewhere})"
-    match decision:
-        case Approval():
+    match turn.decision(question):
+        case Approval() as decision:
             return f"{decision_text(decision)}  {who_decided(decision) or _HERE}"
-        case InquiryAnswered() | InquiryRedacted():
+        case InquiryAnswered() | InquiryRedacted() as decision:
             return f"{_answer(events, question, decision)}  {_who(decision)}"
-        case InquiryCancelled(reason="reply"):
+        case InquiryCancelled(reason="reply") as decision:
             return reply_text(_said(events, question, decision))
         case _:
             return ""

@@ -16,7 +16,7 @@ from midturn.errors import ConfigError
 from midturn.question.answer_type import SecretType
 from midturn.record.enabling import Toggle
 from midturn.record.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
-from midturn.record.window import pairs
+from midturn.turn.view import pairs
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 
 ANYTHING = "*"

@@ -20,7 +20,6 @@ from midturn.journal import Journal
 from midturn.ports import Model, Tool
 from midturn.record.events import ChatRequest, Event
 from midturn.record.exchange import ModelRequest
-from midturn.record.window import open_children
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings, record_effects
 from midturn.store.metadata import event_ids
@@ -29,6 +28,7 @@ from midturn.store.workspace import Workspace
 from midturn.turn.ending import as_it_ended
 from midturn.turn.inputs import Interrupted, TurnSettings
 from midturn.turn.turn import Turn
+from midturn.turn.view import TurnView
 from midturn.values.json_value import JsonObject
 
 
@@ -87,7 +87,7 @@ def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatReques
 async def discard_turn(store: ConversationStore, journal: Journal) -> None:
     """End the open turn of a conversation, and those inside of its tools; no tool and no model is needed for that."""
     window = open_window(journal)
-    children = open_children(window)
+    children = TurnView.last(window).open_children
     turn = Turn.load(window, TurnSettings(tools={}), event_ids())
     await record_effects(turn.step(Interrupted()), journal, SYSTEM, Silence())
     await store.end_children(children, as_it_ended("ended_by_user", None))

@@ -24,7 +24,7 @@ from midturn.foreign.words import DecidedElsewhere, is_nameless, tool_name
 from midturn.record.asker import Asker
 from midturn.record.events import Event
 from midturn.store.lock import is_found, lives
-from midturn.turn.expiry import close, waits
+from midturn.turn.view import TurnView
 from midturn.values.json_value import JsonObject, canonical
 from midturn.values.text import stamp
 
@@ -111,7 +111,7 @@ class Backlog:
         """
         wanted, own = canonical(arguments), self._asker
         for conversation, turn in await self._log.open_turns():
-            errand = errand_of(conversation, turn) if waits(turn) else None
+            errand = errand_of(conversation, turn) if TurnView.last(turn).open_ids else None
             if errand is None or (errand.tool, canonical(errand.arguments)) != (tool_name(tool), wanted):
                 continue
             if _is_same(errand.asker, own) and not is_found(errand.asker.process):
@@ -162,7 +162,7 @@ class Backlog:
         return True
 
     async def _close(self, errand: Errand, content: str) -> None:
-        await self._log.write(errand, lambda turn: close(turn, content, self._log.ids))
+        await self._log.write(errand, lambda turn: TurnView.last(turn).closed(content, self._log.ids))
 
 
 def counts_later(errand: Errand) -> bool:
@@ -178,7 +178,7 @@ def counts_later(errand: Errand) -> bool:
 
 def _is_same_call(errand: Errand, turn: Sequence[Event]) -> bool:
     """Say whether a call of the same arguments may go on with what was asked before: a person has still to answer, or the answer counts."""
-    return waits(turn) or counts_later(errand)
+    return TurnView.last(turn).open_ids or counts_later(errand)
 
 
 def _is_same(asked: Asker, now: Asker) -> bool:

@@ -31,10 +31,10 @@ from midturn.record.events import (
     TurnStart,
 )
 from midturn.record.open_question import OpenQuestion
-from midturn.record.window import pairs
 from midturn.routing.rules import Ruling
 from midturn.tools.ask_user_call import read_arguments
 from midturn.turn.approval import arguments_sha256
+from midturn.turn.view import pairs
 from midturn.values.json_value import Json, JsonObject, members, text
 
 

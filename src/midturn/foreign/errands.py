@@ -50,8 +50,8 @@ from midturn.record.open_question import OpenQuestion
 from midturn.routing.rules import Ruling
 from midturn.store.store import ConversationStore
 from midturn.turn.closed import why_closed
-from midturn.turn.expiry import close, waits
 from midturn.turn.pending import pending
+from midturn.turn.view import TurnView
 from midturn.values.json_value import Json, JsonObject, canonical
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Errands:
         """Look once what a person decided."""
         turn = await self.turn(errand)
         outcome = decided(turn)
-        if outcome is not None or waits(turn):
+        if outcome is not None or TurnView.last(turn).open_ids:
             return outcome
         first = asked(turn)
         if is_over(turn):
@@ -177,7 +177,7 @@ class Errands:
 
     async def close(self, errand: Errand, content: str) -> None:
         """End an errand: `content` is what its agent reads. What still waits was decided where we could not see it."""
-        await self._log.write(errand, lambda turn: close(turn, content, self._log.ids))
+        await self._log.write(errand, lambda turn: TurnView.last(turn).closed(content, self._log.ids))
 
     async def give_up(self, errand: Errand, content: str) -> Decided | None:
         """End an errand that nobody has decided about, as `close` does; else return what a person has decided in the same moment."""
@@ -186,7 +186,7 @@ class Errands:
 
             def decide(turn: Sequence[Event], gone: list[bool] = gone) -> Sequence[Event]:
                 gone[:] = [is_over(turn)]
-                return close(turn, content, self._log.ids) if waits(turn) else ()
+                return TurnView.last(turn).closed(content, self._log.ids) if TurnView.last(turn).open_ids else ()
 
             await self._log.write(errand, decide)
             outcome = await self.outcome(errand)
@@ -206,7 +206,7 @@ class Errands:
     async def cancel(self, errand: Errand) -> None:
         """Record that its asker has cancelled the call, and waits no more. The question stays open."""
         asker = replace(errand.asker, cancelled=True)
-        await self._log.write(errand, lambda turn: asked_by(turn, asker, self._log.ids) if waits(turn) else ())
+        await self._log.write(errand, lambda turn: asked_by(turn, asker, self._log.ids) if TurnView.last(turn).open_ids else ())
 
     async def tell(self, errand: Errand, content: str) -> None:
         """Record what its agent was told, before it is done with it."""

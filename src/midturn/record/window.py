@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias, cast
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,7 +19,6 @@ from midturn.record.events import (
     InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
-    InquiryResponse,
     OpaqueEvent,
     Parent,
     ToolCallRequest,
@@ -154,25 +152,6 @@ def children_of(events: Iterable[Event]) -> list[Child]:
     return [event for event in events if isinstance(event, Child) and not event.of]
 
 
-def open_children(events: Sequence[Event]) -> list[Child]:
-    """Return the turns inside of calls of the open turn that have no response yet. Which of them are over, only they know."""
-    window = open_turn(events)
-    children = children_of(window.events) if window else []
-    if window is None or not children:
-        return []
-    done = {event.call for event in window.events if isinstance(event, ToolCallResponse)}
-    return [child for child in children if child.call not in done]
-
-
-def awaited_children(events: Sequence[Event]) -> list[Child]:
-    """Return those of them that the turn had not taken in when it was left."""
-    children = open_children(events)
-    if not children:  # most turns have none, and the turns before are not looked at for them
-        return []
-    last_said = {event.of: event.state for event in events if isinstance(event, Child) and event.of}
-    return [child for child in children if last_said.get(child.event_id) != "done"]
-
-
 def turn_of_child(events: Sequence[Event], child: str) -> Window | None:
     """Return the turn that an event `child` of the turn around has named."""
     found = ((window, parent_of(window.events)) for window in reversed(turns(events)))
@@ -182,10 +161,6 @@ def turn_of_child(events: Sequence[Event], child: str) -> Window | None:
 # Pairs of request and response: calls by `call`, inquiries by `id`, in order where ids repeat -------------------------
 
 
-InquiryPair: TypeAlias = tuple[InquiryRequest, InquiryResponse | None]
-CallPair: TypeAlias = tuple[ToolCallRequest, ToolCallResponse | None]
-
-
 class Pairing:
     """Requests and responses as places in a list of events: `responses` by the place of their request, `orphans` of no request."""
 
@@ -193,7 +168,7 @@ class Pairing:
         self.requests: list[int] = []
         self.responses: dict[int, int] = {}
         self.orphans: list[int] = []
-        self._waiting: dict[tuple[str, ...], deque[int]] = {}
+        self._waiting: dict[tuple[str, ...], list[int]] = {}
 
     @property
     def unanswered(self) -> set[int]:
@@ -208,38 +183,22 @@ class Pairing:
         """Note a request, which a response may call by any of `names`."""
         self.requests.append(place)
         for name in names:
-            self._waiting.setdefault(name, deque()).append(place)
+            if name in self._waiting:
+                self._waiting[name].append(place)
+            else:
+                self._waiting[name] = [place]
 
-    def respond(self, place: int, *names: tuple[str, ...]) -> None:
-        """Give a response to the first request that still waits under the first of `names` that fits."""
-        request = next((found for name in names if (found := self._first(name)) is not None), None)
-        if request is None:
-            self.orphans.append(place)
-        else:
-            self.responses[request] = place
-
-    def _first(self, name: tuple[str, ...]) -> int | None:
-        queue = self._waiting.get(name, deque())
-        while queue and queue[0] in self.responses:
-            queue.popleft()
-        return queue[0] if queue else None
-
-
-def pairs(events: Iterable[Event]) -> list[InquiryPair]:
-    """Return every inquiry of a turn, or of a whole stream, with its response (`None` where it has none)."""
-    events = list(events)
-    pairing = pair_inquiries(events)
-    return [(cast("InquiryRequest", events[place]), _response(events, pairing, place)) for place in pairing.requests]
-
-
-def calls(events: Iterable[Event]) -> list[CallPair]:
-    """Return every tool call of a turn, or of a whole stream, with its response (`None` where it has none)."""
-    events = list(events)
-    pairing = pair_calls(events)
-    return [
-        (cast("ToolCallRequest", events[place]), cast("ToolCallResponse | None", _response(events, pairing, place)))
-        for place in pairing.requests
-    ]
+    def respond(self, place: int, *names: tuple[str, ...]) -> int | None:
+        """Give a response to the first request that still waits under the first of `names` that fits; return the place of that request."""
+        for name in names:
+            waiting = self._waiting.get(name)
+            while waiting and waiting[0] in self.responses:
+                del waiting[0]
+            if waiting:
+                self.responses[waiting[0]] = place
+                return waiting[0]
+        self.orphans.append(place)
+        return None
 
 
 def asking_call(request: InquiryRequest, open_calls: Sequence[ToolCallRequest]) -> ToolCallRequest | None:
@@ -268,15 +227,20 @@ def pair_calls(events: Sequence[Event]) -> Pairing:
         if starts_turn(event):
             pairing.begin_turn()
         elif isinstance(event, ToolCallRequest):
-            pairing.ask(place, (event.event_id, event.id), (event.event_id,), ("", event.id))
+            pairing.ask(place, *names_of_call(event))
         elif isinstance(event, ToolCallResponse):
-            pairing.respond(place, *(((event.call, event.id), (event.call,)) if event.call else (("", event.id),)))
+            pairing.respond(place, *names_of_result(event))
     return pairing
 
 
-def _response(events: Sequence[Event], pairing: Pairing, request: int) -> InquiryResponse | None:
-    place = pairing.responses.get(request)
-    return None if place is None else cast("InquiryResponse", events[place])
+def names_of_call(request: ToolCallRequest) -> tuple[tuple[str, ...], ...]:
+    """Return how a result may name a call."""
+    return (request.event_id, request.id), (request.event_id,), ("", request.id)
+
+
+def names_of_result(response: ToolCallResponse) -> tuple[tuple[str, ...], ...]:
+    """Return how a result names its call, the surest name first."""
+    return ((response.call, response.id), (response.call,)) if response.call else (("", response.id),)
 
 
 def is_foretold(decided: Approval, request: InquiryRequest) -> bool:

@@ -57,9 +57,9 @@ from midturn.turn.effects import (
     Warn,
 )
 from midturn.turn.ending import as_it_ended
-from midturn.turn.expiry import deadlines, expired_batch, waiting_until
 from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp, TimePassed
 from midturn.turn.turn import Turn
+from midturn.turn.view import TurnView, waiting_until
 from midturn.values.text import stamp
 
 if TYPE_CHECKING:
@@ -359,9 +359,9 @@ class Driver:
 
 async def record_expired(services: Services) -> None:
     """Record the end of what no one has answered in time, before an open turn goes on."""
-    events = services.journal.events
-    now = TrustedTime(services.clock).now(events) if deadlines(events) else None
-    if now is not None and (batch := expired_batch(events, now, services.ids)):
+    turn = TurnView.last(services.journal.events)
+    now = TrustedTime(services.clock).now(services.journal.events) if turn.deadlines else None
+    if now is not None and (batch := turn.expired(now, services.ids)):
         await Recorder(services.journal, services.clock, services.display).append(batch)
 
 

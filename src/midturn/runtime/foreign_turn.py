@@ -18,10 +18,10 @@ from midturn.record.window import Window, open_turn, turns
 from midturn.routing import messages
 from midturn.runtime.driver import Driver, RunEnding
 from midturn.runtime.surroundings import Services, Surroundings, record_effects
-from midturn.turn.expiry import deadlines
 from midturn.turn.inputs import CallBegun, CallLeft, LoopEnded, TimePassed, TurnRequested, TurnSettings
 from midturn.turn.pending import pending
 from midturn.turn.turn import Turn, is_call
+from midturn.turn.view import TurnView
 from midturn.values.json_value import canonical
 from midturn.values.text import check_text, check_text_or_none, stamp
 
@@ -345,7 +345,7 @@ class ForeignTurn:
             raise CallEnded(messages.TURN_ENDED, turn_ended=True)
         window = open_turn(self._services.journal.events)
         self._turn = Turn.load(window.events if window else (), self._settings, self._services.ids)
-        if window and deadlines(window.events):
+        if TurnView(window).deadlines:
             self._turn.step(TimePassed(stamp(self._services.clock)))
         self._driver = Driver(self._turn, self._services, self._surroundings)
         self._task = asyncio.create_task(self._driver.run(()))

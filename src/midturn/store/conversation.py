@@ -13,13 +13,14 @@ from midturn.record.codec import decode_lines
 from midturn.record.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
 from midturn.record.open_question import OpenQuestion
 from midturn.record.provider_view import provider_view
-from midturn.record.window import InquiryPair, Window, pairs, turns
+from midturn.record.window import Window, turns
 from midturn.store import jp
 from midturn.store.event_file import EVENTS, is_jp
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
 from midturn.store.tail import NAME, EventReader, ReadStream
 from midturn.turn.pending import pending
+from midturn.turn.view import InquiryPair, pairs
 
 
 class Conversation:

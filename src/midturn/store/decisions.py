@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,16 +11,14 @@ from msgspec import UNSET
 from midturn.errors import AnswerError, Problem
 from midturn.question.answer_type import SecretType
 from midturn.question.reply import Answered
-from midturn.record.asker import asker_of
-from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
+from midturn.record.events import Event, InquiryRequest
 from midturn.record.open_question import OpenQuestion, PromptKind, secrets_of_form
-from midturn.record.window import awaited_children, open_turn, turn_of_child
+from midturn.record.window import turn_of_child
 from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, Submission
-from midturn.turn import readiness
-from midturn.turn.expiry import deadlines
 from midturn.turn.pending import pending
+from midturn.turn.view import TurnView
 
 if TYPE_CHECKING:
     from midturn.turn.visit import Visit
@@ -133,58 +130,9 @@ def _gives_a_secret(question: OpenQuestion, reply: Answered) -> bool:
     return isinstance(reply.value, Mapping) and not secrets_of_form(question.form).isdisjoint(reply.value)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Waiting requests of a turn, found as its events come: an event costs the same after a thousand others
-
-
-class OpenRequests:
-    """Questions and approvals of one open turn without an answer or a decision, whose call has no response either."""
-
-    def __init__(self, events: Iterable[Event] = ()) -> None:
-        self._inquiries: dict[str, deque[InquiryRequest]] = {}
-        self._approvals: dict[str, list[Approval]] = {}
-        self._decided: set[str] = set()
-        self._done: set[str] = set()
-        self.follow(events)
-
-    @property
-    def event_ids(self) -> list[str]:
-        """What they are called."""
-        waiting = [request for requests in (*self._inquiries.values(), *self._approvals.values()) for request in requests]
-        return sorted(request.event_id for request in waiting if not request.call or request.call not in self._done)
-
-    def follow(self, events: Iterable[Event]) -> None:
-        """Take in what happened next in the turn."""
-        for event in events:
-            match event:
-                case InquiryRequest():
-                    self._inquiries.setdefault(event.id, deque()).append(event)
-                case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
-                    self._answered(event.id)
-                case Approval(state="waiting"):
-                    if event.id not in self._decided:
-                        self._approvals.setdefault(event.id, []).append(event)
-                case Approval():
-                    self._decided.add(event.id)
-                    self._approvals.pop(event.id, None)
-                case ToolCallResponse():
-                    self._done.add(event.call)
-                case _:
-                    pass
-
-    def _answered(self, inquiry: str) -> None:
-        """A response takes the first request that has its id and no response yet."""
-        waiting = self._inquiries.get(inquiry)
-        if waiting:
-            waiting.popleft()
-        if not waiting:
-            self._inquiries.pop(inquiry, None)
-
-
 def outdated(handed: Iterable[HandedOver], events: Sequence[Event]) -> list[HandedOver]:
     """Return what was handed over for questions that wait for nothing more: they are closed, or the last turn in `events` is over."""
-    window = open_turn(events)
-    still_open = OpenRequests(window.events if window else ()).event_ids
+    still_open = TurnView.last(events).open_ids
     return [answer for answer in handed if answer.event_id not in still_open]
 
 
@@ -201,29 +149,22 @@ def is_ready(turn: LastTurn, find: FindTurn | None = None) -> bool:
 
     `find` finds the turns inside of its tools, with which it goes on; without it, they wait.
     """
-    record = readiness.recorded_turn(turn.events)
-    return record is not None and (bool(turn.handed) or readiness.is_ready(record) or _goes_on_inside(turn, find, is_ready))
+    view = TurnView.last(turn.events)
+    return view.goes_on_here and (bool(turn.handed) or view.is_ready or _goes_on_inside(turn, find, is_ready))
 
 
 def is_due(turn: LastTurn, find: FindTurn | None = None, now: str | None = None) -> bool:
     """Say whether an open turn, which is free, does not wait for a person alone, or no longer `now`; `find` is as for `is_ready`."""
-    record = readiness.recorded_turn(turn.events)
-    if record is None:
-        return False
-    is_over = now is not None and "" < first_deadline(turn) <= now
-    return bool(turn.handed) or is_over or readiness.is_due(record) or _goes_on_inside(turn, find, partial(is_due, now=now))
-
-
-def first_deadline(turn: LastTurn) -> str:
-    """Return when the first question of an open turn is over; empty where none has a deadline, or no worker would go on with it."""
-    return "" if asker_of(turn.events) else min(deadlines(turn.events).values(), default="")
+    view = TurnView.last(turn.events)
+    is_over = now is not None and "" < view.first_deadline <= now
+    return view.goes_on_here and (bool(turn.handed) or is_over or view.is_due or _goes_on_inside(turn, find, partial(is_due, now=now)))
 
 
 def _goes_on_inside(turn: LastTurn, find: FindTurn | None, judged: Callable[[LastTurn, FindTurn | None], bool]) -> bool:
     """Say whether a turn inside of a tool goes on, is over, or was never begun: then its call does."""
     if find is None:
         return False
-    for child in awaited_children(turn.events):
+    for child in TurnView.last(turn.events).awaited_children:
         inside = find(child.conversation)
         window = turn_of_child(inside.events, child.event_id) if inside else None
         if inside is None or window is None or not window.open or judged(inside, find):

@@ -28,16 +28,17 @@ from msgspec import Struct
 
 from midturn.clock import SYSTEM, TrustedTime
 from midturn.errors import StoreError
-from midturn.record.window import awaited_children, parent_of
+from midturn.record.window import parent_of
 from midturn.store import lock
 from midturn.store.answer_bell import AnswerBell
-from midturn.store.decisions import FindTurn, first_deadline, is_due
+from midturn.store.decisions import FindTurn, is_due
 from midturn.store.derived import Derived
 from midturn.store.directories import Directories
 from midturn.store.handover import ANSWERS, FileAnswers
 from midturn.store.open_index import OpenIndex
 from midturn.store.port import LastTurn
 from midturn.store.tail import NAME as LOG
+from midturn.turn.view import TurnView
 from midturn.values.text import stamp
 
 if TYPE_CHECKING:
@@ -311,10 +312,10 @@ class DueTurns:
                 self._note(id, "")
                 self._mend(id, seen)
                 return False
-            self.rounds.go_with(id, [child.conversation for child in awaited_children(seen.turn)])
+            self.rounds.go_with(id, [child.conversation for child in TurnView(seen.window).awaited_children])
             handed = FileAnswers(folder).collect()
         turn = LastTurn(seen.turn, handed)
-        until = first_deadline(turn)
+        until = TurnView(seen.window).first_deadline
         self._note(id, until)
         goes_on = parent_of(seen.turn) is None and is_due(turn, self._find, self.time.now(seen.turn))
         if not goes_on:

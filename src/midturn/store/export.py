@@ -25,8 +25,9 @@ from midturn.record.events import (
     TurnEnd,
 )
 from midturn.record.open_question import fenced, shown
-from midturn.record.window import calls, open_turn, pairs
+from midturn.record.window import open_turn
 from midturn.store.jp import JpFiles, export_jp, text_of
+from midturn.turn.view import calls, pairs
 from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from midturn.errors import NoConversation, StoreError
 from midturn.record.events import Child, Event
-from midturn.record.window import awaited_children, children_of, open_children, open_turn, parent_of, turns
+from midturn.record.window import children_of, open_turn, parent_of, turns
 from midturn.store.batch import stamped
 from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn, StorePort
+from midturn.turn.view import TurnView
 from midturn.values.text import TimeOfDay
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ async def open_family(port: StorePort, id: str) -> list[str]:
     except StoreError:  # it has no questions, then
         return [id]
     found = [id]
-    for child in _once(open_children(turn.events)):
+    for child in _once(TurnView.last(turn.events).open_children):
         found += await open_family(port, child)
     return found
 
@@ -66,7 +67,7 @@ async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
     """End the turns around one that was ended, and those inside of it."""
     from midturn.turn.ending import ended_by_user  # hardly ever is one ended
 
-    await end_children(port, clock, open_children(turn), ended_by_user(set()))
+    await end_children(port, clock, TurnView.last(turn).open_children, ended_by_user(set()))
     await end_around(port, clock, turn)
 
 
@@ -81,7 +82,7 @@ async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Chi
             window, parent = open_turn(turn.events), parent_of(turn.events)
             if window is None or parent is None or parent.child != child.event_id:
                 return ()
-            if not below and (inside := open_children(window.events)):
+            if not below and (inside := TurnView.last(window.events).open_children):
                 below.extend(inside)
                 return ()
             return stamped(ending_batch(window.events, ending, event_ids()), clock)
@@ -97,12 +98,12 @@ async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Chi
 
 async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
     """Say whether a turn inside of a tool of the open turn goes on, so that this one does."""
-    if not awaited_children(events):
+    if not TurnView.last(events).awaited_children:
         return False
     from midturn.store.decisions import is_ready  # few turns have others inside
 
     found: dict[str, LastTurn] = {}
-    await _find_all(port, awaited_children(events), found)
+    await _find_all(port, TurnView.last(events).awaited_children, found)
     window = open_turn(events)
     return window is not None and is_ready(LastTurn(window.events), found.get)
 
@@ -111,7 +112,7 @@ async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str,
     for child in children:
         with suppress(StoreError):  # it was never begun
             found[child.conversation] = turn = (await port.look(child.conversation)).turn
-            await _find_all(port, awaited_children(turn.events), found)
+            await _find_all(port, TurnView.last(turn.events).awaited_children, found)
 
 
 async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
@@ -125,9 +126,9 @@ async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
         except StoreError:  # it was removed
             return
         window = open_turn(around)
-        if window is None or not any(child.event_id == parent.child for child in open_children(around)):
+        if window is None or not any(child.event_id == parent.child for child in TurnView.last(around).open_children):
             return
-        await end_children(port, clock, open_children(around), ended_by_user(set()))
+        await end_children(port, clock, TurnView.last(around).open_children, ended_by_user(set()))
         asked, child = {parent.call}, parent
         batch = partial(_ended, clock, child.child, asked)
         await port.settle(parent.conversation, batch)
@@ -138,7 +139,7 @@ def _ended(clock: TimeOfDay, child: str, asked: set[str], turn: LastTurn) -> Seq
     from midturn.turn.ending import ended_by_user, ending_batch
 
     window = open_turn(turn.events)
-    if window is None or not any(each.event_id == child for each in open_children(window.events)):
+    if window is None or not any(each.event_id == child for each in TurnView.last(window.events).open_children):
         return ()
     return stamped(ending_batch(window.events, ended_by_user(asked), event_ids()), clock)
 

@@ -23,13 +23,14 @@ from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import encode_batch, may_close, numbered
 from midturn.store.conversation import Conversation
-from midturn.store.decisions import first_deadline, is_due, is_ready, outdated
+from midturn.store.decisions import is_due, is_ready, outdated
 from midturn.store.held import Tries, patiently
 from midturn.store.metadata import Metadata, conversation_number, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, oldest_first
 from midturn.turn.pending import pending
+from midturn.turn.view import TurnView
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ class MemoryConversations:
 
     async def overdue(self, now: str) -> list[str]:
         """Return conversations with a question whose deadline has passed."""
-        return [kept.id for kept in self._open() if "" < first_deadline(kept.last_turn()) <= now]
+        return [kept.id for kept in self._open() if "" < TurnView.last(kept.last_turn().events).first_deadline <= now]
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
         """Return the newest conversations in which anything is recorded, the newest first."""

@@ -14,7 +14,7 @@ from midturn.ports import OBSERVERS
 from midturn.question.reply import Answered, EndedTurn
 from midturn.record.asker import Address, Asker, asker_of, parse_address
 from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
-from midturn.record.window import last_turn, parent_of
+from midturn.record.window import parent_of
 from midturn.sandbox.doors import for_people_only, not_for_its_own_agent
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
@@ -24,9 +24,8 @@ from midturn.store.lock import mark
 from midturn.store.metadata import event_ids
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
-from midturn.turn.closed import answered_before, decision_about, no_question, past_deadline, was_asked, why_closed
-from midturn.turn.expiry import deadlines, expired_batch, why_closed_by
-from midturn.turn.pending import pending
+from midturn.turn.closed import answered_before, no_question, past_deadline, why_closed
+from midturn.turn.view import TurnView
 from midturn.values.limits import Limits
 from midturn.values.text import TimeOfDay, stamp
 
@@ -146,7 +145,7 @@ class OutsideAnswers:
             outcome = await self._port.look(at.conversation)
             turn = outcome.turn
             waits = any(handed.event_id == at.event_id for handed in turn.handed)
-            if not waits or decision_about(turn.events, at.event_id):
+            if not waits or TurnView.last(turn.events).decision(at.event_id):
                 await self._confirm(at, turn.events, submission)
                 held = isinstance(outcome, HeldBy) or await self._is_held_around(turn.events)
                 return Receipt(at.conversation, str(at), held=held)
@@ -157,9 +156,11 @@ class OutsideAnswers:
 
     async def _confirm(self, at: Address, turn: Sequence[Event], submission: Submission) -> None:
         """Make sure that what was recorded is what was submitted: an answer at the holder's terminal may have been faster."""
-        events = turn if was_asked(turn, at.event_id) else (await self._port.read(at.conversation)).events
-        match decision_about(events, at.event_id):
-            case None if was_asked(_open(events), at.event_id):
+        view = TurnView.last(turn)
+        events = turn if view.was_asked(at.event_id) else (await self._port.read(at.conversation)).events
+        view = view if events is turn else TurnView.of(events, at.event_id)
+        match view.decision(at.event_id):
+            case None if at.event_id in view.open_ids:
                 message = "Whoever runs the turn did not accept the answer; the question is still open."
                 raise AnswerError([Problem("", message)])
             case InquiryCancelled() if isinstance(submission.as_reply(), Answered):
@@ -174,7 +175,7 @@ async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) ->
     """Record the end of every question of a turn whose deadline has passed; what a process holds, that process records."""
 
     def decide(turn: LastTurn) -> Sequence[Event]:
-        return () if turn.handed else stamped(expired_batch(turn.events, stamp(clock), event_ids()), clock)
+        return () if turn.handed else stamped(TurnView.last(turn.events).expired(stamp(clock), event_ids()), clock)
 
     with suppress(StoreError):
         await port.settle(conversation, decide)
@@ -193,7 +194,7 @@ async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> A
     except StoreError:
         return no_question(str(at))
     await record_expiry(port, at.conversation, clock)
-    return why_closed_by(events, at, stamp(clock))
+    return why_closed(events, at, stamp(clock))
 
 
 class _Decision:
@@ -243,7 +244,7 @@ def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str) -> None:
     asker = asker_of(turn)
     if asker and asker.has_ended(now):
         raise why_closed(turn, at)
-    if (deadline := deadlines(turn).get(at.event_id)) and deadline <= now:
+    if (deadline := TurnView.last(turn).deadlines.get(at.event_id)) and deadline <= now:
         raise past_deadline(at, deadline)
 
 
@@ -253,8 +254,3 @@ def _check_that_a_person_answers(asker: Asker | None) -> None:
         return
     for_people_only("answer questions")
     not_for_its_own_agent(asker)
-
-
-def _open(events: Sequence[Event]) -> Sequence[Event]:
-    window = last_turn(events)
-    return [question.request for question in pending(window.events, "")] if window else ()

@@ -19,6 +19,7 @@ from midturn.store.event_file import is_jp
 from midturn.store.folder import Folder
 from midturn.store.tail import NAME, EventReader
 from midturn.turn.pending import pending_in
+from midturn.turn.view import TurnView
 
 _MOST_PASTS = 16
 _MOST_BYTES = 64 * 1024 * 1024
@@ -82,7 +83,7 @@ class Seen(Struct, frozen=True, dict=True):
     @cached_property
     def questions(self) -> Sequence[OpenQuestion]:
         """What people can answer in it."""
-        return pending_in(self.window, self.id) if self.window else ()
+        return pending_in(TurnView(self.window), self.id)
 
 
 class SeenTurns:

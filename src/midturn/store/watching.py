@@ -22,8 +22,8 @@ from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn, starts_turn
 from midturn.store.conversation import Conversation
 from midturn.store.port import Growth, StorePort
-from midturn.turn.closed import answer_to
 from midturn.turn.pending import pending
+from midturn.turn.view import TurnView
 from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def asked(question: OpenQuestion) -> StoreChange:
 
 def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
     """Say how a question was closed; `events` are empty where that is unknown."""
-    answer = answer_to(events, question.request.event_id)
+    answer = TurnView.last(events).answer(question.request.event_id)
     if answer is None:
         return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
     return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=answer.answered_by)

@@ -8,8 +8,8 @@ from typing import Protocol, TypeAlias, assert_never, cast
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.record.events import Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
-from midturn.record.window import InquiryPair, pairs
 from midturn.tools.returned import REDACTED
+from midturn.turn.view import InquiryPair, pairs
 from midturn.values.json_value import Json, json_equal
 
 

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from midturn.errors import AlreadyAnswered, Answerer, DeadlinePassed, NotOpen
-from midturn.record.asker import Address, asker_of
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallResponse,
-    TurnEnd,
-)
-from midturn.record.window import pairs
+from midturn.record.asker import Address
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryCancelled
+from midturn.turn.view import TurnView
 
 _CANCELLED: Final[Mapping[str, str]] = {
     "user": "its turn was ended",
@@ -30,15 +19,22 @@ _CANCELLED: Final[Mapping[str, str]] = {
 }
 
 
-def why_closed(events: Sequence[Event], at: Address) -> AlreadyAnswered | NotOpen:
-    """Return the error for an answer that comes too late, or to no question: `events` are of its conversation, or of its turn alone."""
-    if not was_asked(events, at.event_id):
+def why_closed(events: Sequence[Event], at: Address, now: str = "") -> AlreadyAnswered | NotOpen:
+    """Return the error for an answer that comes too late, or to no question: `events` are of its conversation, or of its turn alone.
+
+    A deadline that has passed by `now` counts, whether or not that is on record.
+    """
+    turn = TurnView.of(events, at.event_id)
+    deadline = turn.deadlines.get(at.event_id) if now else None
+    if deadline and deadline <= now and turn.asker is None:
+        return past_deadline(at, deadline)
+    if not turn.was_asked(at.event_id):
         return no_question(str(at))
-    answer = answer_to(events, at.event_id)
-    if answer is None and (deadline := passed(events, at.event_id)):
+    answer = turn.answer(at.event_id)
+    if answer is None and (deadline := _passed(turn, at.event_id)):
         return past_deadline(at, deadline)
     if answer is None:
-        return NotOpen(f"The question {at} is closed: {why_unanswered(events, at.event_id)}.")
+        return NotOpen(f"The question {at} is closed: {why_unanswered(turn, at.event_id)}.")
     return answered_before(at, answer.answered_by, answer.timestamp)
 
 
@@ -47,19 +43,19 @@ def past_deadline(at: Address, deadline: str) -> DeadlinePassed:
     return DeadlinePassed(f"The question {at} is closed: its deadline has passed, at {deadline}.", id=str(at), deadline=deadline)
 
 
-def passed(events: Sequence[Event], event_id: str) -> str:
+def _passed(turn: TurnView, event_id: str) -> str:
     """Return the deadline at which a question is on record as over; empty where it is not."""
-    decision = decision_about(events, event_id)
+    decision = turn.decision(event_id)
     expired = isinstance(decision, InquiryCancelled) and decision.reason == "deadline"
-    if not expired and not (isinstance(decision, Approval) and decision.state == "expired"):
+    if decision is None or (not expired and not (isinstance(decision, Approval) and decision.state == "expired")):
         return ""
-    asked = next((e for e in events if isinstance(e, InquiryRequest | Approval) and e.event_id == event_id), None)
-    return asked.deadline if asked and asked.deadline else decision.timestamp if decision else ""
+    asked = turn.attempt(event_id)
+    return asked[0].deadline if asked and asked[0].deadline else decision.timestamp
 
 
 def went_on(events: Sequence[Event], at: Address) -> NotOpen:
     """Return the error for a question that is not what its turn waits for, whatever was answered."""
-    return NotOpen(f"The question {at} is closed: {_how_its_turn_ended(events, at.event_id)}.")
+    return NotOpen(f"The question {at} is closed: {_how_it_ended(TurnView.of(events, at.event_id))}.")
 
 
 def no_question(id: str) -> NotOpen:
@@ -96,12 +92,11 @@ def cancelled(reason: str) -> str:
     return _CANCELLED.get(reason, f"it was cancelled ({reason})")
 
 
-def why_unanswered(events: Sequence[Event], event_id: str) -> str:
+def why_unanswered(turn: TurnView, event_id: str) -> str:
     """Say why a question is closed that has no answer, in words that stand after a colon."""
-    decision, elsewhere = decision_about(events, event_id), why_superseded(events, event_id)
-    if elsewhere:
+    if elsewhere := why_superseded(turn, event_id):
         return elsewhere
-    match decision:
+    match turn.decision(event_id):
         case InquiryCancelled(reason=reason) if reason != "user":
             return cancelled(reason)
         case Approval(state="superseded" | "expired" as state):
@@ -109,55 +104,28 @@ def why_unanswered(events: Sequence[Event], event_id: str) -> str:
         case Approval():
             return cancelled("reply")
         case _:
-            return _how_its_turn_ended(events, event_id)
+            return _how_it_ended(turn)
 
 
-def decision_about(events: Sequence[Event], event_id: str) -> InquiryResponse | Approval | None:
-    """Return how a question was closed; None while it is open, or where there is none."""
-    for request, response in pairs(events):
-        if request.event_id == event_id:
-            return response
-    approvals = [event for event in events if isinstance(event, Approval)]
-    waiting = next((approval.id for approval in approvals if approval.event_id == event_id), None)
-    return next((approval for approval in approvals if approval.id == waiting and approval.state != "waiting"), None)
-
-
-def answer_to(events: Sequence[Event], event_id: str) -> InquiryAnswered | InquiryRedacted | Approval | None:
-    """Return the answer to a question; None of one that is open, was withdrawn or replied to, or was decided where that is not seen."""
-    match decision_about(events, event_id):
-        case Approval() as decision if decision.state in ("superseded", "expired") or decision.is_reply:
-            return None
-        case InquiryCancelled():
-            return None
-        case decision:
-            return decision
-
-
-def why_superseded(events: Sequence[Event], event_id: str) -> str:
+def why_superseded(turn: TurnView, event_id: str) -> str:
     """Say why a question of another agent is over that was not answered here; empty where it is not, or was not one.
 
     It may be over with nothing on record: once its hook must have ended, the agent's own dialog has it.
     """
-    asker, decision = asker_of(events), decision_about(events, event_id)
-    if asker is None or not was_asked(events, event_id):
+    if turn.asker is None or not turn.was_asked(event_id):
         return ""
-    match decision:
-        case None if not any(isinstance(event, ToolCallResponse) for event in events):
-            return asker.in_own_dialog if asker.ends else ""
+    told = next((response for _, response in turn.calls if response), None)
+    match turn.decision(event_id):
+        case None if told is None:
+            return turn.asker.in_own_dialog if turn.asker.ends else ""
         case InquiryCancelled(reason="superseded") | Approval(state="superseded"):
-            return next((event.content.removesuffix(".") for event in events if isinstance(event, ToolCallResponse)), "")
+            return told.content.removesuffix(".") if told else ""
         case _:
             return ""
 
 
-def was_asked(events: Iterable[Event], event_id: str) -> bool:
-    """Say whether there is such a question, open or not."""
-    return any(isinstance(event, InquiryRequest | Approval) and event.event_id == event_id for event in events)
-
-
-def _how_its_turn_ended(events: Sequence[Event], event_id: str) -> str:
-    asked = next((place for place, event in enumerate(events) if event.event_id == event_id), len(events))
-    end = next((event for event in events[asked:] if isinstance(event, TurnEnd)), None)
+def _how_it_ended(turn: TurnView) -> str:
+    end = turn.record.ended
     if end is None:
         return "its turn goes on with something else"
     by = describe(end.ended_by)

@@ -1,4 +1,4 @@
-"""The open questions and approvals of an open turn, read from its events alone."""
+"""The open questions and approvals of a turn, as people are shown them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Final, cast
 from midturn.errors import MidturnError
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.asker import address, asker_of
-from midturn.record.events import Approval, AskedForm, Event, InquiryAnswered, InquiryRequest, Source, ToolCallRequest, ToolCallResponse
+from midturn.record.asker import address
+from midturn.record.events import Approval, AskedForm, Event, InquiryAnswered, Source
 from midturn.record.open_question import OpenQuestion, PromptKind, fenced, recorded_at, shown
 from midturn.record.subject import AnswersSubject, asked_text, reviewed_places
-from midturn.record.window import Window, asking_call, calls, open_turn, pair_inquiries, pairs
+from midturn.turn.record import CallRecord, Chain
+from midturn.turn.view import TurnView
 from midturn.values.json_value import Json
 from midturn.values.limits import DEFAULT_LIMITS
 
@@ -21,101 +22,69 @@ _CUT: Final = "\n[…]"
 
 
 def pending(events: Sequence[Event], conversation: str) -> list[OpenQuestion]:
-    """Return the requests and approvals of the open turn without an answer, in the order in which they were asked.
-
-    The events may begin anywhere before the last `turn_start`. A call that has its response waits for nothing any more.
-    """
-    window = open_turn(events)
-    return pending_in(window, conversation) if window else []
+    """Return what the last turn waits for, where it is open. The events may begin anywhere before its start."""
+    return pending_in(TurnView.last(events), conversation)
 
 
-def pending_in(window: Window, conversation: str) -> list[OpenQuestion]:
-    """Return what `pending` does, of an open turn."""
-    return _Turn(window.events, conversation).waiting()
+def pending_in(turn: TurnView, conversation: str) -> list[OpenQuestion]:
+    """Return what a turn waits for, in the order in which it was asked. A call that has its response waits for nothing any more."""
+    shown_as = _Questions(turn, conversation)
+    found: list[tuple[int, OpenQuestion]] = []
+    for call in turn.record.open_calls() if turn.is_open else ():
+        found += [(chain.asked_at, shown_as.asked(call, chain)) for chain in call.open_chains]
+        waiting = (each for each in call.open_approvals if each.kind != "review" or not call.asks_again(each))
+        found += [(call.undecided_at[each.id], shown_as.to_approve(call, each)) for each in waiting]
+    return [question for _, question in sorted(found, key=lambda each: each[0])]
 
 
-class _Turn:
-    """One open turn, looked up by call."""
+class _Questions:
+    """What one turn waits for, in the one shape that everybody shows."""
 
-    def __init__(self, events: Sequence[Event], conversation: str) -> None:
-        self._events = events
+    def __init__(self, turn: TurnView, conversation: str) -> None:
+        self._turn = turn
         self._conversation = conversation
-        self._asker = asker_of(events)
-        self._approvals = [event for event in events if isinstance(event, Approval)]
-        self._decided = {approval.id for approval in self._approvals if approval.state != "waiting"}
-        self._edits = {a.call: a.arguments for a in self._approvals if a.kind == "run" and a.state == "edited"}
-        self._calls = {event.event_id: event for event in events if isinstance(event, ToolCallRequest)}
-        self._done = {event.call for event in events if isinstance(event, ToolCallResponse)}
-        if "" in self._done:  # another program has not said which call it responds to
-            self._done |= {call.event_id for call, response in calls(events) if response}
 
-    def waiting(self) -> list[OpenQuestion]:
-        unanswered = pair_inquiries(self._events).unanswered
-        asking = {cast("InquiryRequest", self._events[place]).call for place in unanswered}
-        found: list[OpenQuestion] = []
-        for place, event in enumerate(self._events):
-            match event:
-                case InquiryRequest() if place in unanswered and self._is_asked(event):
-                    found.append(self._asked(event, place))
-                case Approval(state="waiting") if self._is_undecided(event, asking):
-                    found.append(self._to_approve(event))
-                case _:
-                    pass
-        return found
-
-    def _is_asked(self, request: InquiryRequest) -> bool:
-        """Whether there is a call that still needs the answer. Another program may not have said which call asks."""
-        if request.call:
-            return request.call in self._calls and request.call not in self._done
-        return asking_call(request, [call for event_id, call in self._calls.items() if event_id not in self._done]) is not None
-
-    def _is_undecided(self, approval: Approval, asking: set[str]) -> bool:
-        """A review of answers waits only once all of them are there: Back may have opened a question again."""
-        if approval.id in self._decided or approval.call in self._done:
-            return False
-        return approval.kind != "review" or approval.call not in asking or (approval.form is not None and not self._asks_again(approval))
-
-    def _asks_again(self, approval: Approval) -> bool:
-        """Whether Back has opened a question again of the very form that a review is about."""
-        asked = [event for event in self._events if isinstance(event, InquiryRequest) and event.call == approval.call]
-        first = next((place for place, request in enumerate(asked) if request.id == approval.form), 0)
-        form = asked[first].form if asked else None
-        ids = {str(question.get("id")) for question in form.questions} if form else set[object]()
-        open_now = {self._events[place].event_id for place in pair_inquiries(self._events).unanswered}
-        return any(request.revises and request.question_id in ids and request.event_id in open_now for request in asked[first:])
-
-    def _asked(self, request: InquiryRequest, place: int) -> OpenQuestion:
+    def asked(self, call: CallRecord, chain: Chain) -> OpenQuestion:
+        """Show a question. Another program may not have said which call asks."""
+        request = chain.last.request
         return OpenQuestion(
             id=address(self._conversation, request.event_id),
             conversation=self._conversation,
             kind="tool",
             source=request.source,
             question=request.question,
-            form=self._form(request, place),
-            tool=self._tool(request.call) or request.source.name or "",
-            arguments=self._arguments(request.call),
+            form=_form(call, chain),
+            tool=call.request.name if request.call else request.source.name or "",
+            arguments=call.arguments if request.call else None,
             asked_at=recorded_at(request),
             request=request,
-            asker=self._asker,
+            asker=self._turn.asker,
         )
 
-    def _to_approve(self, approval: Approval) -> OpenQuestion:
-        tool = self._tool(approval.call)
+    def to_approve(self, call: CallRecord, approval: Approval) -> OpenQuestion:
+        """Show an approval."""
         return OpenQuestion(
             id=address(self._conversation, approval.event_id),
             conversation=self._conversation,
             kind=cast("PromptKind", approval.kind),
-            source=self._source(approval, tool),
-            question=self._question(approval, tool),
+            source=self._source(call, approval),
+            question=self._question(call, approval),
             form=None,
-            tool=tool,
-            arguments=self._arguments(approval.call),
+            tool=call.request.name,
+            arguments=call.arguments,
             asked_at=recorded_at(approval),
             request=approval,
-            asker=self._asker,
+            asker=self._turn.asker,
         )
 
-    def _question(self, approval: Approval, tool: str) -> PersistedQuestion:
+    def _source(self, call: CallRecord, approval: Approval) -> Source:
+        """Who asks: a review belongs to the asker of the form."""
+        if self._turn.asker:
+            return self._turn.asker.source
+        latest = max(call.chains, key=lambda chain: chain.asked_at) if call.chains and approval.kind == "review" else None
+        return latest.last.request.source if latest else Source.tool(call.request.name)
+
+    def _question(self, call: CallRecord, approval: Approval) -> PersistedQuestion:
         """An approval as the yes/no question that it is.
 
         Its context shows what the call's arguments do not: the result that would be delivered, the answers that would be sent. It is cut
@@ -125,12 +94,13 @@ class _Turn:
             case "deliver":
                 context = fenced(approval.content or "")
             case "review":
-                context = _listed(self._reviewed(approval))
+                context = _listed(self._reviewed(call, approval))
             case _:
                 context = (approval.question and approval.question.context) or approval.reason or ""
-        return PersistedQuestion(text=asked_text(approval, tool), answer_type=BooleanType(), context=_cut(context) or None)
+        text = asked_text(approval, call.request.name)
+        return PersistedQuestion(text=text, answer_type=BooleanType(), context=_cut(context) or None)
 
-    def _reviewed(self, approval: Approval) -> AnswersSubject:
+    def _reviewed(self, call: CallRecord, approval: Approval) -> AnswersSubject:
         """The questions of a review and the answers that would be sent, as a visitor of the turn sees them.
 
         Where no visit is possible, because another program or another version asked, they are listed as they were recorded.
@@ -138,43 +108,27 @@ class _Turn:
         from midturn.turn.visit import Visit  # the machine: lists of other questions do without it
 
         try:
-            prompt = Visit(self._events, approval.event_id, map(str, count()), self._conversation).prompt()
+            prompt = Visit(self._turn.events, approval.event_id, map(str, count()), self._conversation).prompt()
         except MidturnError:
             prompt = None
         if prompt and isinstance(prompt.subject, AnswersSubject):
             return prompt.subject
-        asked = [(request, response) for request, response in pairs(self._events) if request.call == approval.call]
-        answers = {request.question_id: response.answer for request, response in asked if isinstance(response, InquiryAnswered)}
-        questions = {request.question_id: request.question.asked(request.question_id) for request, _ in asked}
+        asked = [link for chain in call.chains for link in chain.links]
+        answers = {link.request.question_id: link.response.answer for link in asked if isinstance(link.response, InquiryAnswered)}
+        questions = {link.request.question_id: link.request.question.asked(link.request.question_id) for link in asked}
         return AnswersSubject(tuple(questions.values()), answers)
 
-    def _source(self, approval: Approval, tool: str) -> Source:
-        """Who asks: a review belongs to the asker of the form."""
-        if self._asker:
-            return self._asker.source
-        asked = [e.source for e in self._events if isinstance(e, InquiryRequest) and e.call == approval.call]
-        return asked[-1] if asked and approval.kind == "review" else Source.tool(tool)
 
-    def _tool(self, call: str) -> str:
-        return self._calls[call].name if call in self._calls else ""
+def _form(call: CallRecord, chain: Chain) -> AskedForm | None:
+    """The form of several questions that the question belongs to: it stands on the first request of the form.
 
-    def _arguments(self, call: str) -> Json:
-        """The arguments that run: the model's, or a person's edit of them."""
-        if call in self._edits:
-            return cast("Json", self._edits[call])
-        return self._calls[call].arguments if call in self._calls else None
-
-    def _form(self, request: InquiryRequest, place: int) -> AskedForm | None:
-        """The form of several questions that the question belongs to: it stands on the first request of the form.
-
-        It is the last one that has the question, or else its id: forms that were asked at once may have equal ids.
-        """
-        asked = [event for event in self._events[: place + 1] if isinstance(event, InquiryRequest) and event.call == request.call]
-        forms = [
-            event.form for event in reversed(asked) if event.form and event.form.total > 1 and request.question_id in _texts(event.form)
-        ]
-        whole = [form for form in forms if _texts(form)[request.question_id] == request.question.text]
-        return next(iter(whole or forms), None)
+    It is the last one that has the question, or else its id: forms that were asked at once may have equal ids.
+    """
+    request = chain.last.request
+    before = (link.request.form for each in reversed(call.chains[: chain.place + 1]) for link in reversed(each.links))
+    forms = [form for form in before if form and form.total > 1 and request.question_id in _texts(form)]
+    whole = (form for form in forms if _texts(form)[request.question_id] == request.question.text)
+    return next(whole, next(iter(forms), None))
 
 
 def _texts(form: AskedForm) -> dict[str, Json]:

@@ -20,11 +20,11 @@ matched by order, and unreadable lines still keep their ids from being given out
 1. Time is linear: no event makes `apply` look at all earlier ones.
 2. The first response to a request stands; later ones change nothing.
 3. Positions (`asked_at`, `decided_at`, `suspended_at`) count events of the turn, so two facts can be put in order without a clock.
-   `turn/readiness.py` decides by them whether a turn can go on.
+   `is_ready` decides by them whether a turn can go on.
 4. A batch counts as one event for `has_closed_by_itself`: a decision and the end of its call were written together, and no run has seen
    them apart.
 
-Reading for display does not need this fold: `turn/pending.py` lists what is open from the events of a window.
+Readers outside of the machine see a turn through `TurnView` (`turn/view.py`), which stands on this fold and knows no other.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ from midturn.record.events import (
     Vote,
 )
 from midturn.record.exchange import ToolCall
-from midturn.record.window import asking_call, is_foretold
-from midturn.turn.memory import Memory, answer_key
+from midturn.record.window import Pairing, asking_call, is_foretold, names_of_call, names_of_result
+from midturn.turn.memory import AnswersSoFar, Memory, answer_key
 from midturn.values.json_value import Json, canonical
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
@@ -138,47 +138,6 @@ class Chain:
         return isinstance(response, InquiryCancelled) and response.reason != "back"
 
 
-class AnswersSoFar:
-    """What was answered in a call, by question id, in the order of the answers; no secrets, nothing skipped.
-
-    `at_reply` is what it was when a person said something else instead, by the `event_id` that says so: a call that is replayed has the
-    later answers on record, too.
-    """
-
-    def __init__(self) -> None:
-        self.now: dict[str, Json] = {}
-        self.at_reply: dict[str, dict[str, Json]] = {}
-        self._after: dict[str, tuple[str, ...]] = {}
-
-    def ask(self, request: InquiryRequest) -> None:
-        """Forget what is asked anew: an older answer says nothing of it."""
-        if request.form:
-            ids = [str(asked.get("id")) for asked in request.form.questions]
-            self._after |= {key: tuple(ids[place:]) for place, key in enumerate(ids, 1)}
-            self._forget(ids)
-        if request.question_id in self.now:
-            del self.now[request.question_id]
-
-    def close(self, request: InquiryRequest, response: InquiryResponse) -> None:
-        """Take in an answer. One that was revised discards those that came after it in its form."""
-        if type(response) is InquiryCancelled:
-            if response.reason == "reply":
-                self.reply(response.event_id)
-            return
-        if request.revises:
-            self._forget(self._after.get(request.question_id, ()))
-        if type(response) is InquiryAnswered and response.answer is not None and request.question_id:
-            self.now[request.question_id] = response.answer
-
-    def _forget(self, ids: Iterable[str]) -> None:
-        for key in ids:
-            self.now.pop(key, None)
-
-    def reply(self, event_id: str) -> None:
-        """Keep what had been answered by now."""
-        self.at_reply[event_id] = dict(self.now)
-
-
 class ChildRecord(Struct):
     """A turn of another agent inside a call, and its state as the turn around it has last recorded it."""
 
@@ -212,6 +171,7 @@ class CallRecord:
         """Turns of other agents that its tool has started, by the event that named them."""
         self._open: dict[int, Chain] = {}
         self._asking: dict[tuple[str, bytes], list[Chain]] = {}
+        self._not_looked_up: list[Chain] = []
 
     @property
     def call(self) -> ToolCall:
@@ -247,11 +207,15 @@ class CallRecord:
         asked = first.request
         if asked.revises is not None:
             self.revisions.append(chain)
-        self._asking.setdefault((asked.question_id, asked.question.key), []).append(chain)
+        self._not_looked_up.append(chain)
         return chain
 
     def asking(self, question_id: str, key: bytes) -> Sequence[Chain]:
         """Return what asked the same question, whole, in order. What another program has recorded may not say its id."""
+        if self._not_looked_up:  # lists of open questions never get here, and pay for no keys
+            for chain in self._not_looked_up:
+                self._asking.setdefault((chain.asked.question_id, chain.asked.question.key), []).append(chain)
+            self._not_looked_up = []
         with_id, without = self._asking.get((question_id, key), ()), self._asking.get(("", key), ())
         return sorted((*with_id, *without), key=lambda chain: chain.place) if without and question_id else with_id
 
@@ -273,6 +237,24 @@ class CallRecord:
         """Return the approval with this id, where it waits."""
         found = next((approval for approval in reversed(self.approvals) if approval.id == id), None)
         return found if found and found.state == "waiting" else None
+
+    @property
+    def open_approvals(self) -> list[Approval]:
+        """The approvals that wait, each as it was first put, in order."""
+        first: dict[str, Approval] = {}
+        for approval in self.approvals if self.undecided_at else ():
+            if approval.id in self.undecided_at and approval.state == "waiting":
+                first.setdefault(approval.id, approval)
+        return list(first.values())
+
+    def asks_again(self, review: Approval) -> bool:
+        """Whether a question is open that keeps a review of answers from being decided: Back may have opened one again."""
+        if not self._open or review.form is None:
+            return bool(self._open)
+        first = next((chain.place for chain in self.chains if chain.asked.id == review.form), 0)
+        form = self.chains[first].asked.form
+        ids = {str(question.get("id")) for question in form.questions} if form else set[str]()
+        return any(chain.place >= first and chain.asked.revises and chain.asked.question_id in ids for chain in self._open.values())
 
     def waiting(self, kind: str) -> Approval | None:
         """Return the approval of this kind that was left undecided."""
@@ -313,6 +295,8 @@ class TurnRecord:
         self.ended: TurnEnd | None = None
         self.calls: dict[str, CallRecord] = {}
         self.inquiries: dict[str, Attempt] = {}
+        self.approvals: list[Approval] = []
+        """Every line about an approval, also those that belong to no call."""
         self.memory = Memory()
         self.notes: dict[str, list[Note]] = {}
         """What was noted on requests, by their ids: votes, who they were passed on to, who was told. None of it answers anything."""
@@ -332,6 +316,10 @@ class TurnRecord:
         self._rejected_cycles = limits.rejected_cycles
         self._open_calls: dict[str, CallRecord] = {}
         self._attempts: dict[tuple[str, str], int] = {}
+        self._asked = Pairing()
+        self._called = Pairing()
+        self._attempts_at: dict[int, Attempt] = {}
+        self._calls_at: dict[int, CallRecord] = {}
         self._approvals: set[str] = set()
         self._unreadable: list[bytes] = []
         self._chains: dict[str, tuple[CallRecord, Chain]] = {}
@@ -379,6 +367,11 @@ class TurnRecord:
         self.started = True
 
     @property
+    def attempts(self) -> Iterable[Attempt]:
+        """Every request in order, also those that belong to no call; `inquiries` has the last one of each id."""
+        return self._attempts_at.values()
+
+    @property
     def waits_for_model(self) -> bool:
         """Whether the next thing to do is to ask the model: all calls are answered and it has not had the last word."""
         return self.cycle.is_complete and not self._model_speaks
@@ -409,6 +402,31 @@ class TurnRecord:
         """Return the calls that have no response yet."""
         return list(self._open_calls.values())
 
+    @property
+    def open_ids(self) -> list[str]:
+        """The `event_id`s of everything without an answer or a decision whose call has no response either, sorted."""
+        asked = [chain.last.request.event_id for call in self._open_calls.values() for chain in call.open_chains]
+        return sorted((*asked, *(approval.event_id for call in self._open_calls.values() for approval in call.open_approvals)))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a person has decided something that no run has taken in yet, and that lets the turn go on.
+
+        That is so in a call which has put nothing to a person since: a form waits for its next question, one of several asks at once is
+        enough. A decision that ended its call lets the turn go on where it was the last call that the model waits for.
+        """
+        if self.ended is not None:
+            return False
+        if self.waits_for_model:
+            return self.has_closed_by_itself
+        return any(_goes_on(call, self.suspended_at) for call in self._open_calls.values())
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an open turn does not wait for a person alone: it is ready, or its process died, or its model was down."""
+        calls = self.open_calls()
+        return self.ended is None and (not calls or self.is_ready or any(map(_waits_for_no_one, calls)))
+
     def _follow_child(self, event: Child) -> None:
         call = self.calls.get(event.call)
         if call is None:
@@ -423,12 +441,15 @@ class TurnRecord:
         if event.event_id in self.calls:
             return  # its line stands there twice, and the second one would never get a response
         self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
+        self._called.ask(self._at, *names_of_call(event))
+        self._calls_at[self._at] = record
         self.cycle.calls.append(record)
 
     def _respond(self, event: ToolCallResponse) -> None:
-        call = self.calls.get(event.call) or next((c for c in self.open_calls() if c.request.id == event.id), None)
-        if call is None:
+        place = self._called.respond(self._at, *names_of_result(event))
+        if place is None:
             return
+        call = self._calls_at[place]
         call.response = event
         self._open_calls.pop(call.request.event_id, None)
         cycle = self.cycle
@@ -441,7 +462,8 @@ class TurnRecord:
             return  # the same of a question
         asked = (event.tool_call_id, event.question_id)
         self._attempts[asked] = self._attempts.get(asked, 0) + 1
-        self.inquiries[event.id] = attempt = Attempt(event)
+        self.inquiries[event.id] = self._attempts_at[self._at] = attempt = Attempt(event)
+        self._asked.ask(self._at, (event.id,))
         call = self._call_of(event)
         if call is None:
             return
@@ -466,9 +488,10 @@ class TurnRecord:
         return self.calls[call.event_id] if call else None
 
     def _close(self, event: InquiryResponse) -> None:
-        attempt = self.inquiries.get(event.id)
-        if attempt is None or attempt.response is not None:  # two writers of another version: the first response stands
+        place = self._asked.respond(self._at, (event.id,))
+        if place is None:  # two writers of another version: the first response stands
             return
+        attempt = self._attempts_at[place]
         attempt.response = event
         request = attempt.request
         call, chain = self.place_of(event.id)
@@ -511,6 +534,7 @@ class TurnRecord:
         self.shown.add((request.call, request.question_id, request.question.key))
 
     def _approve(self, event: Approval) -> None:
+        self.approvals.append(event)
         call = self.calls.get(event.call)
         if call is None:
             return
@@ -535,3 +559,15 @@ class TurnRecord:
 
 def _is_same(one: Child, other: Child) -> bool:
     return (one.agent, one.text_sha256, one.occurrence) == (other.agent, other.text_sha256, other.occurrence)
+
+
+def _goes_on(call: CallRecord, suspended_at: int) -> bool:
+    if call.decided_at <= suspended_at:
+        return False
+    asked = (*(chain.asked_at for chain in call.open_chains), *call.undecided_at.values())
+    return all(at < call.decided_at for at in asked)
+
+
+def _waits_for_no_one(call: CallRecord) -> bool:
+    """Whether a process that died has left a call which was running, or which a model was asked about."""
+    return not call.undecided_at and not call.open_children and all(chain.is_with_a_model for chain in call.open_chains)

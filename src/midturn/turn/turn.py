@@ -94,7 +94,6 @@ from midturn.turn.inputs import (
     TurnSettings,
     UserReplied,
 )
-from midturn.turn.readiness import is_ready
 from midturn.turn.record import CallRecord
 from midturn.turn.state import Stage, Ticket, TurnState
 from midturn.values.json_value import json_equal
@@ -463,7 +462,7 @@ class Turn:
 
     def _suspend(self) -> None:
         """Leave the turn to people. Where the log would still read as if it could go on, it says that this run has seen it all."""
-        if is_ready(self.record):
+        if self.record.is_ready:
             self._state.write(Suspended(through=self.record.last))
         for call in self._calls.values():
             call.children.leave()

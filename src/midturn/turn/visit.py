@@ -15,7 +15,7 @@ from midturn.record.prompt import Prompt
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.asks import TELLS_REPLIES
 from midturn.turn.call import Call
-from midturn.turn.closed import was_asked, went_on, why_closed
+from midturn.turn.closed import went_on, why_closed
 from midturn.turn.decision import Spoken
 from midturn.turn.effects import Record
 from midturn.turn.ending import ended_by_user, write_ending
@@ -23,6 +23,7 @@ from midturn.turn.inputs import FormToAsk, OnFailure, TurnSettings
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.replay import Replay
 from midturn.turn.state import Ticket, TurnState
+from midturn.turn.view import TurnView
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 
@@ -168,7 +169,8 @@ class Visit:
 
     def _closed(self, waited: Sequence[str]) -> AlreadyAnswered | NotOpen:
         """Return the error for what does not wait any more; of what was held back, only the turn can tell."""
-        asked = next((event_id for event_id in waited if event_id == self._event_id or was_asked(self._window, event_id)), None)
+        turn = TurnView.last(self._window)
+        asked = next((event_id for event_id in waited if event_id == self._event_id or turn.was_asked(event_id)), None)
         if asked is None:
             return went_on(self._window, Address(self._conversation, self._event_id))
         return why_closed(self._window, Address(self._conversation, asked))

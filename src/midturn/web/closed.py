@@ -18,11 +18,10 @@ from midturn.record.asker import Address, parse_address
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.record.open_question import OpenQuestion
 from midturn.record.subject import asked_text
-from midturn.record.window import calls
 from midturn.store.conversation import Conversation
 from midturn.store.port import HeldBy
-from midturn.turn.closed import answer_to, decision_about, why_superseded
-from midturn.turn.expiry import why_closed_by
+from midturn.turn.closed import why_closed, why_superseded
+from midturn.turn.view import TurnView
 from midturn.web.port import Port
 from midturn.web.site import Site
 
@@ -70,12 +69,13 @@ async def closed(port: Port, id: str) -> Closed | None:
 
 
 def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None:
-    answer = answer_to(events, at.event_id)
+    turn = TurnView.of(events, at.event_id)
+    answer = turn.answer(at.event_id)
     match event:
         case InquiryRequest():
             asker, text, question = event.source.header, event.question.text, event.question
         case Approval(state="waiting"):
-            asker = next((call.name for call, _ in calls(events) if call.event_id == event.call), "")
+            asker = next((call.name for call, _ in turn.calls if call.event_id == event.call), "")
             text, question = asked_text(event, asker), None
         case _:
             return None
@@ -85,10 +85,10 @@ def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None
         asker=asker,
         text=text,
         question=question,
-        decision=decision_about(events, at.event_id),
+        decision=turn.decision(at.event_id),
         answered_by=answer.answered_by if answer else None,
-        why=why_closed_by(events, at, now()),
-        elsewhere=why_superseded(events, at.event_id),
+        why=why_closed(events, at, now()),
+        elsewhere=why_superseded(turn, at.event_id),
     )
 
 

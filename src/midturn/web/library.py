@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from midturn.errors import MidturnError
 from midturn.record.events import ChatRequest, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
-from midturn.record.window import calls
 from midturn.store.conversation import Conversation
+from midturn.turn.view import calls
 from midturn.web.port import Port
 from midturn.web.templating import lasted, moment
 from midturn.web.timeline import waited

@@ -19,7 +19,7 @@ from midturn.question.reply import Answered, Reply, Submitted, Unavailable
 from midturn.record.events import InquiryRequest
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
-from midturn.record.window import awaited_children
+from midturn.turn.view import TurnView
 from midturn.values.secret import SecretValue
 from midturn.web.port import Port
 
@@ -266,7 +266,7 @@ class Resuming:
             turn = await self._port.last_turn(conversation)
         except NoConversation:  # one inside that was never begun
             return (0,)
-        inside = [await self._state(child.conversation) for child in awaited_children(turn)]
+        inside = [await self._state(child.conversation) for child in TurnView.last(turn).awaited_children]
         return (len(turn), *chain.from_iterable(inside))
 
 

@@ -23,7 +23,8 @@ from midturn.record.events import (
     TurnEnd,
 )
 from midturn.record.subject import asked_text
-from midturn.record.window import Window, agreed_before, calls, pairs
+from midturn.record.window import Window, agreed_before
+from midturn.turn.view import calls, pairs
 from midturn.values.json_value import Json
 
 

@@ -22,8 +22,9 @@ from midturn.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from midturn.record.window import calls, open_turn
+from midturn.record.window import open_turn
 from midturn.store.conversation import Conversation
+from midturn.turn.view import calls
 from midturn.values.json_value import Json
 
 _NOTHING = line("")

@@ -28,9 +28,10 @@ from midturn.record.events import (
 )
 from midturn.record.exchange import ToolCall
 from midturn.record.subject import approval_text, asked_text
-from midturn.record.window import agreed_before, calls, open_turn, pairs
+from midturn.record.window import agreed_before, open_turn
 from midturn.store.conversation import Conversation
 from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided
+from midturn.turn.view import calls, pairs
 from midturn.values.json_value import Json
 from midturn.values.text import ASK_USER, exact
 

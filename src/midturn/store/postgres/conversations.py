@@ -17,7 +17,7 @@ from midturn.record.asker import parse_address, parse_beginning
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import last_turn
 from midturn.store.conversation import Conversation
-from midturn.store.decisions import first_deadline, is_due
+from midturn.store.decisions import is_due
 from midturn.store.held import patiently
 from midturn.store.metadata import Metadata, decode_metadata, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
@@ -28,6 +28,7 @@ from midturn.store.postgres.own_loop import DatabaseAddress, OwnLoop
 from midturn.store.postgres.settling import TRIES, ConversationRows, Holding, Settling
 from midturn.store.submission import HandedOver
 from midturn.turn.pending import pending
+from midturn.turn.view import TurnView
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 _PAGE = 500
@@ -187,7 +188,7 @@ class PostgresConversations:
         given = {
             "metadata": msgspec.json.encode(metadata.to_json()),
             "due": is_due(LastTurn(last.events)) if (last := last_turn(events)) else False,
-            "deadline": (first_deadline(LastTurn(last.events)) or None) if last else None,
+            "deadline": (TurnView(last).first_deadline or None),
             "channel": self.database.due_channel,
             "stirred": self.database.stirred_channel,
             **TurnRow(events).given(0, events),

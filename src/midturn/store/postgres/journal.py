@@ -13,15 +13,15 @@ import msgspec
 from midturn.errors import StoreError, StoreLocked
 from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, TurnEnd, TurnStart
 from midturn.record.log import EventLog
-from midturn.record.window import awaited_children, ends_turn, is_legacy, last_turn, parent_of, starts_turn
+from midturn.record.window import ends_turn, is_legacy, last_turn, parent_of, starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
-from midturn.store.decisions import OpenRequests, first_deadline, is_due
+from midturn.store.decisions import is_due
 from midturn.store.port import LastTurn
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.submission import HandedOver, oldest_first
-from midturn.turn.readiness import is_ready, recorded_turn
+from midturn.turn.view import TurnView
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -45,16 +45,15 @@ class TurnRow:
         turn = window.events if window else ()
         self.turn_at += len(events) - len(turn) if window else 0
         self.unfinished = window is not None and window.open
-        self._record = recorded_turn(turn)
-        self.answered = self._record is not None and is_ready(self._record)
+        self._view = TurnView(window)
+        self.answered = self._view.is_ready
         """Whether the turn can go on without a person who is absent."""
         self._parent = parent_of(turn) if self.unfinished else None
-        self._requests = OpenRequests(turn if self.unfinished else ())
 
     @property
     def waiting(self) -> list[str]:
         """The event ids of open requests and approvals."""
-        return self._requests.event_ids
+        return self._view.record.open_ids if self.unfinished else []
 
     def follow(self, events: Sequence[Event], batch: Sequence[Event]) -> None:
         """Take in a batch that follows `events`, which are all that came before."""
@@ -62,13 +61,9 @@ class TurnRow:
             self._compute([*events[self.turn_at :], *batch])
             return
         self.unfinished = not any(map(ends_turn, batch))
-        if self._record is not None:
-            for event in batch:
-                self._record.apply(event)
-            self.answered = is_ready(self._record)
-        self._requests.follow(batch)
-        if not self.unfinished:
-            self._requests = OpenRequests()
+        for event in batch:
+            self._view.record.apply(event)
+        self.answered = self._view.is_ready
 
     def given(self, head: int, batch: Sequence[Event]) -> dict[str, object]:
         """Return what the statement is told that writes `batch` behind `head` events, which this row has taken in."""
@@ -194,7 +189,7 @@ class PostgresJournal:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if not self._closed:
             self._closed = True
-            held, until = self._held, first_deadline(LastTurn(self._events[self._row.turn_at :]))
+            held, until = self._held, TurnView.last(self._events[self._row.turn_at :]).first_deadline
             again = self._again(error)
             await self._loop.run(self._database.release(held.id, held.fence, handed_seq=held.handed_seq, again=again, deadline=until))
 
@@ -207,7 +202,7 @@ class PostgresJournal:
         turn = self._events[self._row.turn_at :]
         if self._goes_on_soon:
             return "now"
-        if not is_due(LastTurn(turn)) and (error is None or not awaited_children(turn)):
+        if not is_due(LastTurn(turn)) and (error is None or not TurnView.last(turn).awaited_children):
             return None
         return "later" if error is None or isinstance(error, Exception) else "now"
 

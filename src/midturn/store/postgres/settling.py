@@ -13,7 +13,6 @@ from midturn.errors import Busy, NoConversation, StoreError, StoreLocked
 from midturn.record.codec import decode_lines
 from midturn.record.events import Event
 from midturn.store.batch import encode_batch, numbered
-from midturn.store.decisions import first_deadline
 from midturn.store.metadata import Metadata, decode_metadata
 from midturn.store.port import Decide, HeldBy, LastTurn, MayGo, Settled
 from midturn.store.postgres import statements
@@ -21,6 +20,7 @@ from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.journal import HeldRow, PostgresJournal, TurnRow, decode_handed
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.submission import HandedOver
+from midturn.turn.view import TurnView
 from midturn.values.limits import Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Settling:
                 return Settled(turn)
             after = TurnRow(turn.events)
             after.follow(turn.events, batch)
-            until = first_deadline(LastTurn((*turn.events, *batch)))
+            until = TurnView.last((*turn.events, *batch)).first_deadline
             state = {**after.given(cast("int", row["head"]), batch), "deadline": until or None}
             if await self._record(id, row, state, self._rows.encoded(batch)):
                 return Settled(turn)

@@ -1,0 +1,239 @@
+"""One turn as its log tells it: what is open, answered, past its deadline, ready to go on. Everybody outside of the machine reads it here.
+
+The view stands on the fold of the machine (`turn/record.py`) and knows no other: a list, a page, a hook and a worker see what a run that
+takes the turn up will see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from midturn.record.asker import Asker, asker_of
+from midturn.record.events import (
+    Approval,
+    Child,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+)
+from midturn.record.window import Window, last_turn, turns
+from midturn.turn.record import CallRecord, ChildRecord, TurnRecord
+
+InquiryPair: TypeAlias = tuple[InquiryRequest, InquiryResponse | None]
+CallPair: TypeAlias = tuple[ToolCallRequest, ToolCallResponse | None]
+
+_NO_TURN: Final = Window(())
+
+
+class TurnView:
+    """A turn, open or over, and who asks in it. Where there is none, nothing is open in it."""
+
+    def __init__(self, window: Window | None) -> None:
+        """View the events of one turn."""
+        self.events = (window or _NO_TURN).events
+        self.is_open = window is not None and window.open
+
+    @classmethod
+    def last(cls, events: Sequence[Event]) -> TurnView:
+        """View the last turn. The events may begin anywhere before its start."""
+        return cls(last_turn(events))
+
+    @classmethod
+    def of(cls, events: Sequence[Event], event_id: str) -> TurnView:
+        """View the turn that holds an event; none where it is in none."""
+        holding = (window for window in reversed(turns(events)) if any(event.event_id == event_id for event in window.events))
+        return cls(next(holding, None))
+
+    @cached_property
+    def record(self) -> TurnRecord:
+        """Its durable state."""
+        record = TurnRecord()
+        for event in self.events:
+            record.apply(event)
+        return record
+
+    @cached_property
+    def asker(self) -> Asker | None:
+        """The other agent that asks; None in a turn of ours."""
+        return asker_of(self.events)
+
+    # Whether it goes on ---------------------------------------------------------------------------------------------
+
+    @property
+    def goes_on_here(self) -> bool:
+        """Whether it is open and a run of ours may take it up: a call of another agent goes on where it was made."""
+        return self.is_open and self.asker is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can go on without a person who is absent."""
+        return self.goes_on_here and self.record.is_ready
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it does not wait for a person alone."""
+        return self.goes_on_here and self.record.is_due
+
+    # What is open ---------------------------------------------------------------------------------------------------
+
+    @property
+    def open_ids(self) -> list[str]:
+        """The `event_id`s of everything in it that has no answer and no decision, sorted."""
+        return self.record.open_ids if self.is_open else []
+
+    @property
+    def deadlines(self) -> Mapping[str, str]:
+        """The deadline of each question, permission and review that waits and has one, by its `event_id`.
+
+        What another agent asks is over when its own dialog asks in place of us.
+        """
+        if self.is_open and self.asker:
+            return dict.fromkeys(self.open_ids, self.asker.ends) if self.asker.ends else {}
+        if not self.is_open or not any(getattr(event, "deadline", None) for event in self.events):
+            return {}
+        return {event_id: deadline for call in self.record.open_calls() for event_id, deadline in waiting_until(call)}
+
+    @property
+    def first_deadline(self) -> str:
+        """When the first of what waits is over; empty where nothing of it has a deadline, or no worker would go on with it."""
+        return min(self.deadlines.values(), default="") if self.goes_on_here else ""
+
+    def expired(self, now: str, ids: Iterator[str]) -> tuple[Event, ...]:
+        """Return the events that close what no one has answered in time; its call goes on when the turn does."""
+        over = {event_id for event_id, deadline in self.deadlines.items() if deadline <= now}
+        if not over:
+            return ()
+        if self.asker:
+            return self.closed(self.asker.in_own_dialog, ids)
+        waiting = [each for call in self.record.open_calls() for each in _waiting(call) if each.event_id in over]
+        return tuple(_expired(each, next(ids)) for each in sorted(waiting, key=lambda each: self._place(each.event_id)))
+
+    def closed(self, content: str, ids: Iterator[str]) -> tuple[Event, ...]:
+        """Return the events that end the call of another agent: what still waits is superseded, and `content` is what the agent reads."""
+        call = next(iter(self.record.calls.values()), None)
+        if call is None or not self.is_open:
+            return ()
+        asked = [attempt.request for attempt in self.record.attempts if attempt.response is None]
+        events: list[Event] = [InquiryCancelled(id=request.id, reason="superseded") for request in asked]
+        if waiting := call.waiting("run"):
+            events.append(Approval(id=waiting.id, call=waiting.call, kind="run", state="superseded"))
+        if call.response is None:
+            events.append(ToolCallResponse(id=call.request.id, call=call.request.event_id, content=content))
+        events.append(TurnEnd(status="completed"))
+        return tuple(replace(event, event_id=next(ids)) for event in events)
+
+    def _place(self, event_id: str) -> int:
+        return next(place for place, event in enumerate(self.events) if event.event_id == event_id)
+
+    # What was asked and answered ------------------------------------------------------------------------------------
+
+    def was_asked(self, event_id: str) -> bool:
+        """Say whether there is such a question, open or not."""
+        return self.attempt(event_id) is not None or any(approval.event_id == event_id for approval in self.record.approvals)
+
+    def attempt(self, event_id: str) -> InquiryPair | None:
+        """Return a question with its response."""
+        return next((pair for pair in self.inquiries if pair[0].event_id == event_id), None)
+
+    def decision(self, event_id: str) -> InquiryResponse | Approval | None:
+        """Return how a question was closed; None while it is open, or where there is none."""
+        if found := self.attempt(event_id):
+            return found[1]
+        approvals = self.record.approvals
+        waiting = next((approval.id for approval in approvals if approval.event_id == event_id), None)
+        return next((approval for approval in approvals if approval.id == waiting and approval.state != "waiting"), None)
+
+    def answer(self, event_id: str) -> InquiryAnswered | InquiryRedacted | Approval | None:
+        """Return the answer to a question; None of one that is open, was withdrawn or replied to, or was decided where that is not seen."""
+        match self.decision(event_id):
+            case Approval() as decision if decision.state in ("superseded", "expired") or decision.is_reply:
+                return None
+            case InquiryCancelled():
+                return None
+            case decision:
+                return decision
+
+    @property
+    def inquiries(self) -> list[InquiryPair]:
+        """Every question in order, with its response (`None` where it has none)."""
+        return [(attempt.request, attempt.response) for attempt in self.record.attempts]
+
+    @property
+    def calls(self) -> list[CallPair]:
+        """Every tool call in order, with its response (`None` where it has none)."""
+        return [(call.request, call.response) for call in self.record.calls.values()]
+
+    # Turns of other agents inside of its calls ----------------------------------------------------------------------
+
+    @property
+    def open_children(self) -> list[Child]:
+        """The turns inside of calls that have no response yet. Which of them are over, only they know."""
+        return [child.began for child in self._children()]
+
+    @property
+    def awaited_children(self) -> list[Child]:
+        """Those of them that the turn had not taken in when it was left."""
+        return [child.began for child in self._children() if child.state != "done"]
+
+    def _children(self) -> Iterator[ChildRecord]:
+        if not self.is_open or not any(event.__class__ is Child for event in self.events):  # most turns have none
+            return
+        for call in self.record.open_calls():
+            yield from call.children.values()
+
+
+# The same of a whole stream -------------------------------------------------------------------------------------------
+
+
+def views(events: Iterable[Event]) -> list[TurnView]:
+    """View every turn."""
+    return [*map(TurnView, turns(events))]
+
+
+def pairs(events: Iterable[Event]) -> list[InquiryPair]:
+    """Return every inquiry of a turn, or of a whole stream, with its response (`None` where it has none)."""
+    return [pair for view in views(events) for pair in view.inquiries]
+
+
+def calls(events: Iterable[Event]) -> list[CallPair]:
+    """Return every tool call of a turn, or of a whole stream, with its response (`None` where it has none)."""
+    return [pair for view in views(events) for pair in view.calls]
+
+
+# Deadlines ------------------------------------------------------------------------------------------------------------
+
+
+def waiting_until(call: CallRecord) -> Iterator[tuple[str, str]]:
+    """Yield what waits until a deadline, by its `event_id`: questions, the permission, and the review of a form of such questions."""
+    for each in _waiting(call):
+        if each.deadline:
+            yield each.event_id, each.deadline
+
+
+def _waiting(call: CallRecord) -> list[InquiryRequest | Approval]:
+    return [*(chain.last.request for chain in call.open_chains), *(each for each in call.approvals if each.state == "waiting")]
+
+
+def _expired(waiting: InquiryRequest | Approval, event_id: str) -> Event:
+    """Return the event that closes what waits."""
+    if isinstance(waiting, InquiryRequest):
+        return InquiryCancelled(event_id=event_id, id=waiting.id, reason="deadline")
+    return Approval(
+        event_id=event_id,
+        id=waiting.id,
+        call=waiting.call,
+        kind=waiting.kind,
+        state="expired",
+        form=waiting.form,
+        rule=waiting.rule,
+    )
