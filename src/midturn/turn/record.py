@@ -171,7 +171,7 @@ class CallRecord:
         """Turns of other agents that its tool has started, by the event that named them."""
         self._open: dict[int, Chain] = {}
         self._asking: dict[tuple[str, bytes], list[Chain]] = {}
-        self._not_looked_up: list[Chain] = []
+        self._looked_up = 0
 
     @property
     def call(self) -> ToolCall:
@@ -195,7 +195,7 @@ class CallRecord:
 
     def take_note(self, chain: Chain) -> None:
         """Take note of a chain that has opened or closed."""
-        if chain.is_open:
+        if chain.links[-1].response is None:
             self._open[chain.place] = chain
         else:
             self._open.pop(chain.place, None)
@@ -207,15 +207,13 @@ class CallRecord:
         asked = first.request
         if asked.revises is not None:
             self.revisions.append(chain)
-        self._not_looked_up.append(chain)
         return chain
 
     def asking(self, question_id: str, key: bytes) -> Sequence[Chain]:
         """Return what asked the same question, whole, in order. What another program has recorded may not say its id."""
-        if self._not_looked_up:  # lists of open questions never get here, and pay for no keys
-            for chain in self._not_looked_up:
-                self._asking.setdefault((chain.asked.question_id, chain.asked.question.key), []).append(chain)
-            self._not_looked_up = []
+        for chain in self.chains[self._looked_up :]:  # lists of open questions never get here, and pay for no keys
+            self._asking.setdefault((chain.asked.question_id, chain.asked.question.key), []).append(chain)
+            self._looked_up = chain.place + 1
         with_id, without = self._asking.get((question_id, key), ()), self._asking.get(("", key), ())
         return sorted((*with_id, *without), key=lambda chain: chain.place) if without and question_id else with_id
 
@@ -464,7 +462,7 @@ class TurnRecord:
         self._attempts[asked] = self._attempts.get(asked, 0) + 1
         self.inquiries[event.id] = self._attempts_at[self._at] = attempt = Attempt(event)
         self._asked.ask(self._at, (event.id,))
-        call = self._call_of(event)
+        call = self.calls.get(event.call) if event.call else self._only_call_of(event)
         if call is None:
             return
         escalated = self._chains.get(event.escalates or "")
@@ -480,10 +478,8 @@ class TurnRecord:
         if event.revises:
             self.memory.forget(event.revises)
 
-    def _call_of(self, event: InquiryRequest) -> CallRecord | None:
-        """Return the call that a question belongs to."""
-        if event.call:
-            return self.calls.get(event.call)
+    def _only_call_of(self, event: InquiryRequest) -> CallRecord | None:
+        """Return the call that a question of another program belongs to."""
         call = asking_call(event, [call.request for call in self.open_calls()])
         return self.calls[call.event_id] if call else None
 
@@ -494,7 +490,7 @@ class TurnRecord:
         attempt = self._attempts_at[place]
         attempt.response = event
         request = attempt.request
-        call, chain = self.place_of(event.id)
+        call, chain = self._chains.get(event.id, (None, None))
         if call and chain:
             call.take_note(chain)
             call.answers.close(request, event)
