@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from midturn.errors import NoConversation, StoreError
@@ -13,11 +13,11 @@ from midturn.record.window import children_of, open_turn, parent_of, turns
 from midturn.store.batch import stamped
 from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn, StorePort
-from midturn.turn.view import TurnView
 from midturn.values.text import TimeOfDay
 
 if TYPE_CHECKING:
     from midturn.turn.ending import Ending
+    from midturn.turn.view import TurnView
 
 
 async def root_of(port: StorePort, id: str) -> str:
@@ -36,7 +36,7 @@ async def open_family(port: StorePort, id: str) -> list[str]:
     except StoreError:  # it has no questions, then
         return [id]
     found = [id]
-    for child in _once(TurnView.last(turn.events).open_children):
+    for child in _once(_view(turn.events).open_children):
         found += await open_family(port, child)
     return found
 
@@ -67,7 +67,7 @@ async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
     """End the turns around one that was ended, and those inside of it."""
     from midturn.turn.ending import ended_by_user  # hardly ever is one ended
 
-    await end_children(port, clock, TurnView.last(turn).open_children, ended_by_user(set()))
+    await end_children(port, clock, _view(turn).open_children, ended_by_user(set()))
     await end_around(port, clock, turn)
 
 
@@ -82,7 +82,7 @@ async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Chi
             window, parent = open_turn(turn.events), parent_of(turn.events)
             if window is None or parent is None or parent.child != child.event_id:
                 return ()
-            if not below and (inside := TurnView.last(window.events).open_children):
+            if not below and (inside := _view(window.events).open_children):
                 below.extend(inside)
                 return ()
             return stamped(ending_batch(window.events, ending, event_ids()), clock)
@@ -98,12 +98,12 @@ async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Chi
 
 async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
     """Say whether a turn inside of a tool of the open turn goes on, so that this one does."""
-    if not TurnView.last(events).awaited_children:
+    if not _view(events).awaited_children:
         return False
     from midturn.store.decisions import is_ready  # few turns have others inside
 
     found: dict[str, LastTurn] = {}
-    await _find_all(port, TurnView.last(events).awaited_children, found)
+    await _find_all(port, _view(events).awaited_children, found)
     window = open_turn(events)
     return window is not None and is_ready(LastTurn(window.events), found.get)
 
@@ -112,7 +112,7 @@ async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str,
     for child in children:
         with suppress(StoreError):  # it was never begun
             found[child.conversation] = turn = (await port.look(child.conversation)).turn
-            await _find_all(port, TurnView.last(turn.events).awaited_children, found)
+            await _find_all(port, _view(turn.events).awaited_children, found)
 
 
 async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
@@ -126,9 +126,9 @@ async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
         except StoreError:  # it was removed
             return
         window = open_turn(around)
-        if window is None or not any(child.event_id == parent.child for child in TurnView.last(around).open_children):
+        if window is None or not any(child.event_id == parent.child for child in _view(around).open_children):
             return
-        await end_children(port, clock, TurnView.last(around).open_children, ended_by_user(set()))
+        await end_children(port, clock, _view(around).open_children, ended_by_user(set()))
         asked, child = {parent.call}, parent
         batch = partial(_ended, clock, child.child, asked)
         await port.settle(parent.conversation, batch)
@@ -139,10 +139,22 @@ def _ended(clock: TimeOfDay, child: str, asked: set[str], turn: LastTurn) -> Seq
     from midturn.turn.ending import ended_by_user, ending_batch
 
     window = open_turn(turn.events)
-    if window is None or not any(each.event_id == child for each in TurnView.last(window.events).open_children):
+    if window is None or not any(each.event_id == child for each in _view(window.events).open_children):
         return ()
     return stamped(ending_batch(window.events, ended_by_user(asked), event_ids()), clock)
 
 
 def _once(children: Iterable[Child]) -> list[str]:
     return list(dict.fromkeys(child.conversation for child in children))
+
+
+def _view(turn: Sequence[Event]) -> TurnView:
+    return _load_view().last(turn)
+
+
+@cache
+def _load_view() -> type[TurnView]:
+    """Load the reader of turns: most commands open a store and look into none."""
+    from midturn.turn.view import TurnView
+
+    return TurnView

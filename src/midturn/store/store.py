@@ -7,7 +7,7 @@ A conversation is an append-only log with at most one writer. A `StorePort` (fil
 append a batch to it, and look at it without holding it. Everything else is written once, here and in the modules beside.
 
 **States of a conversation.** Held (one process writes it) or free; its last turn open or finished. An open turn is *ready* where an answer
-lets it go on (`turn/readiness.py`), and *due* where it needs no absent person: it is ready, or its process died, or the pause after a
+lets it go on (`turn/record.py`), and *due* where it needs no absent person: it is ready, or its process died, or the pause after a
 failure of the model is over. Workers claim what is due.
 
 **Answering.** `answer` works whether or not a turn runs. Free: the machine says which events the answer leads to (`store/decisions.py`),

@@ -163,6 +163,8 @@ class CallRecord:
         """How many events of the turn came before the last thing that a person decided in the call; -1 where there is none."""
         self.undecided_at: dict[str, int] = {}
         """The same of each approval that waits, by its id."""
+        self.decisions: set[str] = set()
+        """The ids of the approvals that were decided: the first decision stands."""
         self.foretold = False
         """Whether a person who decided about it has seen what its tool would ask."""
         self.response: ToolCallResponse | None = None
@@ -238,12 +240,11 @@ class CallRecord:
 
     @property
     def open_approvals(self) -> list[Approval]:
-        """The approvals that wait, each as it was first put, in order."""
-        first: dict[str, Approval] = {}
-        for approval in self.approvals if self.undecided_at else ():
-            if approval.id in self.undecided_at and approval.state == "waiting":
-                first.setdefault(approval.id, approval)
-        return list(first.values())
+        """The approvals that wait, in order; one whose line stands there twice waits once."""
+        if not self.undecided_at:
+            return []
+        waiting = (approval for approval in self.approvals if approval.state == "waiting" and approval.id in self.undecided_at)
+        return list({approval.event_id: approval for approval in waiting}.values())
 
     def asks_again(self, review: Approval) -> bool:
         """Whether a question is open that keeps a review of answers from being decided: Back may have opened one again."""
@@ -536,8 +537,10 @@ class TurnRecord:
             return
         call.approvals.append(event)
         if event.state == "waiting":
-            call.undecided_at[event.id] = self._at
+            if event.id not in call.decisions:
+                call.undecided_at[event.id] = self._at
         else:
+            call.decisions.add(event.id)
             call.undecided_at.pop(event.id, None)
             if event.answered_by is None or event.answered_by.was_asked:
                 self._decided(call)

@@ -221,7 +221,7 @@ def waiting_until(call: CallRecord) -> Iterator[tuple[str, str]]:
 
 
 def _waiting(call: CallRecord) -> list[InquiryRequest | Approval]:
-    return [*(chain.last.request for chain in call.open_chains), *(each for each in call.approvals if each.state == "waiting")]
+    return [*(chain.last.request for chain in call.open_chains), *call.open_approvals]
 
 
 def _expired(waiting: InquiryRequest | Approval, event_id: str) -> Event:
