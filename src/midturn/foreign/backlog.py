@@ -111,7 +111,7 @@ class Backlog:
         """
         wanted, own = canonical(arguments), self._asker
         for conversation, turn in await self._log.open_turns():
-            errand = errand_of(conversation, turn) if TurnView.last(turn).open_ids else None
+            errand = errand_of(conversation, turn) if TurnView.last(turn).waits else None
             if errand is None or (errand.tool, canonical(errand.arguments)) != (tool_name(tool), wanted):
                 continue
             if _is_same(errand.asker, own) and not is_found(errand.asker.process):
@@ -178,7 +178,7 @@ def counts_later(errand: Errand) -> bool:
 
 def _is_same_call(errand: Errand, turn: Sequence[Event]) -> bool:
     """Say whether a call of the same arguments may go on with what was asked before: a person has still to answer, or the answer counts."""
-    return TurnView.last(turn).open_ids or counts_later(errand)
+    return TurnView.last(turn).waits or counts_later(errand)
 
 
 def _is_same(asked: Asker, now: Asker) -> bool:

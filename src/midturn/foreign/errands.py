@@ -144,7 +144,7 @@ class Errands:
         """Look once what a person decided."""
         turn = await self.turn(errand)
         outcome = decided(turn)
-        if outcome is not None or TurnView.last(turn).open_ids:
+        if outcome is not None or TurnView.last(turn).waits:
             return outcome
         first = asked(turn)
         if is_over(turn):
@@ -186,7 +186,7 @@ class Errands:
 
             def decide(turn: Sequence[Event], gone: list[bool] = gone) -> Sequence[Event]:
                 gone[:] = [is_over(turn)]
-                return TurnView.last(turn).closed(content, self._log.ids) if TurnView.last(turn).open_ids else ()
+                return TurnView.last(turn).closed(content, self._log.ids) if TurnView.last(turn).waits else ()
 
             await self._log.write(errand, decide)
             outcome = await self.outcome(errand)
@@ -206,7 +206,7 @@ class Errands:
     async def cancel(self, errand: Errand) -> None:
         """Record that its asker has cancelled the call, and waits no more. The question stays open."""
         asker = replace(errand.asker, cancelled=True)
-        await self._log.write(errand, lambda turn: asked_by(turn, asker, self._log.ids) if TurnView.last(turn).open_ids else ())
+        await self._log.write(errand, lambda turn: asked_by(turn, asker, self._log.ids) if TurnView.last(turn).waits else ())
 
     async def tell(self, errand: Errand, content: str) -> None:
         """Record what its agent was told, before it is done with it."""

@@ -92,6 +92,11 @@ class TurnView:
         return self.record.open_ids if self.is_open else []
 
     @property
+    def waits(self) -> bool:
+        """Whether anything in it has no answer and no decision."""
+        return bool(self.open_ids)
+
+    @property
     def deadlines(self) -> Mapping[str, str]:
         """The deadline of each question, permission and review that waits and has one, by its `event_id`.
 
