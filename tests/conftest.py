@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from midturn import files
+from midturn.testing import Clock
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long a machine takes, however loaded, fails no test
@@ -96,3 +97,10 @@ def _is_here(marker: pytest.Mark) -> bool:
 
 def _ignored(_number: int, _frame: FrameType | None) -> None:
     """Go on ignoring a signal ourselves: a handler, unlike `SIG_IGN`, is not inherited by a program that is started."""
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """Return midturn's own clock, which the test moves."""
+    with Clock().moved() as moved:
+        yield moved

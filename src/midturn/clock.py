@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,11 @@ from midturn.errors import StoreAway
 from midturn.values.text import stamp
 
 if TYPE_CHECKING:
-    from midturn.ports import Clock
     from midturn.record.events import Event
+    from midturn.values.text import TimeOfDay
+
+
+_AWAKE_AND_ASLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # macOS counts its sleep with the latter
 
 
 class SystemClock:
@@ -27,6 +30,10 @@ class SystemClock:
     def monotonic(self) -> float:
         """Seconds that only count up."""
         return time.monotonic()
+
+    def elapsed(self) -> float:
+        """Seconds that only count up, also while the machine sleeps."""
+        return time.clock_gettime(_AWAKE_AND_ASLEEP)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -42,20 +49,34 @@ _SHORTEST = 0.01
 class TrustedTime:
     """The time of day where a deadline may go by it: not where the clock was set meanwhile, or stands before what is on record."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: TimeOfDay) -> None:
+        """Trust a clock as it stands; one that counts nothing up is trusted further."""
         self._clock = clock
-        self._began = clock.now().timestamp() - clock.monotonic()
+        self._began = self._begun()
 
-    def now(self, events: Sequence[Event]) -> str | None:
+    def now(self, events: Sequence[Event] = ()) -> str | None:
         """Return the time; None where it is not to be believed."""
-        drifted = abs(self._clock.now().timestamp() - self._clock.monotonic() - self._began) > _DRIFT
         now = stamp(self._clock)
-        return None if drifted or (events and now < events[-1].timestamp) else now
+        return None if abs(self._begun() - self._began) > _DRIFT or (events and now < events[-1].timestamp) else now
+
+    def _begun(self) -> float:
+        """Return the time of day at which nothing was counted yet, as the clock has it now."""
+        counted: Callable[[], float] | None = getattr(self._clock, "elapsed", getattr(self._clock, "monotonic", None))
+        return self._clock.now().timestamp() - counted() if counted else 0.0
 
     def until(self, moment: str) -> float:
         """Return how many seconds to sleep before the next look."""
         left = (datetime.fromisoformat(moment) - self._clock.now()).total_seconds()
         return min(max(left, _SHORTEST), _LONGEST) if left > 0 else 1.0
+
+
+SYSTEM_TIME = TrustedTime(SYSTEM)
+"""The machine's own time, trusted as it stood when this process began."""
+
+
+def trusted(clock: TimeOfDay) -> TrustedTime:
+    """Return the time of a clock; that of the machine is trusted as it stood when this process began."""
+    return SYSTEM_TIME if clock is SYSTEM else TrustedTime(clock)
 
 
 def now() -> str:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import midturn as mt
-from midturn.clock import SystemClock, TrustedTime
+from midturn.clock import SYSTEM, TrustedTime
 from midturn.record.events import InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.record.exchange import ToolCall
+from midturn.testing import Clock
 from midturn.tools.ask_user_call import asked_by_model
 from midturn.turn.effects import Answer, Given, NoAnswer
 from midturn.turn.inputs import FormToAsk
@@ -23,13 +24,9 @@ SHORT, LONG = timedelta(hours=1), timedelta(days=1)
 
 
 @pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return what sets the machine's clock two hours ahead."""
-
-    def two_hours_later(_: SystemClock) -> datetime:
-        return datetime.now(UTC) + timedelta(hours=2)
-
-    return lambda: monkeypatch.setattr(SystemClock, "now", two_hours_later)
+def later(clock: Clock) -> Callable[[], None]:
+    """Return what lets two hours pass."""
+    return lambda: clock.pass_(hours=2)
 
 
 def asking(deadline: timedelta | datetime) -> mt.Question[bool]:
@@ -266,21 +263,24 @@ def test_a_question_whose_deadline_has_passed_before_it_is_asked_is_over_at_once
     assert (result.status, told(agent, result.conversation)) == ("completed", "not deployed: deadline")
 
 
+class Set:
+    """A clock whose time of day is set while it counts on."""
+
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        """Return the time of day."""
+        return self.at
+
+    def monotonic(self) -> float:
+        """Count nothing."""
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for nothing."""
+
+
 def test_a_clock_that_was_set_meanwhile_ends_nothing() -> None:
-    class Set:
-        """A clock whose time of day is set while it counts on."""
-
-        at = datetime(2030, 1, 1, tzinfo=UTC)
-
-        def now(self) -> datetime:
-            return self.at
-
-        def monotonic(self) -> float:
-            return 0.0
-
-        async def sleep(self, seconds: float) -> None:
-            """Wait for nothing."""
-
     clock = Set()
     time = TrustedTime(clock)
     assert time.now([]) == "2030-01-01T00:00:00.000000Z"
@@ -317,3 +317,77 @@ def test_the_permission_of_a_programs_tool_has_its_deadline(later: Callable[[], 
 def test_a_wrong_deadline_of_a_permission_is_refused(wrong: Any) -> None:
     with pytest.raises(mt.ConfigError, match=r"deadline=.* is not a timedelta from a second to 365 days"):
         mt.tool(name="ship", run="ask", deadline=wrong)(lambda: "")
+
+
+def set_by(hours: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the machine's clock, with no time gone by."""
+    at = datetime.now(UTC) + timedelta(hours=hours)
+    monkeypatch.setattr(SYSTEM, "now", lambda: at, raising=False)
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_a_machine_whose_clock_was_set_ends_nothing_and_refuses_nothing(hours: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = agent_of(deploy)
+    waiting = agent.run_sync("Go.", deps=SHORT)
+    set_by(hours, monkeypatch)
+    assert [one.id for one in agent.store.pending_sync()] == [waiting.pending[0].id]
+    assert agent.store.ready_sync() == []
+    assert agent.resume_sync(waiting.conversation, deps=SHORT).status == "suspended"
+    agent.store.answer_sync(waiting.pending[0].id, True)
+    assert told(agent, agent.resume_sync(waiting.conversation, deps=SHORT).conversation) == "deployed: True"
+
+
+def test_what_is_asked_by_a_clock_that_was_set_ahead_is_not_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_by(500 * 365 * 24, monkeypatch)
+    agent = agent_of(patient)
+    assert agent.run_sync("Go.", deps=datetime.now(UTC) + SHORT).status == "suspended"
+
+
+def test_a_call_of_another_loop_goes_by_the_same_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = mt.MemoryStore()
+    conversation = store.new_sync("Deploys")
+
+    def called() -> str:
+        async def work() -> str:
+            inquirer = mt.Inquirer(store, conversation)
+            async with inquirer.turn("Ship it."):
+                return str(await inquirer.run("deploy", "call_1", {}, lambda call: call.ask_sync(asking(SHORT))))
+
+        try:
+            return asyncio.run(work())
+        except mt.Suspended:
+            return "waits"
+
+    assert called() == "waits"
+    with monkeypatch.context() as patched:
+        set_by(2, patched)
+        assert called() == "waits"
+    clock.pass_(hours=2)
+    assert called() == LATE
+
+
+@pytest.mark.parametrize("years", [-500, 500])
+def test_a_deadline_centuries_away_is_a_moment_like_any_other(years: int) -> None:
+    agent = agent_of(patient)
+    result = agent.run_sync("Go.", deps=datetime(2026 + years, 1, 1, tzinfo=UTC))
+    assert result.status == ("suspended" if years > 0 else "completed")
+
+
+def test_a_prompt_that_waits_closes_when_the_test_lets_its_time_pass(clock: Clock) -> None:
+    class Passing(mt.Prompter):
+        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+            assert prompt.time_left() in ("1 h left", "59 min 59 s left")
+            clock.pass_(minutes=50)
+            assert prompt.time_left().startswith("only ")
+            clock.pass_(minutes=10)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    agent = agent_of(deploy, prompter=Passing())
+    result = agent.run_sync("Go.", deps=SHORT)
+    assert (result.status, told(agent, result.conversation)) == ("completed", LATE)
+
+
+def test_time_does_not_go_back(clock: Clock) -> None:
+    with pytest.raises(ValueError, match="Time only passes"):
+        clock.pass_(hours=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, NoReturn, cast
 
 import jsonschema_rs
@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from starlette.testclient import TestClient
 
 import midturn as mt
-from midturn.clock import SystemClock
 from midturn.question.question import Question
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.watching import Watch
+from midturn.testing import Clock
 from midturn.web import inbox
 from midturn.web.openapi import document
 from support.pages import ada, agent_with, asking, asking_form, browsing, wait_for
@@ -96,11 +96,11 @@ def test_a_question_that_was_closed_without_an_answer_is_gone(store: MemoryStore
         assert answer(client, waiting, value=True).status_code == 410
 
 
-def test_an_answer_after_the_deadline_is_refused_with_410_and_names_it(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_after_the_deadline_is_refused_with_410_and_names_it(store: MemoryStore, clock: Clock) -> None:
     waiting = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?", deadline=timedelta(hours=1)))))
     with browsing(inbox(store, user=ada)) as client:
         assert "To be answered: <time" in client.get(f"/q/{waiting.id}").text
-        monkeypatch.setattr(SystemClock, "now", lambda _: datetime.now(UTC) + timedelta(hours=2))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        clock.pass_(hours=2)
         late = answer(client, waiting, value=True)
         assert (late.status_code, late.json()["error"], late.json()["deadline"]) == (410, "deadline_passed", waiting.deadline)
         assert client.get("/api/questions").json() == []

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.clock import TrustedTime
+from midturn.clock import trusted
 from midturn.errors import ModelError
 from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
@@ -57,7 +57,7 @@ from midturn.turn.effects import (
     Warn,
 )
 from midturn.turn.ending import as_it_ended
-from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp, TimePassed
+from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp, TimePassed, TimeRead
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, waiting_until
 from midturn.values.text import stamp
@@ -215,7 +215,7 @@ class Driver:
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_answer(happened.event_id, happened.who)
             if self._turn.needs_time(happened):
-                await self._perform(self._turn.step(TimePassed(stamp(self._services.clock))))
+                await self._perform(self._turn.step(time_of(self._services)))
             await self._perform(self._turn.step(happened))
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_nothing(happened.event_id)
@@ -331,7 +331,7 @@ class Driver:
 
     async def _expire_at(self, deadline: str) -> None:
         """Report that a deadline has passed, behind every answer that was acknowledged before it."""
-        time = TrustedTime(self._services.clock)
+        time = trusted(self._services.clock)
         while (now := time.now(self._services.journal.events)) is None or now < deadline:
             await self._services.clock.sleep(time.until(deadline))
         await self._elsewhere.look()
@@ -357,10 +357,16 @@ class Driver:
         self._tasks = []
 
 
+def time_of(services: Services) -> TimePassed | TimeRead:
+    """Return what the machine is told of the time: nothing is over by a clock that is not to be believed."""
+    now = trusted(services.clock).now(services.journal.events)
+    return TimePassed(now) if now is not None else TimeRead(stamp(services.clock))
+
+
 async def record_expired(services: Services) -> None:
     """Record the end of what no one has answered in time, before an open turn goes on."""
     turn = TurnView.last(services.journal.events)
-    now = TrustedTime(services.clock).now(services.journal.events) if turn.deadlines else None
+    now = trusted(services.clock).now(services.journal.events) if turn.deadlines else None
     if now is not None and (batch := turn.expired(now, services.ids)):
         await Recorder(services.journal, services.clock, services.display).append(batch)
 

@@ -16,14 +16,14 @@ from midturn.record.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.record.window import Window, open_turn, turns
 from midturn.routing import messages
-from midturn.runtime.driver import Driver, RunEnding
+from midturn.runtime.driver import Driver, RunEnding, time_of
 from midturn.runtime.surroundings import Services, Surroundings, record_effects
-from midturn.turn.inputs import CallBegun, CallLeft, LoopEnded, TimePassed, TurnRequested, TurnSettings
+from midturn.turn.inputs import CallBegun, CallLeft, LoopEnded, TurnRequested, TurnSettings
 from midturn.turn.pending import pending
 from midturn.turn.turn import Turn, is_call
 from midturn.turn.view import TurnView
 from midturn.values.json_value import canonical
-from midturn.values.text import check_text, check_text_or_none, stamp
+from midturn.values.text import check_text, check_text_or_none
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Calls of another program's loop: the tool runs there, its questions are asked here
@@ -346,7 +346,7 @@ class ForeignTurn:
         window = open_turn(self._services.journal.events)
         self._turn = Turn.load(window.events if window else (), self._settings, self._services.ids)
         if TurnView(window).deadlines:
-            self._turn.step(TimePassed(stamp(self._services.clock)))
+            self._turn.step(time_of(self._services))
         self._driver = Driver(self._turn, self._services, self._surroundings)
         self._task = asyncio.create_task(self._driver.run(()))
         return self._driver, self._task

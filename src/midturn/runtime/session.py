@@ -8,12 +8,11 @@ from midturn.errors import ConfigError, NotOpen, TurnOpen
 from midturn.journal import Journal
 from midturn.record.events import Event, TurnEnd
 from midturn.record.window import last_turn, open_turn
-from midturn.runtime.driver import Driver, RunEnding, record_expired
+from midturn.runtime.driver import Driver, RunEnding, record_expired, time_of
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.effects import Effect
-from midturn.turn.inputs import TimePassed, TurnRequested, TurnResumed, TurnSettings
+from midturn.turn.inputs import TurnRequested, TurnResumed, TurnSettings
 from midturn.turn.turn import Turn
-from midturn.values.text import stamp
 
 
 class Session:
@@ -63,7 +62,7 @@ class Session:
         turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)
         self._check_tools(turn)
         if turn.needs_time(TurnResumed()):
-            turn.step(TimePassed(stamp(self._services.clock)))
+            turn.step(time_of(self._services))
         return await self._drive(turn, turn.step(TurnResumed()))
 
     def interrupt(self) -> None:

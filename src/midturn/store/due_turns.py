@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from midturn.clock import SYSTEM, TrustedTime
+from midturn.clock import SYSTEM, SYSTEM_TIME
 from midturn.errors import StoreError
 from midturn.record.window import parent_of
 from midturn.store import lock
@@ -270,7 +270,7 @@ class DueTurns:
 
     def __init__(self, rounds: Rounds, seen: SeenTurns, find: FindTurn, mend: Callable[[str, Seen], None]) -> None:
         self.rounds = rounds
-        self.time = TrustedTime(SYSTEM)
+        self.time = SYSTEM_TIME
         """The time by which deadlines pass."""
         self._seen = seen
         self._find = find

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from midturn.clock import SYSTEM, TrustedTime, now, pause
+from midturn.clock import SYSTEM_TIME, now, pause
 from midturn.errors import NoConversation, StoreError, StoreLocked
 from midturn.record.codec import decode_lines, encode_event
 from midturn.record.events import Event
@@ -210,7 +210,6 @@ class MemoryConversations:
         self.limits = limits
         """What may be recorded here at once."""
         self._names: dict[str, object] = {}
-        self._time = TrustedTime(SYSTEM)
 
     @property
     def place(self) -> str:
@@ -237,7 +236,7 @@ class MemoryConversations:
             if (
                 not kept.is_held
                 and not parent_of(turn.events)
-                and is_due(turn, self._find, self._time.now(turn.events))
+                and is_due(turn, self._find, SYSTEM_TIME.now(turn.events))
                 and kept.tries.allow(turn.events[-1].event_id, time.time())
             ):
                 with suppress(StoreLocked):

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from midturn.clock import SYSTEM, pause
+from midturn.clock import SYSTEM, pause, trusted
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, DeadlinePassed, MidturnError, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.question.reply import Answered, EndedTurn
@@ -175,7 +175,8 @@ async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) ->
     """Record the end of every question of a turn whose deadline has passed; what a process holds, that process records."""
 
     def decide(turn: LastTurn) -> Sequence[Event]:
-        return () if turn.handed else stamped(TurnView.last(turn.events).expired(stamp(clock), event_ids()), clock)
+        now = trusted(clock).now(turn.events)
+        return () if turn.handed or now is None else stamped(TurnView.last(turn.events).expired(now, event_ids()), clock)
 
     with suppress(StoreError):
         await port.settle(conversation, decide)
@@ -194,7 +195,7 @@ async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> A
     except StoreError:
         return no_question(str(at))
     await record_expiry(port, at.conversation, clock)
-    return why_closed(events, at, stamp(clock))
+    return why_closed(events, at, trusted(clock).now(events) or "")
 
 
 class _Decision:
@@ -229,19 +230,23 @@ class _Decision:
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
         if turn.is_for_people:
             _check_that_a_person_answers(asker_of(turn.events))
-        check_that_it_lasts(turn.events, self._at, stamp(self._clock))
+        check_that_it_lasts(turn.events, self._at, trusted(self._clock).now(turn.events))
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
         return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
 
 
-def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str) -> None:
+def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str | None) -> None:
     """Take no answer to what another agent asks in its own dialog by now, or whose deadline has passed, whether or not that is on record.
+
+    Nothing is over by itself where no one knows the time.
 
     Raises:
         NotOpen: It does.
         DeadlinePassed: It has.
     """
     asker = asker_of(turn)
+    if now is None:
+        return
     if asker and asker.has_ended(now):
         raise why_closed(turn, at)
     if (deadline := TurnView.last(turn).deadlines.get(at.event_id)) and deadline <= now:

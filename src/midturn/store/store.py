@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from midturn.clock import SYSTEM
+from midturn.clock import SYSTEM, trusted
 from midturn.errors import StoreError, StoreLocked
 from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, MayAnswer
@@ -46,7 +46,7 @@ from midturn.store.port import HeldBy, PortJournal, Settled, StorePort, followin
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
 from midturn.values.json_value import Json
-from midturn.values.text import TimeOfDay, check_text, stamp
+from midturn.values.text import TimeOfDay, check_text
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -224,7 +224,7 @@ class ConversationStore:
     async def _page(self, prefix: str, after: str | None, limit: int | None) -> list[OpenQuestion]:
         """Return as many questions as are wanted: those that are over by their own end are on no page."""
         found: list[OpenQuestion] = []
-        now = stamp(self._clock)
+        now = trusted(self._clock).now() or ""
         while limit is None or len(found) < limit:
             wanted = None if limit is None else limit - len(found)
             questions = await self.port.questions(prefix, after=after, limit=wanted)

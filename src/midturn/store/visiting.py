@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from midturn.clock import SYSTEM, now, pause
+from midturn.clock import SYSTEM, SYSTEM_TIME, now, pause
 from midturn.errors import AnswerError, Problem
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.record.asker import Address
@@ -23,7 +23,6 @@ from midturn.store.store import ConversationStore
 from midturn.turn.closed import went_on
 from midturn.turn.pending import pending
 from midturn.turn.visit import Visit
-from midturn.values.text import stamp
 
 _STEP = 0.05  # seconds between two looks at whether a reply that was handed over is on record
 
@@ -77,7 +76,7 @@ class StoredVisit:
         def decide(turn: LastTurn) -> Sequence[Event]:
             if taken:
                 raise went_on(turn.events, at)
-            check_that_it_lasts(turn.events, at, stamp(SYSTEM))
+            check_that_it_lasts(turn.events, at, SYSTEM_TIME.now(turn.events))
             if turn.events[-1].event_id != self._seen:
                 self._visit.catch_up(turn.events)
             taken.extend(stamped(self._visit.take(reply, self._who), SYSTEM))

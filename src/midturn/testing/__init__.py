@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from midturn.testing.clock import Clock
     from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
     from midturn.testing.prompter import ScriptedPrompter, UnscriptedPrompt
     from midturn.testing.recorded import RecordedPair, assert_answers, recorded_pairs
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AssertAnswers": "fixtures",
+    "Clock": "clock",
     "MakeScriptedModel": "fixtures",
     "MakeScriptedPrompter": "fixtures",
     "RecordedPair": "recorded",
@@ -34,6 +36,7 @@ _HOMES = {
 
 __all__ = [
     "AssertAnswers",
+    "Clock",
     "MakeScriptedModel",
     "MakeScriptedPrompter",
     "RecordedPair",

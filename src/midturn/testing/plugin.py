@@ -9,6 +9,7 @@ import pytest
 
 if TYPE_CHECKING:  # the plugin is loaded in every test run of every project that has midturn installed
     from midturn.models.scripted import ScriptedModel
+    from midturn.testing.clock import Clock
     from midturn.testing.fixtures import AssertAnswers, Entries, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs, ToolErrors
     from midturn.testing.prompter import Scripted, ScriptedPrompter, Unscripted
 
@@ -54,6 +55,15 @@ def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedMod
         problems += [record.getMessage() for record in caplog.get_records("call") if record.name == "midturn.tools"]
     if problems:
         raise AssertionError("The scripted model: " + "\n".join(problems))
+
+
+@pytest.fixture(name="clock")
+def moved_clock() -> Iterator[Clock]:
+    """Move the clock of midturn: `clock.pass_(hours=3)`."""
+    from midturn.testing.clock import Clock
+
+    with Clock().moved() as clock:
+        yield clock
 
 
 @pytest.fixture

@@ -107,6 +107,12 @@ class TimePassed(Struct, frozen=True):
     now: str
 
 
+class TimeRead(Struct, frozen=True):
+    """It is `now` by a clock that is not to be believed: what is asked counts from then, and nothing is over."""
+
+    now: str
+
+
 class TimeIsUp(Struct, frozen=True):
     """The turn has worked for as long as it may, in seconds."""
 
@@ -234,6 +240,7 @@ Happened: TypeAlias = (
     TurnRequested
     | TurnResumed
     | TimePassed
+    | TimeRead
     | ModelAnswered
     | CallBegun
     | CallLeft

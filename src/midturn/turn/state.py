@@ -122,7 +122,7 @@ class TurnState:
 
     `written` counts the events of this process; `drafts` is what people entered before they replied; `foretelling` has the ids of the
     approvals of calls whose tools say first what they would ask: they are not free, although nothing of them is on record yet. `now` is the
-    time as far as it was told.
+    time as far as it was told, `over` the one until which deadlines have passed.
     """
 
     def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
@@ -133,6 +133,7 @@ class TurnState:
         self.foretelling: set[str] = set()
         self.written = 0
         self.now = ""
+        self.over = ""
         self._ids = ids
         self._warned: set[tuple[str, str | None]] = set()
         self._records: list[Event] = []

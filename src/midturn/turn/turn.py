@@ -83,6 +83,7 @@ from midturn.turn.inputs import (
     PromptFailed,
     TimeIsUp,
     TimePassed,
+    TimeRead,
     ToldByTool,
     ToolAwaits,
     ToolDone,
@@ -235,6 +236,8 @@ class Turn:
                 self._end(failed(error, "backend_error"))
             case TimePassed(now):
                 self._time_passed(now)
+            case TimeRead(now):
+                self._state.now = now
             case TimeIsUp(seconds):
                 self._end(out_of_time(seconds))
             case AnsweredElsewhere():
@@ -279,7 +282,7 @@ class Turn:
 
     def _time_passed(self, now: str) -> None:
         """Take the time; what has a deadline before that has no answer."""
-        self._state.now = now
+        self._state.now = self._state.over = now
         for call in tuple(self._calls.values()):
             call.expire(now)
 
@@ -396,8 +399,8 @@ class Turn:
         while moved and not self._over:
             for event, call in tuple(self._calls.items()):  # a copy: a call that is done leaves the map
                 call.advance()
-                if self._state.now:  # what the time was told of before the call came to it
-                    call.expire(self._state.now)
+                if self._state.over:  # what the time was told of before the call came to it
+                    call.expire(self._state.over)
                 if call.is_done:
                     self._calls.pop(event, None)
             moved = self._open_prompts()

@@ -14,13 +14,12 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from midturn.clock import SYSTEM, Outage
+from midturn.clock import SYSTEM_TIME, Outage
 from midturn.errors import MidturnError
 from midturn.record.asker import parse_address
 from midturn.record.open_question import OpenQuestion
 from midturn.store.watching import StoreChange, Watch
 from midturn.values.json_value import Json
-from midturn.values.text import stamp
 from midturn.web.port import Port
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -128,7 +127,7 @@ class Board:
     @property
     def open(self) -> list[OpenQuestion]:
         """What is open, the oldest first."""
-        now = stamp(SYSTEM)
+        now = SYSTEM_TIME.now() or ""
         waiting = [question for question in self._watch.questions.values() if not question.deadline or now < question.deadline]
         return sorted(waiting, key=lambda question: question.asked_at)
 
@@ -204,7 +203,9 @@ class Board:
                 self.feed.publish("asked", question.to_json())
             case StoreChange(kind="turn_ended"):
                 self.feed.publish("turn_ended", {"conversation": change.conversation})
-            case _:
+            case StoreChange(kind="answered" | "withdrawn" as kind):
                 told = change.to_json()
                 del told["kind"]
-                self.feed.publish(change.kind, told)
+                self.feed.publish(kind, told)
+            case _:
+                pass  # single events are watched by who asks for them

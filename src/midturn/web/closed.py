@@ -11,7 +11,7 @@ from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from midturn.clock import now
+from midturn.clock import SYSTEM_TIME
 from midturn.errors import AlreadyAnswered, Busy, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import Address, parse_address
@@ -87,7 +87,7 @@ def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None
         question=question,
         decision=turn.decision(at.event_id),
         answered_by=answer.answered_by if answer else None,
-        why=why_closed(events, at, now()),
+        why=why_closed(events, at, SYSTEM_TIME.now(events) or ""),
         elsewhere=why_superseded(turn, at.event_id),
     )
 
