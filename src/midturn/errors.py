@@ -163,6 +163,10 @@ class StoreLocked(StoreError):  # noqa: N818
         super().__init__(message)
 
 
+class TooOld(StoreError):  # noqa: N818
+    """A newer version has recorded something in this conversation that must be heeded, and that this one does not know. It can be read."""
+
+
 class StoreAway(StoreError):  # noqa: N818
     """The store cannot be reached for now. It has said so in its log: who meets this need not say it again."""
 

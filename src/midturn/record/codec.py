@@ -81,7 +81,13 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
             case "cancelled":
                 reason = "user" if self.reason is None else self.reason
                 return InquiryCancelled(
-                    timestamp=self.timestamp, event_id=self.event_id, more=self.more, metadata=self.metadata, id=self.id, reason=reason
+                    timestamp=self.timestamp,
+                    event_id=self.event_id,
+                    more=self.more,
+                    metadata=self.metadata,
+                    requires=self.requires,
+                    id=self.id,
+                    reason=reason,
                 )
             case "redacted":
                 return InquiryRedacted(
@@ -89,6 +95,7 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
                     event_id=self.event_id,
                     more=self.more,
                     metadata=self.metadata,
+                    requires=self.requires,
                     id=self.id,
                     answered_by=self.answered_by,
                 )
@@ -104,6 +111,7 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
             event_id=self.event_id,
             more=self.more,
             metadata=self.metadata,
+            requires=self.requires,
             id=self.id,
             answer=self.answer,
             answered_by=self.answered_by,
@@ -379,6 +387,7 @@ class _Shared(Struct):
     event_id: str = ""
     more: int = 0
     metadata: dict[str, Any] | None = None
+    requires: str = ""
 
 
 def _opaque(line: bytes, where: str, error: Exception) -> OpaqueEvent:
@@ -392,6 +401,7 @@ def _opaque(line: bytes, where: str, error: Exception) -> OpaqueEvent:
         event_id=known.event_id,
         more=known.more,
         metadata=known.metadata,
+        requires=known.requires,
     )
     return event if event.event_id else cast("OpaqueEvent", _numbered(event, where))
 

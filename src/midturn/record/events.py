@@ -108,13 +108,15 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     The machine leaves `timestamp` empty (the recorder stamps it) and takes `event_id` from the iterator that it was given.
     `more` counts the events of the same batch that follow. A timestamp stays the text that was read, legacy form included.
-    No event is part of a cycle, so the garbage collector need not look at the thousands of a long conversation (`gc=False`).
+    `requires` is the oldest version that may go on with the turn, where that matters: an older one would let something pass that it does
+    not know of. No event is part of a cycle, so the garbage collector need not look at the thousands of a long conversation (`gc=False`).
     """
 
     timestamp: str = ""
     event_id: str = ""
     more: int = 0
     metadata: dict[str, Json] | None = None
+    requires: str = ""
 
     @property
     def type(self) -> str:
@@ -470,6 +472,15 @@ Note: TypeAlias = Vote | Reassigned | Reminded | Escalated | Notified
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})
 """What a `redacted` response never has."""
+
+
+PEOPLE_AND_DEADLINES: Final = "0.1"
+"""The version from which on whose question it is, and until when, is heeded: an older one would let anyone answer, at any time."""
+
+
+def required_by(deadline: str, people: People | None) -> str:
+    """Return the oldest version that may go on with a turn in which something is asked so; empty where any may."""
+    return PEOPLE_AND_DEADLINES if deadline or people else ""
 
 
 class OpaqueEvent(Event, frozen=True, kw_only=True):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from sys import maxsize
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from midturn.errors import StoreError
+from midturn import __version__
+from midturn.errors import StoreError, TooOld
 from midturn.record.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
 from midturn.record.events import (
     Approval,
@@ -24,6 +28,10 @@ from midturn.record.events import (
 from midturn.values.limits import Limits
 from midturn.values.text import TimeOfDay, stamp
 
+if TYPE_CHECKING:
+    from midturn.store.port import Decide, LastTurn
+
+_VERSION: Final = r"\d{1,9}(\.\d{1,9})*\Z"
 _CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd})
 _WORDS = frozenset({TurnStart, ChatRequest, ChatResponse, TurnEnd})
 """What is said. It was checked where it was given, and a first word need not wait until what reads events is made."""
@@ -43,6 +51,44 @@ def stamped(batch: Sequence[Event], clock: TimeOfDay) -> tuple[Event, ...]:
     """Return the events, each that has no time yet with the time that the clock shows."""
     time = stamp(clock)
     return tuple(event if event.timestamp else msgspec.structs.replace(event, timestamp=time) for event in batch)
+
+
+def decided(decide: Decide, turn: LastTurn, conversation: str) -> tuple[Event, ...]:
+    """Return the batch that is decided on a turn, while nothing else writes.
+
+    Raises:
+        TooOld: This version may not write in that turn.
+    """
+    batch = numbered(decide(turn))
+    if batch:
+        check_version(turn.events, conversation)
+    return batch
+
+
+def check_version(events: Iterable[Event], conversation: str) -> None:
+    """See to it that this version may go on with a turn: versions run side by side on one store.
+
+    Raises:
+        TooOld: Something in it requires a newer one.
+    """
+    needed = next((event.requires for event in events if event.requires and not _is_enough(event.requires)), "")
+    if needed:
+        raise TooOld(
+            f"Conversation {conversation} needs midturn {needed} or later: a newer version asks something in it of which this one, "
+            f"{__version__}, does not know who may answer it. It can be read here, and nothing in it was changed. "
+            "Upgrade midturn where this runs."
+        )
+
+
+def _is_enough(needed: str) -> bool:
+    return _parts(needed) <= _parts(__version__)
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    """Return what is compared of a version. One that is none is as new as can be: who wrote it knows more than we do."""
+    if not re.match(_VERSION, version):
+        return (maxsize,)
+    return tuple(map(int, version.split(".")))
 
 
 def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:

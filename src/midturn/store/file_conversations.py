@@ -22,6 +22,7 @@ from midturn.record.events import Event
 from midturn.record.log import NO_PAST
 from midturn.record.window import open_turn
 from midturn.store import lock
+from midturn.store.batch import decided
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile, is_jp
 from midturn.store.folder import Folder, telling
@@ -185,7 +186,7 @@ class FileConversations:
             with writer:
                 turn = replace(writer.last_turn(), is_for_people=self._is_for_people)
                 writer.mend(open_turn(turn.events))
-                written = writer.append(decide(turn))
+                written = writer.append(decided(decide, turn, id))
                 if turn.handed and written:
                     writer.tidy(turn.handed, (*turn.events, *written))
             if written:

@@ -21,7 +21,7 @@ from midturn.record.events import Event
 from midturn.record.log import EventLog
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn, parent_of, turns
-from midturn.store.batch import encode_batch, may_close, numbered
+from midturn.store.batch import decided, encode_batch, may_close, numbered
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due, is_ready, outdated
 from midturn.store.held import Tries, patiently
@@ -285,7 +285,7 @@ class MemoryConversations:
             turn = kept.last_turn()
             if kept.is_held:
                 return HeldBy(conversation=id, turn=turn, holder=holder_here(), since=kept.since)
-            kept.append(decide(turn))
+            kept.append(decided(decide, turn, id))
             return Settled(turn)
 
     async def look(self, id: str) -> Settled | HeldBy:

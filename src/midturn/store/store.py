@@ -28,6 +28,7 @@ acknowledged answer is never lost.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -36,9 +37,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from midturn.clock import SYSTEM, trusted
-from midturn.errors import StoreError, StoreLocked
+from midturn.errors import StoreError, StoreLocked, TooOld
 from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, MayAnswer
+from midturn.store.batch import check_version
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
 from midturn.store.held import HeldConversation
 from midturn.store.lock import looked_at
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from midturn.store.watching import OnWake, StoreChange
     from midturn.turn.ending import Ending
 
+_LOG = logging.getLogger("midturn.store")
 T = TypeVar("T")
 
 
@@ -456,7 +459,15 @@ class ConversationStore:
 
     async def claim(self, limit: int = 1) -> Sequence[HeldConversation]:
         """Hold up to `limit` conversations that are due and free; no other process gets them."""
-        return [await self._taken_over(journal) for journal in await self.port.claim(limit)]
+        return [held for journal in await self.port.claim(limit) if (held := await self._claimed(journal))]
+
+    async def _claimed(self, journal: PortJournal) -> HeldConversation | None:
+        """Take over a conversation that is due; one that needs a newer version is left to a worker that has it, and hides no other."""
+        try:
+            return await self._taken_over(journal)
+        except TooOld as error:
+            _LOG.warning("%s", error)
+            return None
 
     async def woken(self) -> None:
         """Return when a conversation may have become due."""
@@ -465,6 +476,8 @@ class ConversationStore:
     async def _taken_over(self, journal: PortJournal) -> HeldConversation:
         held = self._held(journal)
         try:
+            window = last_turn(journal.events)
+            check_version(window.events if window else (), journal.conversation)
             await held.take_over()
         except BaseException as error:
             await journal.__aexit__(type(error), error, error.__traceback__)

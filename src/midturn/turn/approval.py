@@ -16,7 +16,7 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.record.asker import address
-from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote
+from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote, required_by
 from midturn.record.open_question import PromptKind
 from midturn.record.prompt import Prompt
 from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject, Subject, approval_text
@@ -96,7 +96,9 @@ class _Approving(Struct, frozen=True):
 
     def _waits(self, **fields: Any) -> Approval | None:
         """Return the record that this is waited for, unless there is one already."""
-        return None if self.waiting else self._record("waiting", **fields)
+        if self.waiting:
+            return None
+        return self._record("waiting", **fields, requires=required_by(fields.get("deadline", ""), fields.get("people")))
 
     def _policy(self, policy: DetachedPolicy) -> DetachedPolicy:
         """Say what happens where no one is attached: what was put to a person stays put to a person."""

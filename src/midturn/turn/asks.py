@@ -15,7 +15,7 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Replied
 from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review
-from midturn.record.events import AskedForm, InquiryRequest
+from midturn.record.events import AskedForm, InquiryRequest, required_by
 from midturn.routing import messages
 from midturn.turn import replay
 from midturn.turn.approval import ReviewStep
@@ -379,6 +379,7 @@ class Asks:
             call=call.event_id,
             tool_call_id=call.id,
             question_id=question_id,
+            requires=required_by(template.deadline, template.people),
         )
         return self._state.write(request)
 

@@ -12,7 +12,7 @@ import msgspec
 from midturn.errors import Busy, NoConversation, StoreError, StoreLocked
 from midturn.record.codec import decode_lines
 from midturn.record.events import Event
-from midturn.store.batch import encode_batch, numbered
+from midturn.store.batch import decided, encode_batch
 from midturn.store.metadata import Metadata, decode_metadata
 from midturn.store.port import Decide, HeldBy, LastTurn, MayGo, Settled
 from midturn.store.postgres import statements
@@ -126,7 +126,7 @@ class Settling:
             turn = self._rows.turn(id, row)
             if row["alive"]:
                 return self._rows.held_by(id, row, turn)
-            batch = numbered(decide(turn))
+            batch = decided(decide, turn, id)
             if not batch:
                 return Settled(turn)
             after = TurnRow(turn.events)
