@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
@@ -146,6 +148,56 @@ def machines(filled: Filled) -> None:
         _say(count, f"SIGTERM to its exit {timed(worker.wait):.0f} ms")
 
 
+PAGE = """
+import sys
+import uvicorn
+import midturn as mt
+from midturn.web import inbox
+app = inbox(mt.open_store(sys.argv[1]), user=lambda _: "ana")
+uvicorn.run(app, port=int(sys.argv[2]), log_level="error", timeout_graceful_shutdown=1)
+"""
+
+
+@contextmanager
+def serving(filled: Filled) -> Generator[tuple[subprocess.Popen[bytes], str]]:
+    """Serve the page."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-c", PAGE, filled.address, str(port)])
+    try:
+        until = time.monotonic() + MOST
+        while time.monotonic() < until:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.02)
+        yield server, f"http://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def page(filled: Filled) -> None:
+    """Print what the page takes: its first look, further ones, an answer's way to an open browser, and nothing at all."""
+    count, store = filled.waiting, filled.store()
+    with serving(filled) as (server, address):
+        looks = [timed(lambda: urlopen(address, timeout=MOST).read()) for _ in range(6)]
+        _say(count, f"the page, first {looks[0]:.0f} ms, then {statistics.median(looks[1:]):.0f} ms")
+        api = [timed(lambda: urlopen(f"{address}/api/questions?limit=100", timeout=MOST).read()) for _ in range(5)]
+        _say(count, f"`GET /api/questions?limit=100` {statistics.median(api):.0f} ms")
+        with urlopen(f"{address}/api/events", timeout=MOST) as events:
+            heard: list[float] = []
+            for _ in range(10):
+                question = filled.questions.pop()
+                store.answer_sync(question, True)
+                heard.append(timed(lambda question=question: next(line for line in events if question.encode() in line)))
+            _say(count, f"an answer to an open browser p50 {statistics.median(heard):.0f} ms, at most {max(heard):.0f} ms")
+            spent = cpu_of(server.pid)
+            time.sleep(IDLE)
+            busy = 100 * (cpu_of(server.pid) - spent) / IDLE
+            _say(count, f"an idle page with an open browser {memory_of(server.pid):.0f} MB, {busy:.1f} % of a core")
+
+
 def _say(waiting: int, what: str) -> None:
     print(f"{waiting:,} waiting: {what}", flush=True)
 
@@ -154,6 +206,7 @@ def measure(filled: Filled) -> None:
     """Print it all."""
     people(filled)
     machines(filled)
+    page(filled)
 
 
 def main(where: str, sizes: Sequence[int]) -> None:

@@ -356,3 +356,15 @@ def test_many_questions_are_shown_in_pages_and_titles_are_read_for_one_page_alon
             send(client, question, answer="yes")
         assert shown(client, "?page=2") == [3, 4]
         assert "data-total" not in client.get("/").text
+
+
+def test_of_very_many_questions_as_many_are_counted_as_are_read(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_SHOWN", 2)
+    monkeypatch.setattr(pages, "MOST", 4)
+    asked = [wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))), f"Ship {number}.") for number in range(7)]
+    with browsing(inbox(store, user=ada)) as client:
+        first, last = client.get("/").text, client.get("/?page=4").text
+        assert ("4+ questions wait" in first, 'data-total="4+"' in first, "Page 1 of 2 or more" in first) == (True, True, True)
+        assert ('href="/?page=3"' in client.get("/?page=2").text, "Page 4 of 4" in last, 'rel="next"' in last) == (True, True, False)
+        assert [question.id in last for question in asked] == [False] * 6 + [True]
+        assert "7 questions wait" in last

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 from midturn.store.open_index import OPEN
 
@@ -31,6 +32,7 @@ class AnswerBell:
         self._watched: dict[Path, int] = {}
         self._names: set[str] = set()
         self._has_missed = True
+        self._mutex = Lock()  # one thread waits, another one asks what was heard
 
     async def wait(self, most: float) -> None:
         """Return when it rings, at the latest after `most` seconds."""
@@ -60,6 +62,10 @@ class AnswerBell:
 
     def listen(self) -> None:
         """Listen from now on: the next wait hears what rings before it begins. Indexes are watched that are there by now."""
+        with self._mutex:
+            self._listen()
+
+    def _listen(self) -> None:
         missing = [folder for folder in self._folders if folder not in self._watched]
         if not missing or not sys.platform.startswith("linux"):
             return
@@ -78,13 +84,14 @@ class AnswerBell:
         """Return which conversations it rang for since the last time; None where that cannot be told, at first for one."""
         self.listen()
         self._hear()
-        names, has_missed = self._names, self._has_missed
-        self._names, self._has_missed = set(), False
+        with self._mutex:
+            names, has_missed = self._names, self._has_missed
+            self._names, self._has_missed = set(), False
         return None if has_missed else names
 
     def _hear(self) -> None:
         """Take down what has rung."""
-        with suppress(BlockingIOError):
+        with self._mutex, suppress(BlockingIOError):
             while self._fd >= 0 and (told := os.read(self._fd, _MUCH)):
                 self._note(told)
 

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import cache, cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from midturn.store.answer_bell import AnswerBell
     from midturn.store.conversation import Conversation
     from midturn.store.due_turns import DueTurns
+    from midturn.store.growing import Growing
     from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns
     from midturn.store.submission import HandedOver
 
@@ -146,28 +147,12 @@ class FileConversations:
 
     async def stirred(self, since: int) -> int:
         """Return when a turn that waits was answered, or when it is time to look: what a turn that runs records rings no bell."""
-        if since:
-            await self._watching_bell.wait(_WATCHED)
-            self._watching_bell.heard()
-        else:
-            self._watching_bell.listen()
+        await self._growing.stirred(_WATCHED if since else 0.0)
         return since + 1
 
     async def grown(self, since: Growth | None = None) -> Growth:
-        """Return how long the files are that may have grown: those with an open turn now or before, and all after a turn began."""
-        changed = tuple(index.changed() for _, index in self._indexes)
-        named = frozenset(self._candidates(""))
-        before, named_before = cast("tuple[object, frozenset[str]]", since.token if since else (None, frozenset()))
-        ids = named | named_before if before == changed and None not in changed else self._directories.ids()
-        found = ((number, self._length(number)) for number in ids)
-        return Growth({number: length for number, length in found if length is not None}, (changed, named))
-
-    def _length(self, id: str) -> int | None:
-        """Return how many bytes a conversation has; None where it is gone, or has no events yet."""
-        try:
-            return (self._directories.path(id) / NAME).lstat().st_size
-        except (OSError, StoreError):
-            return None
+        """Return how long the files are that may have grown."""
+        return self._growing.since(since)
 
     async def events_within(self, id: str, length: int) -> int:
         """Count the events in the first bytes of the file."""
@@ -485,10 +470,12 @@ class FileConversations:
         return AnswerBell(self._directories.folders)
 
     @cached_property
-    def _watching_bell(self) -> AnswerBell:
+    def _growing(self) -> Growing:
         from midturn.store.answer_bell import AnswerBell
+        from midturn.store.growing import Growing  # only watchers ask
 
-        return AnswerBell(self._directories.folders)  # one of its own: who hears a bell silences it
+        bell = AnswerBell(self._directories.folders)  # one of its own: who hears a bell silences it
+        return Growing(partial(self._candidates, ""), self._directories, [index for _, index in self._indexes], bell)
 
 
 def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:

@@ -6,7 +6,7 @@ answer) is written once on top of it, in `ConversationStore`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -85,6 +85,10 @@ class Growth(Struct, frozen=True):
     lengths: Mapping[str, int]
     token: object = None
     """The store's own, for the next call."""
+    gone: Collection[str] | None = None
+    """Those with an open turn that are not there any more; None where the store cannot tell."""
+    is_whole: bool = False
+    """Whether these are all that there are, although only those were asked for that may have changed."""
 
 
 def following(questions: Sequence[OpenQuestion], last: str | None) -> list[OpenQuestion]:

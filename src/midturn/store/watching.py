@@ -160,6 +160,12 @@ def happened_and_recorded(
 Read: TypeAlias = Callable[[str, Sequence[Event], int, Mapping[str, OpenQuestion]], Iterator[StoreChange]]
 
 
+def open_after(conversation: str, events: Sequence[Event], seen: int) -> dict[str, OpenQuestion]:
+    """Return what was open after the first `seen` events of a conversation."""
+    seen = min(seen, len(events))
+    return _waiting(conversation, events[_start(events, seen) : seen])
+
+
 def asked(question: OpenQuestion) -> StoreChange:
     """Say that a question is open."""
     return StoreChange(kind="asked", conversation=question.conversation, id=question.id, question=question)
@@ -219,50 +225,54 @@ class Watched(Protocol):
         ...
 
 
-class _Seen(Struct):
-    """What was seen of a conversation: its length, and where it was read, how many events it had."""
-
-    length: int
-    events: int | None = None
-
-
 class Watch:
-    """Looks at a store again and again, and says what has changed since the last time. The first look finds what is open already."""
+    """Looks at a store again and again, and says what has changed since the last time."""
 
     def __init__(self, watched: Watched, conversation: str | None = None, read: Read = happened) -> None:
         """Watch the questions of one conversation or of all; `read` says what became of events that were recorded."""
         self._watched = watched
         self._read = read
         self._conversation = conversation
-        self._questions: dict[str, OpenQuestion] = {}
+        self._known: dict[str, dict[str, OpenQuestion]] = {}
         self._turns: set[str] = set()
         self._grown: Growth | None = None
-        self._seen: dict[str, _Seen] = {}
+        self._lengths: dict[str, int] = {}
+        self._events: dict[str, int] = {}
 
-    @property
-    def questions(self) -> Mapping[str, OpenQuestion]:
-        """What was open at the last look, by id."""
-        return self._questions
+    async def begin(self) -> list[StoreChange]:
+        """Look for the first time: what is open already is asked."""
+        await self.look()
+        self._turns |= await self._watched.open_turns(self._conversation)
+        return self._noted([*map(asked, await self._watched.pending(self._conversation))])
 
     async def look(self) -> list[StoreChange]:
-        """Look, and return what has changed."""
+        """Look, and return what has changed since the last look; of the first one nothing is told, and no conversation is read for it."""
         is_first = self._grown is None
-        self._grown = await self._watched.grown(self._grown)
-        lengths = {each: length for each, length in self._grown.lengths.items() if self._conversation in {None, each}}
-        changes = self._begin(lengths, await self._watched.pending(self._conversation)) if is_first else []
-        running = await self._watched.open_turns(self._conversation)
-        gone = () if is_first else sorted(self._turns - running - lengths.keys())
-        self._turns |= running
-        for id in (*gone, *lengths):  # noqa: A001  what the wire calls it
-            if id not in self._seen or self._seen[id].length != lengths.get(id):
+        grown = await self._watched.grown(self._grown)
+        self._grown = Growth({}, grown.token)
+        lengths = {each: length for each, length in grown.lengths.items() if self._conversation in {None, each}}
+        if is_first:
+            self._lengths = lengths
+            return []
+        changes: list[StoreChange] = []
+        for id in (*sorted(await self._gone(grown)), *lengths):  # noqa: A001  what the wire calls it
+            if self._lengths.get(id) != lengths.get(id):
                 changes += self._noted(await self._since(id, lengths.get(id, 0)))
-        if not is_first:
-            self._renew(await self._watched.pending(self._conversation))
+                if not self._known.get(id, ()):  # nothing is kept of it
+                    self._known.pop(id, None)
+                    self._events.pop(id, None)
         return changes
 
-    def _begin(self, lengths: Mapping[str, int], questions: Iterable[OpenQuestion]) -> list[StoreChange]:
-        self._seen = {each: _Seen(length) for each, length in lengths.items()}
-        return self._noted(map(asked, questions))
+    async def _gone(self, grown: Growth) -> Iterable[str]:
+        """Return those with an open turn that are not there any more."""
+        if grown.is_whole:
+            return [id for id in self._lengths.keys() - grown.lengths.keys() if id in self._known or id in self._turns]  # noqa: A001  as above
+        if grown.gone is not None:
+            return [id for id in grown.gone if id in self._lengths]  # noqa: A001  as above
+        running = await self._watched.open_turns(self._conversation)
+        gone = self._turns - running - grown.lengths.keys()
+        self._turns |= running
+        return gone
 
     def _noted(self, changes: Iterable[StoreChange]) -> list[StoreChange]:
         """Keep in mind what is open after each change."""
@@ -271,28 +281,27 @@ class Watch:
             if change.kind == "turn_ended":
                 self._turns.discard(change.conversation)
             elif change.question:
-                self._questions[change.id] = change.question
+                self._known.setdefault(change.conversation, {})[change.id] = change.question
             else:
-                self._questions.pop(change.id, None)
+                self._known.get(change.conversation, {}).pop(change.id, None)
         return changes
-
-    def _renew(self, questions: Iterable[OpenQuestion]) -> None:
-        """Note of the open questions what is so just now: whether those who ask still wait."""
-        self._questions.update((question.id, question) for question in questions if question.id in self._questions)
 
     async def _since(self, id: str, length: int) -> list[StoreChange]:
         """Return what happened in a conversation since it was seen."""
-        seen = self._seen.get(id) or _Seen(0, 0)
-        known = {question.id: question for question in self._questions.values() if question.conversation == id}
         try:
-            before = await self._watched.events_within(id, seen.length) if seen.events is None else seen.events
+            before = self._events.get(id)
+            if before is None:
+                before = await self._watched.events_within(id, self._lengths[id]) if id in self._lengths else 0
             events = (await self._watched.read(id)).events
         except StoreError:  # it was removed
-            self._seen.pop(id, None)
-            ended = [StoreChange(kind="turn_ended", conversation=id)] if id in self._turns else []
-            return [*(closed(question, ()) for question in known.values()), *ended]
-        self._seen[id] = _Seen(length, len(events))
-        return list(self._read(id, events, before, known))
+            self._lengths.pop(id, None)
+            self._events.pop(id, None)
+            ended = [StoreChange(kind="turn_ended", conversation=id)] if not length or id in self._turns else []
+            return [*(closed(question, ()) for question in self._known.pop(id, {}).values()), *ended]
+        self._lengths[id], self._events[id] = length, len(events)
+        if id not in self._known:
+            self._known[id] = open_after(id, events, before)
+        return list(self._read(id, events, before, self._known[id]))
 
 
 class Stirring(Protocol):
@@ -308,8 +317,12 @@ class WatchedStirring(Watched, Stirring, Protocol):
 
 
 async def times_to_look(stirring: Stirring) -> AsyncGenerator[None]:
-    """Yield at once, and then whenever something may have happened. Who is slow with a look is given more time before the next."""
-    since = 0
+    """Yield at once, and then whenever something may have happened. Who is slow with a look is given more time before the next.
+
+    Not so with the first, which may be for all that there is.
+    """
+    since = await stirring.stirred(0)
+    yield
     while True:
         since, begun = await stirring.stirred(since), time.monotonic()
         yield
@@ -318,10 +331,12 @@ async def times_to_look(stirring: Stirring) -> AsyncGenerator[None]:
 
 async def changes(watched: WatchedStirring, conversation: str | None, read: Read) -> AsyncGenerator[StoreChange]:
     """Yield what happens from now on; what is open already comes first."""
-    watch = Watch(watched, conversation, read)
+    watch, is_begun = Watch(watched, conversation, read), False
     async with aclosing(times_to_look(watched)) as times:
         async for _ in times:
-            for change in await watch.look():
+            found = await (watch.look() if is_begun else watch.begin())
+            is_begun = True
+            for change in found:
                 yield change
 
 

@@ -44,8 +44,8 @@ async def questions(request: Request, visitor: Visitor, site: Site) -> Response:
     most = _most(limit)
     if wanted is None and (after is not None or limit is not None):
         return JSONResponse([one.to_json() for one in await site.board.port.pending(after=after, limit=most)])
-    await site.board.fresh()
-    found = [one for one in site.board.open if wanted in (None, one.conversation)]
+    asked = await site.board.port.pending() if wanted is None else await site.board.waiting_in(wanted)
+    found = sorted(asked, key=lambda question: question.asked_at)
     return JSONResponse([one.to_json() for one in following(found, after)[:most]])
 
 

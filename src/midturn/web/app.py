@@ -65,7 +65,7 @@ async def events(request: Request, visitor: Visitor, site: Site) -> Response:
     async def stream() -> AsyncGenerator[bytes]:
         yield b"retry: 1000\n\n"
         if place is None:
-            for question in site.board.open:
+            for question in (await site.board.waiting()).questions:
                 yield feed.wire("asked", question.to_json())
         begun = said = time.monotonic()
         async for change in feed.follow(feed.last if place is None else place):

@@ -7,14 +7,14 @@ import logging
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from midturn.clock import SYSTEM_TIME, Outage
+from midturn.clock import Outage
 from midturn.errors import MidturnError
 from midturn.record.asker import parse_address
 from midturn.record.open_question import OpenQuestion
@@ -110,12 +110,30 @@ _SHARE = 4  # of the time that a look takes, so that looking is a part of the wo
 _REMEMBERED = 5_000
 
 
+MOST: Final = 500
+"""How many open questions are counted, and shown in the order of their age: of more, the oldest conversations come first."""
+
+
+class Waiting(Struct, frozen=True):
+    """Open questions, the oldest first; `has_more` where there are others."""
+
+    questions: list[OpenQuestion]
+    has_more: bool = False
+
+    @property
+    def count(self) -> str:
+        """How many there are, for people; nothing where there are none."""
+        return f"{len(self.questions)}{'+' if self.has_more else ''}" if self.questions else ""
+
+
 class Board:
     """Looks at the store whenever something may have happened there; what it finds changed, it tells its `feed`."""
 
     def __init__(self, port: Port) -> None:
         self.port = port
         self.feed = Feed()
+        self.listeners: list[Callable[[StoreChange], None]] = []
+        """Those in this process who hear of each change."""
         self._watch = Watch(port)
         self._titles: OrderedDict[str, str] = OrderedDict()
         self._looked_at = 0.0
@@ -124,12 +142,16 @@ class Board:
         self._looking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
-    @property
-    def open(self) -> list[OpenQuestion]:
-        """What is open, the oldest first."""
-        now = SYSTEM_TIME.now() or ""
-        waiting = [question for question in self._watch.questions.values() if not question.deadline or now < question.deadline]
-        return sorted(waiting, key=lambda question: question.asked_at)
+    async def waiting(self, most: int = MOST) -> Waiting:
+        """Return what is open now, the oldest first; where there is more, so many questions of the oldest conversations."""
+        found = await self.port.pending(limit=most + 1)
+        if len(found) > most:
+            return Waiting(found[:most], has_more=True)
+        return Waiting(sorted(found, key=lambda question: question.asked_at))
+
+    async def waiting_in(self, conversation: str) -> list[OpenQuestion]:
+        """Return what one conversation asks; those inside of its tools are others."""
+        return [question for question in await self.port.pending(conversation) if question.conversation == conversation]
 
     async def find(self, id: str) -> OpenQuestion | None:
         """Return a question that is open, as it is now: only its own conversation is looked at."""
@@ -155,7 +177,7 @@ class Board:
         return self._titles[conversation]
 
     async def fresh(self) -> None:
-        """Be up to date: look, unless that was done less long ago than it takes."""
+        """Look from now on, and have told what has changed by now, unless that was done less long ago than it takes."""
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._look_on())
         if not self._looked_at or time.monotonic() - self._looked_at > self._took:
@@ -164,16 +186,18 @@ class Board:
     async def look(self) -> None:
         """Find out what is open now, and tell what has changed."""
         async with self._looking:
-            begun, is_first = time.monotonic(), not self._looked_at
+            begun = time.monotonic()
             changes = await self._watch.look()
             self._unread.over()
             self._looked_at = time.monotonic()
             self._took = self._looked_at - begun
-            for change in () if is_first else changes:
+            for change in changes:
                 self._tell(change)
 
     async def look_again(self) -> None:
         """Look because something was recorded: what was done is done, even where the store cannot be read right then."""
+        if not self._looked_at:  # no one listens who could hear of it
+            return
         try:
             await self.look()
         except MidturnError as error:
@@ -190,14 +214,17 @@ class Board:
         since = 0
         while not self.feed.closed:
             try:
-                since = await self.port.stirred(since)
+                is_first, since = not self._looked_at, await self.port.stirred(since)
                 await self.look()
             except MidturnError as error:
                 self._unread.noticed("the open questions cannot be read: %r", error)
                 await asyncio.sleep(_AFTER_TROUBLE)
-            await asyncio.sleep(self._took * _SHARE)
+            else:
+                await asyncio.sleep(0.0 if is_first else self._took * _SHARE)
 
     def _tell(self, change: StoreChange) -> None:
+        for listener in self.listeners:
+            listener(change)
         match change:
             case StoreChange(kind="asked", question=OpenQuestion() as question):
                 self.feed.publish("asked", question.to_json())
@@ -207,5 +234,5 @@ class Board:
                 told = change.to_json()
                 del told["kind"]
                 self.feed.publish(kind, told)
-            case _:
-                pass  # single events are watched by who asks for them
+            case _:  # the page does not ask for every event
+                pass

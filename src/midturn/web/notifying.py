@@ -17,11 +17,13 @@ from midturn.files import write_private
 from midturn.question.answer_type import SecretType
 from midturn.question.deadline import time_left
 from midturn.record.open_question import OpenQuestion
+from midturn.store.watching import StoreChange
 from midturn.values.text import exact
 from midturn.web.board import Board
 from midturn.web.templating import moment
 
 _EVERY = 0.5  # seconds between two looks at what waits
+_PAGE = 500  # questions that are read at once at the start
 
 
 class NotifyServices:
@@ -72,23 +74,50 @@ class Notifying:
         self._board = board
         self._services = services
         self._notice = notice
-        self._told = self._remembered()
+        self._told: set[str] = set()
+        self._waiting: dict[str, OpenQuestion] = {}
 
     async def run(self) -> None:
         """Send until cancelled."""
-        await self._board.fresh()
-        if self._told is None:  # a server that begins tells of what comes, not of everything that lies there
-            self._told = {question.id for question in self._board.open}
-        while True:
-            due = [question for question in self._board.open if question.id not in self._told and self._is_due(question)]
-            for question in due:
-                self._told.add(question.id)
-            if due:
-                self._remember(self._told)
-                await asyncio.gather(*map(self._tell, due))
-            await asyncio.sleep(_EVERY)
+        self._board.listeners.append(self._hear)
+        try:
+            await self._board.fresh()
+            await self._begin()
+            while True:
+                await self._send_due()
+                await asyncio.sleep(_EVERY)
+        finally:
+            self._board.listeners.remove(self._hear)
+
+    async def _begin(self) -> None:
+        """Find out what is to be sent of what is open: a server that begins tells of what comes, not of everything that lies there."""
+        remembered, lying, last = self._remembered(), set[str](), None
+        while page := await self._board.port.pending(after=last, limit=_PAGE):
+            last = page[-1].id
+            lying.update(question.id for question in page)
+            if remembered is not None:
+                self._waiting.update((question.id, question) for question in page if question.id not in remembered)
+        self._told = (lying if remembered is None else lying & remembered) - self._waiting.keys()
+
+    def _hear(self, change: StoreChange) -> None:
+        if change.question and change.id not in self._told:
+            self._waiting[change.id] = change.question
+        elif change.id and not change.question:
+            self._waiting.pop(change.id, None)
+            self._told.discard(change.id)
+
+    async def _send_due(self) -> None:
+        due = [question for question in self._waiting.values() if self._is_due(question)]
+        for question in due:
+            self._told.add(question.id)
+            del self._waiting[question.id]
+        if due:
+            self._remember(self._told)
+            await asyncio.gather(*map(self._tell, due))
 
     async def _tell(self, question: OpenQuestion) -> None:
+        if not await self._board.find(question.id):
+            return
         failed = await self._services.send(
             f"{exact(question.source.header)} asks", f"{wording(question)}{_left(question)}\n{self._link(question)}"
         )
@@ -112,10 +141,8 @@ class Notifying:
 
     def _remember(self, told: set[str]) -> None:
         """Keep what was sent of what is still open, so that a server that is started again does not send it twice."""
-        if self._notice.remembered is None:
-            return
-        still = sorted(told & {question.id for question in self._board.open})
-        write_private(self._notice.remembered, json.dumps(still).encode())
+        if self._notice.remembered:
+            write_private(self._notice.remembered, json.dumps(sorted(told)).encode())
 
 
 def _left(question: OpenQuestion) -> str:

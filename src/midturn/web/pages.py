@@ -23,7 +23,7 @@ from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.outside_answers import Receipt
 from midturn.turn.closed import no_question
 from midturn.web.answering import Answering
-from midturn.web.board import Board
+from midturn.web.board import MOST, Board, Waiting
 from midturn.web.body import Fields, read_fields
 from midturn.web.closed import read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.controls import PageAgain, ShownPage
@@ -52,25 +52,26 @@ _SHOWN = 100
 async def waiting(request: Request, visitor: Visitor, site: Site) -> Response:
     """Show what is open, a page of it; only the list where the script asks for that."""
     board = site.board
-    await board.fresh()
     if request.query_params.get("part") == "group":
-        wanted = request.query_params.get("conversation")
-        asked = [question for question in board.open if question.conversation == wanted]
+        asked = await board.waiting_in(request.query_params.get("conversation", ""))
         return page(request, "list.html", {"groups": await grouped(board, asked), "count": len(asked), "number": 1, "pages": 1})
-    values = await _one_page(board, request.query_params.get("page", ""))
+    number = request.query_params.get("page", "")
+    wanted = int(number) if re.fullmatch("[1-9][0-9]{0,4}", number) else 1
+    found = await board.waiting(max(MOST, wanted * _SHOWN))
+    values = await _one_page(board, found, wanted)
     if request.query_params.get("part") == "list":
         return page(request, "list.html", values)
     done = await recorded(board.port, request.query_params.get("done", ""))
-    return page(request, "inbox.html", {**values, **frame(site, visitor, "Inbox"), "done": done})
+    return page(request, "inbox.html", {**values, **await frame(site, visitor, "Inbox", found), "done": done})
 
 
-async def _one_page(board: Board, number: str) -> dict[str, object]:
+async def _one_page(board: Board, found: Waiting, wanted: int) -> dict[str, object]:
     """Return the questions of a page, the last one where there are fewer pages; titles are read of no others."""
-    questions = _by_conversation(board.open)
+    questions = _by_conversation(found.questions)
     pages = max(1, -(-len(questions) // _SHOWN))
-    shown = min(int(number), pages) if re.fullmatch("[1-9][0-9]{0,8}", number) else 1
+    shown = min(wanted, pages)
     groups = await grouped(board, questions[(shown - 1) * _SHOWN : shown * _SHOWN])
-    return {"groups": groups, "count": len(questions), "number": shown, "pages": pages}
+    return {"groups": groups, "count": found.count, "number": shown, "pages": pages, "has_more": found.has_more}
 
 
 def _by_conversation(questions: Iterable[OpenQuestion]) -> list[OpenQuestion]:
@@ -87,9 +88,10 @@ async def grouped(board: Board, questions: Iterable[OpenQuestion]) -> list[Group
     return [Group(conversation, await board.title(conversation), list(asked)) for conversation, asked in together]
 
 
-def frame(site: Site, visitor: Visitor, title: str) -> dict[str, object]:
-    """Return what the frame around every page shows."""
-    return {"title": title, "here": title, "waiting": len(site.board.open), "visitor": visitor, "signs_in": site.signs_in}
+async def frame(site: Site, visitor: Visitor, title: str, found: Waiting | None = None) -> dict[str, object]:
+    """Return what the frame around every page shows; `found` is what is open, where that was read already."""
+    waits = (found or await site.board.waiting()).count
+    return {"title": title, "here": title, "waiting": waits, "visitor": visitor, "signs_in": site.signs_in}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -101,11 +103,10 @@ _WIDTH, _HEIGHT = 600, 120
 
 async def stats(request: Request, visitor: Visitor, site: Site) -> Response:
     """Show the sums of the newest conversations."""
-    await site.board.fresh()
     every = await site.library.newest()
     added = sums(fact for one in every for fact in one.asked)
     values = {"sums": added, "curve": _curve(added), "conversations": len(every), "is_all": len(every) < NEWEST}
-    return page(request, "stats.html", {**frame(site, visitor, "Stats"), **values})
+    return page(request, "stats.html", {**await frame(site, visitor, "Stats"), **values})
 
 
 def _curve(added: Sums) -> Markup:
@@ -133,13 +134,12 @@ _FORMATS = {"markdown": ("md", "text/markdown; charset=utf-8"), "jsonl": ("jsonl
 
 async def conversations(request: Request, visitor: Visitor, site: Site) -> Response:
     """List conversations, the newest first."""
-    await site.board.fresh()
     words, label = request.query_params.get("q", ""), request.query_params.get("label", "")
     before = request.query_params.get("before", "")
     every = await site.library.newest()
     found = [one for one in fitting(every, words, label) if not before or one.id < before]
     values = {
-        **frame(site, visitor, "Conversations"),
+        **await frame(site, visitor, "Conversations"),
         "found": found[:_PAGE],
         "more": found[_PAGE - 1].id if len(found) > _PAGE else "",
         "words": words,
@@ -151,17 +151,18 @@ async def conversations(request: Request, visitor: Visitor, site: Site) -> Respo
 
 async def conversation(request: Request, visitor: Visitor, site: Site) -> Response:
     """Show one conversation; only its timeline where the script asks for that."""
-    await site.board.fresh()
     read = await read_named(request, site)
     turns = timeline(read.turns)
     shown = turns if "all" in request.query_params else turns[-_TURNS:]
-    open_ids = {question.request.event_id for question in site.board.open if question.conversation == read.id}
+    open_ids = {question.request.event_id for question in await site.board.waiting_in(read.id)}
     values = {"conversation": read, "turns": shown, "hidden": len(turns) - len(shown), "open_ids": open_ids}
     if request.query_params.get("part") == "timeline":
         return page(request, "timeline.html", values)
     is_open = bool(turns) and not turns[-1].status
     heading = read.title or read.id
-    return page(request, "conversation.html", {**frame(site, visitor, "Conversation"), **values, "heading": heading, "is_open": is_open})
+    return page(
+        request, "conversation.html", {**await frame(site, visitor, "Conversation"), **values, "heading": heading, "is_open": is_open}
+    )
 
 
 async def export(request: Request, visitor: Visitor, site: Site) -> Response:
@@ -233,7 +234,7 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
     except (AlreadyAnswered, NotOpen) as closed_meanwhile:
         return await _closed(visit, why=closed_meanwhile)
     except QuestionError as error:
-        return page(request, "message.html", {**frame(site, visitor, "Question"), "text": str(error)}, 422)
+        return page(request, "message.html", {**await frame(site, visitor, "Question"), "text": str(error)}, 422)
 
 
 async def _sent(visit: _Visit, answering: Answering, found: OpenQuestion) -> Response:
@@ -263,7 +264,7 @@ async def _next_page(visit: _Visit, found: OpenQuestion, sent: Fields) -> str:
 
 async def _shown(visit: _Visit, found: OpenQuestion, shown: ShownPage, refused: _Refused | None = None) -> Response:
     values = {
-        **frame(visit.site, visit.visitor, "Question"),
+        **await frame(visit.site, visit.visitor, "Question"),
         "question": found,
         "shown": shown,
         "kind": type(shown).__name__,
@@ -282,7 +283,7 @@ async def _closed(visit: _Visit, sent: Fields | None = None, why: AlreadyAnswere
     found = await recorded(visit.site.board.port, id)
     why = why or (found.why if found else no_question(id))
     kept = [text for name in ("answer", "other", "reply", "reason", "edited") if sent and (text := sent.text(name))]
-    values = {**frame(visit.site, visit.visitor, "Closed"), "closed": found, "kept": kept, "why": why, "is_late": sent is not None}
+    values = {**await frame(visit.site, visit.visitor, "Closed"), "closed": found, "kept": kept, "why": why, "is_late": sent is not None}
     if found is None:
         return page(visit.request, "closed.html", values, 404)
     return page(visit.request, "closed.html", values, 200 if sent is None else 409 if isinstance(why, AlreadyAnswered) else 410)

@@ -60,7 +60,7 @@ async def leave(request: Request, visitor: Visitor, site: Site) -> Response:
 async def devices(request: Request, visitor: Visitor, site: Site) -> Response:
     """Show where one is signed in."""
     signed_in = site.access.keyring.sign_ins() if isinstance(site.access, CookieAccess) else []
-    return page(request, "devices.html", {**frame(site, visitor, "Devices"), "devices": signed_in, "own": visitor.sign_in})
+    return page(request, "devices.html", {**await frame(site, visitor, "Devices"), "devices": signed_in, "own": visitor.sign_in})
 
 
 async def stranger(request: Request, site: Site) -> Response:

@@ -39,12 +39,13 @@ function start() {
   const pages = () => list.querySelector("[data-total]"); // where not all of them are on this page
   function count() {
     if (!list) return;
-    const waiting = Number(pages()?.dataset.total ?? list.querySelectorAll("[data-question]").length);
+    const shown = list.querySelectorAll("[data-question]").length;
+    const waiting = pages()?.dataset.total ?? (shown ? `${shown}` : "");
     const badge = document.querySelector("[data-count]");
     badge.textContent = waiting;
-    badge.hidden = waiting === 0;
+    badge.hidden = !waiting;
     document.title = `${waiting ? `(${waiting}) ` : ""}Inbox · midturn`;
-    heading.textContent = waiting ? `${waiting} ${waiting === 1 ? "question waits" : "questions wait"}` : "Nothing waits for you";
+    heading.textContent = waiting ? `${waiting} ${waiting === "1" ? "question waits" : "questions wait"}` : "Nothing waits for you";
   }
 
   // The list ----------------------------------------------------------------------------------------------------------------
@@ -126,7 +127,10 @@ function start() {
       if (list) removeQuestion(data.id);
       if (data.id === openQuestion) closeQuestion();
     },
-    turn_ended(data) { if (data.conversation === shownConversation) showTimeline(); },
+    turn_ended(data) {
+      if (data.conversation === shownConversation) showTimeline();
+      if (list?.querySelector(`[data-conversation="${CSS.escape(data.conversation)}"]`)) showGroup(data.conversation); // it was removed
+    },
   };
 
   // A conversation that goes on while one reads it
