@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from midturn.record.events import AnsweredBy, Event
+from midturn.record.events import AnsweredBy, Event, Note
 
 if TYPE_CHECKING:
     from midturn.question.reply import Reply
@@ -66,6 +66,21 @@ class HandedAnswer(Protocol):
         """Who it was, and how."""
         ...
 
+    @property
+    def note(self) -> Note | None:
+        """What is noted on the request, where that is not an answer: then there is no reply."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name of a vote or a note: there may be several on a request; empty of an answer."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """What it is stored under."""
+        ...
+
 
 class AnswerFeed(Protocol):
     """The answers that were handed over to the holder of the conversation.
@@ -81,6 +96,6 @@ class AnswerFeed(Protocol):
         """Return when something may have been handed over."""
         ...
 
-    async def refuse(self, event_id: str) -> None:
+    async def refuse(self, key: str) -> None:
         """Turn one down: its giver hears so, and its question stays open."""
         ...

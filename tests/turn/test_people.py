@@ -108,7 +108,7 @@ def test_a_vote_is_taken_back_until_the_response_is_there() -> None:
     played = asked_of(TWO)
     says(played, ANA)
     (request,) = played.recorded(InquiryRequest)
-    played.meanwhile(Noted(Vote(id=request.id, answered_by=ANA, withdrawn=True)))
+    played.meanwhile(Noted(request.event_id, Vote(id=request.id, answered_by=ANA, withdrawn=True)))
     says(played, BO)
     assert not answers(played)
     says(played, CARL)
@@ -139,7 +139,7 @@ def test_where_no_one_can_be_told_apart_it_says_so() -> None:
 def test_passing_on_is_noted_and_changes_not_who_may_answer() -> None:
     played = asked_of(ONLY)
     (request,) = played.recorded(InquiryRequest)
-    played.meanwhile(Noted(Reassigned(id=request.id, to=("carl",), answered_by=ANA)))
+    played.meanwhile(Noted(request.event_id, Reassigned(id=request.id, to=("carl",), answered_by=ANA)))
     says(played, CARL)
     assert not answers(played)
     says(played, ANA)

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from midturn.clock import trusted
 from midturn.errors import ModelError
-from midturn.journal import AnswerFeed, Journal
+from midturn.journal import AnswerFeed, HandedAnswer, Journal
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
 from midturn.record.events import Approval, Child, InquiryRequest, ToolCallResponse
 from midturn.record.exchange import Usage
@@ -57,7 +57,8 @@ from midturn.turn.effects import (
     Warn,
 )
 from midturn.turn.ending import as_it_ended
-from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp, TimePassed, TimeRead
+from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, Noted, TimeIsUp, TimePassed, TimeRead
+from midturn.turn.people import under_key
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, waiting_until
 from midturn.values.text import stamp
@@ -427,9 +428,9 @@ class Elsewhere:
         handed = await self._feed.collect()
         state = (len(self._journal.events), self._asked) if handed else (0, 0)
         for answer in handed:
-            if self._reported.get(answer.event_id) != state:
-                self._reported[answer.event_id] = state
-                self._report(AnsweredElsewhere(answer.event_id, answer.reply, answer.by))
+            if self._reported.get(answer.key) != state:
+                self._reported[answer.key] = state
+                self._report(_happened(answer))
         return bool(handed)
 
     async def listen(self, clock: Clock) -> None:
@@ -437,3 +438,10 @@ class Elsewhere:
         while True:
             handed = await self.look()
             await (clock.sleep(INTERVAL) if handed else self._feed.changed())
+
+
+def _happened(handed: HandedAnswer) -> AnsweredElsewhere | Noted:
+    """Return what was handed over as the turn hears of it; the key of a vote or a note is recorded with it."""
+    if handed.note is not None:
+        return Noted(handed.event_id, under_key(handed.note, handed.key))
+    return AnsweredElsewhere(handed.event_id, handed.reply, handed.by, handed.key if handed.name else "")

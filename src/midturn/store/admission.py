@@ -73,7 +73,7 @@ class AdmittedAnswers:
         return [answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))]
 
     async def _counts(self, answer: HandedOver, question: OpenQuestion | None) -> bool:
-        known = (answer.event_id, answer.at)
+        known = (answer.key, answer.at)
         if question is None or known in self._admitted:  # the turn finds out that a closed question needs no answer
             return True
         try:
@@ -83,5 +83,5 @@ class AdmittedAnswers:
             _LOG.warning("an answer to %r by %r is refused", question.id, answer.by.user)
         except Exception:  # noqa: BLE001  it is the program's own code, and its failure must not reach the person who answers
             _LOG.exception("an answer to %r by %r is refused: `may_answer` failed", question.id, answer.by.user)
-        await self.refuse(answer.event_id)
+        await self.refuse(answer.key)
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from sys import maxsize
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
 
@@ -20,6 +20,7 @@ from midturn.record.events import (
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
+    Note,
     OpaqueEvent,
     ToolCallResponse,
     TurnEnd,
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from midturn.store.port import Decide, LastTurn
 
 _VERSION: Final = r"\d{1,9}(\.\d{1,9})*\Z"
-_CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd})
+_CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd, *get_args(Note)})
+"""What closes a question, or is on record now of what was handed over."""
 _WORDS = frozenset({TurnStart, ChatRequest, ChatResponse, TurnEnd})
 """What is said. It was checked where it was given, and a first word need not wait until what reads events is made."""
 
@@ -145,5 +147,5 @@ def _unreadable(event: Event, problem: str) -> StoreError:
 
 
 def may_close(batch: Iterable[Event]) -> bool:
-    """Say whether a batch can close a question: only then is it worth while to look."""
+    """Say whether a batch can end that something handed over is waited for: only then is it worth while to look."""
     return not _CLOSING.isdisjoint(map(type, batch))

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from midturn.errors import AnswerError, Problem
 from midturn.question.answer_type import SecretType
 from midturn.question.reply import Answered
+from midturn.record.asker import Address
 from midturn.record.events import Event, InquiryRequest
 from midturn.record.open_question import OpenQuestion, PromptKind, secrets_of_form
 from midturn.record.window import turn_of_child
@@ -18,6 +19,7 @@ from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.pending import pending
+from midturn.turn.people import handed_as, note_batch, under_key
 from midturn.turn.view import TurnView
 
 if TYPE_CHECKING:
@@ -67,6 +69,19 @@ def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submis
     if not batch:
         raise AnswerError([_nothing_to_record(turn, event_id)])
     return batch
+
+
+def handed_batch(turn: Sequence[Event], conversation: str, handed: HandedOver) -> Sequence[Event]:
+    """Return the batch that something leads to which was handed over.
+
+    Raises:
+        MidturnError: It does not count any more; see `answer_batch` and `note_batch`.
+    """
+    if handed.note is not None:
+        batch = note_batch(turn, Address(conversation, handed.event_id), handed.note, event_ids())
+    else:
+        batch = answer_batch(turn, conversation, handed.event_id, handed.submission)
+    return [under_key(event, handed.key) for event in batch] if handed.name else batch
 
 
 def check_no_secret(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> None:
@@ -131,9 +146,12 @@ def _gives_a_secret(question: OpenQuestion, reply: Answered) -> bool:
 
 
 def outdated(handed: Iterable[HandedOver], events: Sequence[Event]) -> list[HandedOver]:
-    """Return what was handed over for questions that wait for nothing more: they are closed, or the last turn in `events` is over."""
-    still_open = TurnView.last(events).open_ids
-    return [answer for answer in handed if answer.event_id not in still_open]
+    """Return what was handed over and is not waited for any more.
+
+    Its question is closed, or the last turn in `events` is over, or, of a vote or a note, it is on record.
+    """
+    still_open, noted = TurnView.last(events).open_ids, handed_as(events)
+    return [answer for answer in handed if answer.event_id not in still_open or answer.key in noted]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -144,20 +162,25 @@ FindTurn: TypeAlias = Callable[[str], LastTurn | None]
 """Returns the last turn of a conversation; None where there is none."""
 
 
+def _has_answers(turn: LastTurn) -> bool:
+    """Whether an answer was handed over, or a vote, which may be the last that is needed; a note answers nothing."""
+    return any(handed.note is None for handed in turn.handed)
+
+
 def is_ready(turn: LastTurn, find: FindTurn | None = None) -> bool:
     """Say whether a turn, which is free, can go on without a person who is absent.
 
     `find` finds the turns inside of its tools, with which it goes on; without it, they wait.
     """
     view = TurnView.last(turn.events)
-    return view.goes_on_here and (bool(turn.handed) or view.is_ready or _goes_on_inside(turn, find, is_ready))
+    return view.goes_on_here and (_has_answers(turn) or view.is_ready or _goes_on_inside(turn, find, is_ready))
 
 
 def is_due(turn: LastTurn, find: FindTurn | None = None, now: str | None = None) -> bool:
     """Say whether an open turn, which is free, does not wait for a person alone, or no longer `now`; `find` is as for `is_ready`."""
     view = TurnView.last(turn.events)
     is_over = now is not None and "" < view.first_deadline <= now
-    return view.goes_on_here and (bool(turn.handed) or is_over or view.is_due or _goes_on_inside(turn, find, partial(is_due, now=now)))
+    return view.goes_on_here and (_has_answers(turn) or is_over or view.is_due or _goes_on_inside(turn, find, partial(is_due, now=now)))
 
 
 def _goes_on_inside(turn: LastTurn, find: FindTurn | None, judged: Callable[[LastTurn, FindTurn | None], bool]) -> bool:

@@ -1,5 +1,7 @@
 """Answers for a conversation that another process holds: one file a question in `answers/`, and the first wins.
 
+A vote or a note has a file of its own beside it: `<event id>.<note>.json`.
+
 The holder of the conversation looks from time to time and records what is in there; with its record, or when its question is closed
 otherwise, an answer goes away.
 """
@@ -18,7 +20,7 @@ import msgspec
 from midturn.clock import pause
 from midturn.errors import AnswerError
 from midturn.store.folder import Folder, telling
-from midturn.store.submission import HandedOver, oldest_first
+from midturn.store.submission import APART, HandedOver, oldest_first
 
 ANSWERS = "answers"
 _INTERVAL = 0.1  # seconds between two looks
@@ -35,7 +37,7 @@ class FileAnswers:
 
     def put(self, answer: HandedOver) -> bool:
         """Write, sync, and only then give it its name: a name that exists belongs to an earlier answer (False)."""
-        name, temporary = _file_name(answer.event_id), f".{os.urandom(8).hex()}"
+        name, temporary = _file_name(answer.key), f".{os.urandom(8).hex()}"
         with telling("hand an answer over in", self._conversation, ANSWERS):
             self._conversation.make_inside(ANSWERS)
             with self._conversation.inside(ANSWERS) as folder:
@@ -64,11 +66,11 @@ class FileAnswers:
                 found = [answer for name in names if (answer := _read(folder, name))]
         return oldest_first(found)
 
-    def remove(self, event_id: str) -> None:
+    def remove(self, key: str) -> None:
         """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""
         telling_where = telling("remove an answer in", self._conversation, ANSWERS)
         with telling_where, suppress(FileNotFoundError), self._conversation.inside(ANSWERS) as folder:
-            folder.remove(_file_name(event_id))
+            folder.remove(_file_name(key))
 
 
 class FileFeed:
@@ -85,14 +87,15 @@ class FileFeed:
         """Return when it is time to look again."""
         await pause(_INTERVAL)
 
-    async def refuse(self, event_id: str) -> None:
+    async def refuse(self, key: str) -> None:
         """Turn one down."""
-        self._answers.remove(event_id)
+        self._answers.remove(key)
 
 
 def _decoded(text: bytes) -> HandedOver:
     answer = msgspec.json.decode(text, type=HandedOver)
-    answer.submission.as_reply()
+    if answer.note is None:
+        answer.submission.as_reply()
     return answer
 
 
@@ -116,7 +119,11 @@ def _put_aside(folder: Folder, name: str, error: Exception) -> None:
     os.replace(name, f"{name}{_ASIDE}", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
 
-def _file_name(event_id: str) -> str:
-    """Return the file of a question. Ids that are not plain names (a stream may come from anywhere) are written as their hash."""
+def _file_name(key: str) -> str:
+    """Return the file of an answer, or of a note: `<event id>.json`, `<event id>.<note>.json`.
+
+    Ids that are not plain names (a stream may come from anywhere) are written as their hash.
+    """
+    event_id, _, note = key.partition(APART)
     plain = event_id if re.fullmatch(_PLAIN, event_id) else hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{plain}.json"
+    return f"{plain}.{note}.json" if note else f"{plain}.json"

@@ -71,17 +71,17 @@ class HeldConversation:
         handed_over = await self.answers.collect()
         if not handed_over:
             return
-        from midturn.store.decisions import answer_batch  # hardly ever was anything handed over
+        from midturn.store.decisions import handed_batch  # hardly ever was anything handed over
 
         for handed in handed_over:
             window = last_turn(self.events)
             try:
-                batch = answer_batch(window.events if window else (), self.conversation, handed.event_id, handed.submission)
+                batch = handed_batch(window.events if window else (), self.conversation, handed)
             except StoreError:
                 raise
             except MidturnError as error:
                 _LOG.warning("an answer to %r is dropped: %r", handed.event_id, str(error))
-                await self.answers.refuse(handed.event_id)
+                await self.answers.refuse(handed.key)
             else:
                 await self.append(stamped(batch, self._clock))
 

@@ -108,7 +108,7 @@ class Writer:
         from midturn.store.decisions import outdated  # hardly ever was anything handed over
 
         for answer in outdated(handed, last_turn):
-            self.answers.remove(answer.event_id)
+            self.answers.remove(answer.key)
 
 
 class FileJournal:

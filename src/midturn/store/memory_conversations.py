@@ -50,7 +50,7 @@ class MemoryAnswers:
 
     def put(self, answer: HandedOver) -> bool:
         """Hand one over; the first wins, and for any other this is False."""
-        if self._waiting.setdefault(answer.event_id, answer) is not answer:
+        if self._waiting.setdefault(answer.key, answer) is not answer:
             return False
         for waker, loop in list(self._wakers.items()):
             with suppress(RuntimeError):  # that loop has ended
@@ -61,9 +61,9 @@ class MemoryAnswers:
         """Return all of them, oldest first."""
         return oldest_first(self._waiting.copy().values())
 
-    def remove(self, event_id: str) -> None:
+    def remove(self, key: str) -> None:
         """Take one away."""
-        self._waiting.pop(event_id, None)
+        self._waiting.pop(key, None)
 
     async def collect(self) -> tuple[HandedOver, ...]:
         """Return all of them, oldest first."""
@@ -78,9 +78,9 @@ class MemoryAnswers:
         finally:
             del self._wakers[waker]
 
-    async def refuse(self, event_id: str) -> None:
+    async def refuse(self, key: str) -> None:
         """Turn one down."""
-        self.remove(event_id)
+        self.remove(key)
 
 
 class MemoryConversation:
@@ -144,7 +144,7 @@ class MemoryConversation:
         self.events.extend(written)
         waiting = self.answers.waiting() if may_close(written) else ()
         for handed in outdated(waiting, self.events) if waiting else ():
-            self.answers.remove(handed.event_id)
+            self.answers.remove(handed.key)
 
 
 class MemoryJournal:

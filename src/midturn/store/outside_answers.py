@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, pause, trusted
-from midturn.errors import AlreadyAnswered, AnswerError, Busy, DeadlinePassed, MidturnError, NotOpen, Problem, StoreError, StoreLocked
+from midturn.errors import (
+    AlreadyAnswered,
+    AnswerError,
+    Busy,
+    DeadlinePassed,
+    MidturnError,
+    NotAllowed,
+    NotOpen,
+    Problem,
+    StoreError,
+    StoreLocked,
+)
 from midturn.ports import OBSERVERS
 from midturn.question.reply import Answered, EndedTurn
 from midturn.record.asker import Address, Asker, asker_of, parse_address
-from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.record.events import (
+    AnsweredBy,
+    Approval,
+    Escalated,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    Note,
+    Reassigned,
+    Reminded,
+    Vote,
+)
 from midturn.record.window import parent_of
 from midturn.sandbox.doors import for_people_only, not_for_its_own_agent
 from midturn.store.admission import Admission
@@ -25,6 +52,7 @@ from midturn.store.metadata import event_ids
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.closed import answered_before, no_question, past_deadline, why_closed
+from midturn.turn.people import COMMAND_LINE, handed_as, note_batch, poll_in
 from midturn.turn.view import TurnView
 from midturn.values.limits import Limits
 from midturn.values.text import TimeOfDay, stamp
@@ -37,7 +65,8 @@ _TRIES = 100
 class Receipt(Struct, frozen=True):
     """An answer that is safe: recorded, or durably with the process that runs the turn.
 
-    `id` is the question's address. `held` says whether a process runs the turn now, so that you need not resume it.
+    `id` is the question's address. `held` says whether a process runs the turn now, so that you need not resume it. `votes` says how many
+    have said yes, of how many (`1 of 2`), where the question still waits for others; else it is empty.
 
     Args:
         conversation: The id of the conversation.
@@ -46,10 +75,16 @@ class Receipt(Struct, frozen=True):
     conversation: str
     id: str
     held: bool = False
+    votes: str = ""
 
     def to_json(self) -> dict[str, str | bool]:
         """Return the receipt as JSON, for a web service."""
-        return {"conversation": self.conversation, "id": self.id, "held": self.held}
+        votes = {"votes": self.votes} if self.votes else {}
+        return {"conversation": self.conversation, "id": self.id, "held": self.held, **votes}
+
+
+Given: TypeAlias = "Submission | Note"
+"""What comes from outside to a question: an answer, or a note on it."""
 
 
 class OutsideAnswers:
@@ -61,8 +96,8 @@ class OutsideAnswers:
         self._clock = clock
         self._take_over = take_over
 
-    async def answer(self, id: str, submission: Submission) -> Receipt:
-        """Answer the open question at an address.
+    async def answer(self, id: str, submission: Given) -> Receipt:
+        """Answer the open question at an address, or note something on it.
 
         Raises:
             AnswerError: The answer does not fit its question, or is one to a secret question.
@@ -77,14 +112,15 @@ class OutsideAnswers:
         try:
             if at is None:
                 raise NotOpen(f"{id!r} names no question: an id is `<conversation>-<event id>`, as `pending()` lists it.")
-            submission.as_reply()
+            if isinstance(submission, Submission):
+                submission.as_reply()
             return await self._taken(at, submission)
         except MidturnError as error:
             for observer in OBSERVERS:
                 observer.refused(error)
             raise
 
-    async def _taken(self, at: Address, submission: Submission) -> Receipt:
+    async def _taken(self, at: Address, submission: Given) -> Receipt:
         try:
             await self._check_admission(at, submission)
             return await self._answered(at, submission)
@@ -94,26 +130,28 @@ class OutsideAnswers:
         except NotOpen:
             raise await too_late(self._port, at, self._clock) from None
 
-    async def _check_admission(self, at: Address, submission: Submission) -> None:
-        if not self._admission:
+    async def _check_admission(self, at: Address, submission: Given) -> None:
+        who = _giver(submission)
+        if not self._admission or who is None:
             return
         for question in await self._port.questions(str(at)):
             if question.id == str(at):
-                await self._admission.check(question, submission.user)
+                await self._admission.check(question, who.user)
 
-    async def _answered(self, at: Address, submission: Submission) -> Receipt:
+    async def _answered(self, at: Address, submission: Given) -> Receipt:
         for _ in range(_TRIES):
             decision = _Decision(at, submission, self._clock)
             outcome = await self._settle(at, decision)
             if isinstance(outcome, HeldBy):
-                decision.check(outcome.turn, self._port.limits)
-                if await self._port.hand_over(outcome, HandedOver(event_id=at.event_id, at=stamp(self._clock), submission=submission)):
-                    return await self._acknowledged(at, submission)
+                handed = decision.checked(outcome.turn, self._port.limits)
+                if await self._port.hand_over(outcome, handed):
+                    return await self._acknowledged(at, submission, handed)
             elif decision.is_recorded:
                 decision.show()
-                if isinstance(submission.as_reply(), EndedTurn):
+                if isinstance(submission, Submission) and isinstance(submission.as_reply(), EndedTurn):
                     await end_family(self._port, self._clock, outcome.turn.events)
-                return Receipt(at.conversation, str(at), held=await self._is_held_around(outcome.turn.events))
+                held = await self._is_held_around(outcome.turn.events)
+                return Receipt(at.conversation, str(at), held=held, votes=decision.tally)
             else:  # what was handed over to a holder that is gone comes first
                 await self._take_over(at.conversation)
         raise Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
@@ -139,22 +177,23 @@ class OutsideAnswers:
                 raise no_question(str(at)) from error
             raise
 
-    async def _acknowledged(self, at: Address, submission: Submission) -> Receipt:
+    async def _acknowledged(self, at: Address, submission: Given, mine: HandedOver) -> Receipt:
         """Wait a moment for what was handed over to be recorded, by the holder or, where that is gone meanwhile, by us."""
         for _ in range(_STEPS):
             outcome = await self._port.look(at.conversation)
             turn = outcome.turn
-            waits = any(handed.event_id == at.event_id for handed in turn.handed)
+            waits = any(handed.key == mine.key for handed in turn.handed)
             if not waits or TurnView.last(turn.events).decision(at.event_id):
-                await self._confirm(at, turn.events, submission)
+                if not mine.name or mine.key not in handed_as(turn.events):
+                    await self._confirm(at, turn.events, submission)
                 held = isinstance(outcome, HeldBy) or await self._is_held_around(turn.events)
-                return Receipt(at.conversation, str(at), held=held)
+                return Receipt(at.conversation, str(at), held=held, votes=_tally(turn.events, at))
             if isinstance(outcome, Settled):
                 await self._take_over(at.conversation)
             await pause(_STEP)
         return Receipt(at.conversation, str(at), held=True)
 
-    async def _confirm(self, at: Address, turn: Sequence[Event], submission: Submission) -> None:
+    async def _confirm(self, at: Address, turn: Sequence[Event], submission: Given) -> None:
         """Make sure that what was recorded is what was submitted: an answer at the holder's terminal may have been faster."""
         view = TurnView.last(turn)
         events = turn if view.was_asked(at.event_id) else (await self._port.read(at.conversation)).events
@@ -163,12 +202,36 @@ class OutsideAnswers:
             case None if at.event_id in view.open_ids:
                 message = "Whoever runs the turn did not accept the answer; the question is still open."
                 raise AnswerError([Problem("", message)])
-            case InquiryCancelled() if isinstance(submission.as_reply(), Answered):
+            case InquiryCancelled() if not isinstance(submission, Submission) or isinstance(submission.as_reply(), Answered):
                 raise why_closed(events, at)
-            case InquiryAnswered(answered_by=by) | InquiryRedacted(answered_by=by) | Approval(answered_by=by) if by != submission.by:
+            case InquiryAnswered(answered_by=by) | InquiryRedacted(answered_by=by) | Approval(answered_by=by) if not _is_by(
+                by, submission, events, at
+            ):
                 raise why_closed(events, at)
             case _:
                 pass
+
+
+def _is_by(by: AnsweredBy | None, given: Given, events: Sequence[Event], at: Address) -> bool:
+    """Whether an answer on record is the one that was given: by that person, whatever their login is."""
+    asked = next((e for e in events if e.event_id == at.event_id and isinstance(e, InquiryRequest | Approval)), None)
+    giver = _giver(given)
+    if giver is None or asked is None or asked.people is None or not giver.user:
+        return by == giver
+    return by == replace(giver, user=asked.people.person(giver.user))
+
+
+def _giver(given: Given) -> AnsweredBy | None:
+    """Return who gives it; None of a note that no person makes."""
+    return given.by if isinstance(given, Submission) else given.answered_by if isinstance(given, Vote | Reassigned) else None
+
+
+def _tally(events: Sequence[Event], at: Address) -> str:
+    """Return how many have said yes to what is open, of how many: `1 of 2`; empty where one is enough, or it is closed."""
+    try:
+        return poll_in(events, at).tally
+    except MidturnError:
+        return ""
 
 
 async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) -> None:
@@ -201,7 +264,7 @@ async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> A
 class _Decision:
     """What is to be recorded, given the last turn. Nothing is, while answers that came before wait to be recorded."""
 
-    def __init__(self, at: Address, submission: Submission, clock: TimeOfDay) -> None:
+    def __init__(self, at: Address, submission: Given, clock: TimeOfDay) -> None:
         self._at = at
         self._submission = submission
         self._clock = clock
@@ -220,19 +283,48 @@ class _Decision:
         for observer in OBSERVERS:
             observer.answered(self._at.conversation, self._turn, self._recorded)
 
-    def check(self, turn: LastTurn, limits: Limits) -> None:
-        """Find out whether the answer would do, and could be recorded, before it is handed over."""
-        first = next((handed for handed in turn.handed if handed.event_id == self._at.event_id), None)
+    @property
+    def tally(self) -> str:
+        """How many have said yes by now, of how many; empty where that decides nothing."""
+        return _tally((*self._turn, *self._recorded), self._at)
+
+    def checked(self, turn: LastTurn, limits: Limits) -> HandedOver:
+        """Find out whether the answer would do, and could be recorded; return what is to be handed over."""
+        batch = self._batch(turn)
+        first = next((handed for handed in turn.handed if handed.event_id == self._at.event_id and not handed.name), None)
         if first:
             raise answered_before(self._at, first.by, first.at)
-        encode_batch(stamped(self._batch(turn), self._clock), limits)
+        encode_batch(stamped(batch, self._clock), limits)
+        at, given = stamp(self._clock), self._submission
+        if isinstance(given, Submission):
+            name = _name_of(batch[0]) if isinstance(batch[0], Vote) else ""
+            handed = HandedOver(event_id=self._at.event_id, at=at, submission=given, name=name)
+        else:
+            handed = HandedOver(event_id=self._at.event_id, at=at, note=given, name=_name_of(given))
+        if handed.name and any(other.key == handed.key for other in turn.handed):
+            raise NotAllowed("The process that runs the turn has this already, and will record it.", id=str(self._at))
+        return handed
 
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
-        if turn.is_for_people:
+        if turn.is_for_people and _giver(self._submission) is not None:
             _check_that_a_person_answers(asker_of(turn.events))
         check_that_it_lasts(turn.events, self._at, trusted(self._clock).now(turn.events))
+        if not isinstance(self._submission, Submission):
+            return note_batch(turn.events, self._at, self._submission, event_ids())
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
         return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
+
+
+def _name_of(note: Event) -> str:
+    """Return the name of a vote or a note among those on its request: a second one of what may be there once has the same."""
+    match note:
+        case Vote(withdrawn=False, answered_by=who):
+            person = "" if who is None else "the command line" if who.via in COMMAND_LINE else who.user or ""
+            return f"vote-{hashlib.sha256(person.encode()).hexdigest()[:16]}"
+        case Reminded(number=number) | Escalated(number=number):
+            return f"{note.type}-{number}"
+        case _:
+            return f"{note.type}-{os.urandom(8).hex()}"
 
 
 def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str | None) -> None:

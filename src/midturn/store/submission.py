@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
-from midturn.record.events import AnsweredBy
+from midturn.record.events import AnsweredBy, Note
 from midturn.values.json_value import Json
 from midturn.values.text import check_text, check_text_or_none
 
@@ -102,12 +103,22 @@ class Submission(Struct, frozen=True, omit_defaults=True):
                 return EndedTurn()
 
 
-class HandedOver(Struct, frozen=True, kw_only=True):
-    """A submission for the holder of the conversation; `event_id` names the request that it answers, `at` is when it was given."""
+class HandedOver(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A submission for the holder of the conversation, or a note; `event_id` names the request, `at` is when it was given.
+
+    There is one answer to a request. Votes and notes may be several, so each has a `name`.
+    """
 
     event_id: str
     at: str
-    submission: Submission
+    submission: Submission = Submission()
+    note: Note | None = None
+    name: str = ""
+
+    @property
+    def key(self) -> str:
+        """What it is stored under: the first of two with the same key counts."""
+        return f"{self.event_id}{APART}{self.name}" if self.name else self.event_id
 
     @property
     def reply(self) -> Reply:
@@ -116,10 +127,20 @@ class HandedOver(Struct, frozen=True, kw_only=True):
 
     @property
     def by(self) -> AnsweredBy:
-        """Who answered."""
-        return self.submission.by
+        """Who answered, or noted it."""
+        who = getattr(self.note, "answered_by", None)
+        return self.submission.by if self.note is None else who or AnsweredBy("user")
+
+
+APART: Final = "\x1f"
+"""Stands between the two parts of a key: no event id has it."""
+
+
+def request_of(key: str) -> str:
+    """Return the request that something which was handed over is about, by its key."""
+    return key.partition(APART)[0]
 
 
 def oldest_first(handed: Iterable[HandedOver]) -> tuple[HandedOver, ...]:
     """Return what was handed over in the order in which it counts, the same in every store."""
-    return tuple(sorted(handed, key=lambda answer: (answer.at, answer.event_id)))
+    return tuple(sorted(handed, key=lambda answer: (answer.at, answer.key)))

@@ -42,6 +42,7 @@ from midturn.turn.effects import ConsultAssistant, Foretell, GiveAnswers, RunChi
 from midturn.turn.inputs import AssistantFailed, AssistantReplied, ChildWanted, FormToAsk
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
+from midturn.turn.people import under_key
 from midturn.turn.record import CallRecord
 from midturn.turn.replay import Replay
 from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
@@ -68,6 +69,8 @@ class Call:
         self.asks = Asks(state, self._view, self._replay)
         self._approval: str | None = None
         self.ahead: tuple[str, ...] = ()
+        self.handed_as = ""
+        """The key of the vote that is being taken, where it was handed over."""
 
     @property
     def event(self) -> str:
@@ -270,25 +273,28 @@ class Call:
         """Write a vote that does not decide yet; the decision waits for the next person."""
         ticket = self._state.desk.find(id)
         self._state.take_down(id)
-        self._state.write(counted.vote)
+        self._write_vote(counted.vote)
         if ticket is not None:
             self.route(ticket.decision)
 
-    def noted(self, note: Note) -> None:
+    def noted(self, ticket: Ticket, note: Note) -> None:
         """Write a note on a request that waits, and ask anew: whose it is, or what is shown of it, may be another matter now."""
-        waiting = [ticket for name in self.waiting if (ticket := self._state.desk.find(name)) and ticket.decision.request_id == note.id]
-        for ticket in waiting[:1]:
-            self._state.write(note)
-            if ticket.place != "model":
-                self._state.take_down(ticket.id)
-                self.route(ticket.decision)
+        self._state.write(replace(note, id=ticket.decision.request_id))
+        if ticket.place != "model":
+            self._state.take_down(ticket.id)
+            self.route(ticket.decision)
 
     def _voted(self, id: str, last: Vote) -> tuple[str, ...]:
         """Write the vote that decides, and return all that make the decision."""
         ticket = self._state.desk.find(id)
         poll = ticket.decision.poll if ticket is not None else None
         before = poll.votes if poll is not None and last.answer and last.arguments is UNSET else ()
-        return (*(vote.event_id for vote in before), self._state.write(last).event_id)
+        return (*(vote.event_id for vote in before), self._write_vote(last).event_id)
+
+    def _write_vote(self, vote: Vote) -> Vote:
+        """Write a vote; one that was handed over says as what, so that it is known to be on record."""
+        key, self.handed_as = self.handed_as, ""
+        return self._state.write(under_key(vote, key) if key else vote)
 
     def take_all(self, id: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
         """Answer one question after the other of the form that waits for a decision.

@@ -189,16 +189,21 @@ class UserReplied(Struct, frozen=True):
 
 
 class AnsweredElsewhere(Struct, frozen=True):
-    """An answer from outside this prompt: the inbox, a browser, a program. `event_id` is that of what waits for it."""
+    """An answer from outside this prompt: the inbox, a browser, a program. `event_id` is that of what waits for it.
+
+    `key` is that of a vote which was handed over: it is recorded with it.
+    """
 
     event_id: str
     reply: Reply
     who: AnsweredBy
+    key: str = ""
 
 
 class Noted(Struct, frozen=True):
     """Something is noted on an open request from outside: a vote is taken back, it is passed on, people are told. It answers nothing."""
 
+    event_id: str
     note: Note
 
 

@@ -6,17 +6,21 @@ when a reply comes (do they, and is it the last yes that was needed?). So every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
+from midturn.question.answer_type import BooleanType
 from midturn.question.deadline import after
 from midturn.question.people import MOST_REMINDERS, People
+from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
+from midturn.turn.closed import why_closed
+from midturn.turn.pending import pending
 from midturn.values.json_value import Json
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
@@ -114,17 +118,19 @@ class Poll(Struct, frozen=True):
         if why := self.barred(who):
             raise NotAllowed(why)
 
-    def check_passing(self, to: Iterable[str]) -> None:
-        """Let a question be passed on only to those who may answer it.
+    def check_noting(self, note: Vote | Reassigned) -> None:
+        """Let a question be passed on only to those who may answer it, and only a vote that stands be taken back.
 
         Raises:
-            NotAllowed: One of them may not.
+            NotAllowed: One of them may not, or there is none.
         """
-        eligible = self.eligible
-        if eligible is None:
+        if isinstance(note, Vote):
+            if note.answered_by is None or self.voted(note.answered_by) is None:
+                raise NotAllowed("There is no vote of yours to take back.")
             return
-        for name in to:
-            if not self.people.people_of((name,)) <= eligible:
+        eligible = self.eligible
+        for name in note.to if eligible is not None else ():
+            if eligible is not None and not self.people.people_of((name,)) <= eligible:
                 raise NotAllowed(f"{name} may not answer this: only {listed(sorted(eligible))} may.")
 
     def is_for(self, user: str) -> bool:
@@ -164,6 +170,56 @@ def poll_of(request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes
 def notes_on(events: Iterable[Event], id: str) -> tuple[Note, ...]:
     """Return what was noted on a request, in order."""
     return tuple(event for event in events if isinstance(event, Vote | Reassigned | Reminded | Escalated | Notified) and event.id == id)
+
+
+# Notes from outside ------------------------------------------------------------------------------------------------------
+
+HANDED: Final = "handed"
+"""Stands with a vote or a note that was handed over: its key."""
+
+
+E = TypeVar("E", bound=Event)
+
+
+def under_key(event: E, key: str) -> E:
+    """Return a vote or a note with the key under which it was handed over; other events stay as they are."""
+    is_note = isinstance(event, Vote | Reassigned | Reminded | Escalated | Notified)
+    return replace(event, metadata={**(event.metadata or {}), HANDED: key}) if is_note else event
+
+
+def handed_as(events: Iterable[Event]) -> frozenset[str]:
+    """Return the keys of the votes and notes among events that were handed over."""
+    return frozenset(str(event.metadata[HANDED]) for event in events if event.metadata and HANDED in event.metadata)
+
+
+def poll_in(turn: Sequence[Event], at: Address) -> Poll:
+    """Return the poll about what is open at an address.
+
+    Raises:
+        NotOpen: Nothing is.
+        AlreadyAnswered: It was answered before.
+    """
+    request = next((e for e in turn if e.event_id == at.event_id and isinstance(e, InquiryRequest | Approval)), None)
+    if request is None or not any(one.request.event_id == at.event_id for one in pending(turn, at.conversation)):
+        raise why_closed(turn, at)
+    is_yes_or_no = isinstance(request, Approval) or isinstance(request.question.answer_type, BooleanType)
+    people = request.people or People()
+    return Poll(request.id, people, notes_on(turn, request.id), people.approvals if is_yes_or_no else 1)
+
+
+def note_batch(turn: Sequence[Event], at: Address, note: Note, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the batch that a note leads to, with the id of its request.
+
+    Raises:
+        NotOpen: Its question is not open.
+        NotAllowed: It is not for this person to note.
+    """
+    poll = poll_in(turn, at)
+    if isinstance(note, Vote | Reassigned) and note.answered_by is not None:
+        poll.check(note.answered_by)
+        note = replace(note, answered_by=poll.named(note.answered_by))
+        poll.check_noting(note)
+    return (replace(note, id=poll.request, event_id=next(ids)),)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -242,9 +242,9 @@ class Turn:
                 self._end(out_of_time(seconds))
             case AnsweredElsewhere():
                 self._answered_elsewhere(happened)
-            case Noted(note):
-                for live in tuple(self._calls.values()):
-                    live.noted(note)
+            case Noted(event_id, note):
+                if ticket := self._state.desk.waiting_for(event_id):
+                    self._calls[ticket.call].noted(ticket, note)
             case PromptFailed(id, error):
                 if ticket := self._came_back(id):
                     self._calls[ticket.call].not_decided(ticket, error)
@@ -361,6 +361,7 @@ class Turn:
         except AnswerError:
             return  # the door that brought it says that it was not accepted
         if answers is None:
+            self._calls[ticket.call].handed_as = happened.key
             self._take(ticket, happened.reply, happened.who)
         else:
             self._calls[ticket.call].take_all(ticket.id, answers, happened.who)

@@ -21,6 +21,7 @@ from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.submission import HandedOver, oldest_first
+from midturn.turn.people import handed_as
 from midturn.turn.view import TurnView
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
@@ -75,6 +76,7 @@ class TurnRow:
             "answered": self.answered,
             "may_close": may_close(batch),
             "waiting": self.waiting,
+            "noted": sorted(handed_as(batch)),
             "stirs": any(isinstance(event, _STIRRING) for event in batch),
         }
 
@@ -114,9 +116,9 @@ class PostgresAnswers:
         """Return when another one may be there."""
         await self._loop.run(self._database.bells.wait(self._held.id))
 
-    async def refuse(self, event_id: str) -> None:
+    async def refuse(self, key: str) -> None:
         """Turn one down."""
-        await self._loop.run(self._database.rows(statements.REFUSE, {"id": self._held.id, "event_id": event_id}))
+        await self._loop.run(self._database.rows(statements.REFUSE, {"id": self._held.id, "event_id": key}))
 
 
 class PostgresJournal:

@@ -176,7 +176,7 @@ class Settling:
             "id": held.conversation,
             "holder": holder,
             "fence": fence,
-            "event_id": answer.event_id,
+            "event_id": answer.key,
             "submission": msgspec.json.encode(answer),
             "channel": self._database.channel(holder),
         }

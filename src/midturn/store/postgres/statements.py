@@ -89,7 +89,8 @@ written as (
   select own.id, %(head)s + t.place::int - 1, t.line
   from own, unnest(%(lines)s::bytea[]) with ordinality as t(line, place)
 ), closed as (
-  delete from {s}.handed h using own where h.conversation = own.id and %(may_close)s and h.event_id <> all(%(waiting)s)
+  delete from {s}.handed h using own where h.conversation = own.id and %(may_close)s
+    and (split_part(h.event_id, e'\\x1f', 1) <> all(%(waiting)s) or h.event_id = any(%(noted)s))
 )
 """
 
