@@ -23,15 +23,16 @@ from midturn.cli.held import is_attached
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import ExitStatus, Shown, line, note, presented
 from midturn.cli.place import Place, StoreAddress, environment, find_place
-from midturn.cli.question_rows import answered, place_of
+from midturn.cli.question_rows import answered, place_of, question_rows
 from midturn.config.places import own_name
 from midturn.errors import NotOpen
+from midturn.question.people import Directory
 from midturn.question.reply import EndedTurn
 from midturn.record.asker import Asker, parse_address
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.sandbox.doors import for_people_only
-from midturn.store.outside_answers import too_late
+from midturn.store.outside_answers import Receipt, too_late
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 from midturn.values.json_value import shown
@@ -83,16 +84,22 @@ class AnswerFlags(Struct, frozen=True, kw_only=True):
     reply: str | None = None
     cancel: bool = False
     resume: bool = False
+    pass_to: tuple[str, ...] = ()
+    take_back: bool = False
+    more: tuple[str, ...] = ()
     store: StoreAddress | None = None
 
 
 @click.command
 @with_question
 @click.argument("value", required=False)
+@click.argument("more", nargs=-1, metavar="[ID]... [VALUE]")
 @click.option("--other", metavar="TEXT", help="Answer a question with options in your own words.")
 @click.option("--reason", metavar="TEXT", help="Why; recorded with the answer.")
 @click.option("--reply", metavar="TEXT", help="Say this to the model instead of answering.")
 @click.option("--cancel", is_flag=True, help="End the turn.")
+@click.option("--pass-to", multiple=True, metavar="NAME", help="Put the question to this person or group instead; may be repeated.")
+@click.option("--take-back", is_flag=True, help="Take back a yes of yours that waits for those of others.")
 @click.option("--resume", is_flag=True, help="Go on with the turn at once.")
 @with_store
 def command(**given: object) -> ExitStatus:
@@ -100,6 +107,8 @@ def command(**given: object) -> ExitStatus:
 
     VALUE names an option, or its number; elsewhere it is JSON where that fits the question, else the bare words. For a form it may be
     an object by question id, for an approval it is y, n, always, never, or {"edit": ...}. Without a VALUE you are asked at the terminal.
+
+    Several IDs with one VALUE at the end answer each of these questions with it; all are shown first.
     """
     return run_answer(AnswerFlags(**given))  # type: ignore[arg-type]  # click has checked every field
 
@@ -109,7 +118,11 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
     _check(given)
     for_people_only("answer questions")
     place = find_place(given.store)
+    if given.more:
+        return _answer_several(place, given)
     question = find_question(place.store, given.id)
+    if given.pass_to or given.take_back:
+        return _note(place, question, given)
     if given.value is None and given.other is None and given.reply is None and not given.cancel:
         return _at_the_terminal(place, question, given)
     submitting = Submitting(place.store, question, _who(), given.reason)
@@ -131,7 +144,63 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
         raise click.UsageError("`--reason` explains a yes or a no; an edit is recorded without one.")
     receipt = submitting.value(value)
     _say_recorded(question, value)
-    return _go_on(question, given, held=receipt.held)
+    return _said_yes(question, receipt) or _go_on(question, given, held=receipt.held)
+
+
+def _said_yes(question: OpenQuestion, receipt: Receipt) -> ExitStatus | None:
+    """Say that others have to say yes, too; None where it is answered."""
+    if not receipt.votes:
+        return None
+    note("midturn: {} have said yes. Another person has to; `midturn answer {} --take-back` takes yours back.", receipt.votes, question.id)
+    return ExitStatus.DONE
+
+
+def _note(place: Place, question: OpenQuestion, given: AnswerFlags) -> ExitStatus:
+    """Pass a question on, or take a yes back."""
+    user = _who().user
+    if given.take_back:
+        place.store.take_back_sync(question.id, user=user, via=VIA)
+        note("midturn: your yes to {} is taken back.", question.question.text)
+    else:
+        known = load_directory()
+        unknown = [name for name in given.pass_to if known.people and not known.knows(name)]
+        if unknown:
+            raise click.UsageError(f"There is no person or group {shown(unknown[0])} in the configuration.")
+        place.store.pass_on_sync(question.id, given.pass_to, reason=given.reason, user=user, via=VIA)
+        note("midturn: {} is put to {} now.", question.question.text, ", ".join(given.pass_to))
+    return ExitStatus.DONE
+
+
+def load_directory() -> Directory:
+    """Return the people that the configuration names."""
+    from midturn.cli.loading import load_here  # hardly an answer needs the configuration
+
+    return load_here().settings.directory
+
+
+def _answer_several(place: Place, given: AnswerFlags) -> ExitStatus:
+    """Answer several questions in the same way, after showing each; what one of them does not take, none is given."""
+    *more, words = given.more
+    ids = [given.id, given.value or "", *more]
+    questions = [find_question(place.store, each) for each in ids]
+    typed: list[Typed] = []
+    for question in questions:
+        if holds_secret(question):
+            raise click.UsageError(f"{question.id} asks for a secret, which is given at the terminal, alone.")
+        typed.append(read_value(question, words))
+        check_edit(place, question, typed[-1])
+    for question in questions:
+        for left, right in question_rows(question):
+            note("{}  {}", left, right)
+        for row in answered(question):
+            note(row)
+    status = ExitStatus.DONE
+    for question, value in zip(questions, typed, strict=True):
+        receipt = Submitting(place.store, question, _who(), given.reason).value(value)
+        for asked, answer in recorded_rows(question, value):
+            note("{}  {}", asked, presented(answer))
+        status = _said_yes(question, receipt) or _go_on(question, given, held=receipt.held)
+    return status
 
 
 def _who() -> AnsweredBy:
@@ -180,11 +249,15 @@ def _check(given: AnswerFlags) -> None:
         "--other": given.other is not None,
         "--reply": given.reply is not None,
         "--cancel": given.cancel,
+        "--pass-to": bool(given.pass_to),
+        "--take-back": given.take_back,
     }
     named = [name for name, is_given in ways.items() if is_given]
     if len(named) > 1:
         raise click.UsageError(f"Answer in one way only, not with {' and '.join(named)}.")
-    if given.reason is not None and named not in ([], ["a VALUE"], ["--other"]):
+    if given.more and (len(named) > 1 or given.resume):
+        raise click.UsageError("Several questions are answered with one VALUE at the end, and nothing else.")
+    if given.reason is not None and named not in ([], ["a VALUE"], ["--other"], ["--pass-to"]):
         raise click.UsageError(f"`--reason` explains an answer; {named[0]} gives none.")
 
 

@@ -11,8 +11,8 @@ import click
 
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, line, moment, note, presented, say, say_json, say_line, table
-from midturn.cli.place import Place, StoreAddress, every_place, find_place
-from midturn.config.places import shown
+from midturn.cli.place import Place, StoreAddress, environment, every_place, find_place
+from midturn.config.places import own_name, shown
 from midturn.errors import StoreError
 from midturn.record.asker import Asker
 from midturn.record.open_question import OpenQuestion
@@ -27,11 +27,14 @@ _MOST_TITLES = 100  # conversations that are opened for their titles; of more th
 @click.option("--watch", is_flag=True, help="Stay, and show what is asked and answered from now on.")
 @click.option("--all", "everywhere", is_flag=True, help="In every workspace that you have used, and what other programs put there.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List the first N only: those of the oldest conversations.")
+@click.option("--mine", is_flag=True, help="Those that are put to you, by name or by a group of yours.")
 @with_json
 @with_store
-def command(*, watch: bool, everywhere: bool, limit: int | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
+def command(*, watch: bool, everywhere: bool, limit: int | None, mine: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the open questions: who asks, what, since when, in which conversation."""
     place = find_place(store)
+    if mine and (watch or everywhere or limit):
+        raise click.UsageError("`--mine` lists what is put to you here: leave out `--watch`, `--all` and `--limit`.")
     if watch and limit:
         raise click.UsageError("`--watch` shows all questions: leave out `--limit`.")
     if everywhere and (watch or store) and place.is_on_disk:  # a database has no list that could lack any
@@ -46,6 +49,9 @@ def command(*, watch: bool, everywhere: bool, limit: int | None, as_json: bool, 
             _say_everywhere(waiting)
     else:
         questions = _grouped(place.store.pending_sync(limit=limit and limit + 1))
+        if mine:
+            user = own_name(environment())
+            questions = [question for question in questions if question.whose and question.whose.is_for(user)]
         if as_json:
             say_json([question.to_json() for question in questions[:limit]])
         else:

@@ -48,7 +48,8 @@ def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     problem = [line("An earlier answer was not accepted: {}", _shortened(question.problem))] if question.problem else []
     until = [line("To be answered by {} ({}).", *_until(question, question.deadline))] if question.deadline else []
     options = [line("[{}]", allowed)] if allowed else []
-    below = [*listed(question), *until, *problem, *options, *_always_row(question), *_rest_of_form(question)]
+    whose = [line("It is {}.", question.whose.line)] if question.whose and question.whose.line else []
+    below = [*listed(question), *whose, *until, *problem, *options, *_always_row(question), *_rest_of_form(question)]
     return [(line("{}", question.id), head), *((line(""), about) for about in below)]
 
 

@@ -166,6 +166,19 @@ def in_a_table(error: QuestionError) -> str:
     return "; ".join(f"`{problem.pointer[1:].replace('/', '.')}`: {problem.message}" for problem in error.problems)
 
 
+def checked_names(given: Sequence[str]) -> tuple[str, ...]:
+    """Return names of people and groups that a question is passed on to.
+
+    Raises:
+        QuestionError: There are none, or one of them is no name.
+    """
+    names = _names(given)
+    broken = [problem for place, name in enumerate(names) for problem in _name_problem(f"/to/{place}", name)]
+    if broken or not names:
+        raise QuestionError(broken or [Problem("/to", "there is no one to pass it on to. Name people or groups.")])
+    return names
+
+
 def _escalation(given: object) -> Escalation:
     each = given if isinstance(given, Escalation) else msgspec.convert(given, Escalation)
     return Escalation(_seconds(each.after), _names(each.to))

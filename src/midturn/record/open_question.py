@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.question.answer_type import ExpectedAnswer, SecretType, UnknownType
+from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import Asker
 from midturn.record.events import Approval, AskedForm, Event, InquiryRequest, Source
@@ -21,13 +22,48 @@ WaitingEvent: TypeAlias = InquiryRequest | Approval
 _AS_WE_WRITE_IT: Final = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
 
+class Whose(Struct, frozen=True):
+    """Whose question it is. `ask` are the names of people and groups that it is put to now, `eligible` the people who alone may answer.
+
+    `needed` is how many people have to say yes, and `voters` those who have.
+    """
+
+    people: People
+    ask: tuple[str, ...] = ()
+    eligible: frozenset[str] | None = None
+    needed: int = 1
+    voters: tuple[str, ...] = ()
+
+    @property
+    def tally(self) -> str:
+        """How many have said yes, of how many: `1 of 2`; empty where one is enough."""
+        return f"{len(self.voters)} of {self.needed}" if self.needed > 1 else ""
+
+    @property
+    def line(self) -> str:
+        """Whose it is, in a line: `for ops only · 1 of 2`; empty where it is anyone's."""
+        only = " only" if self.eligible is not None else ""
+        return " · ".join(filter(None, (f"for {', '.join(self.ask)}{only}" if self.ask else "", self.tally)))
+
+    def is_for(self, user: str) -> bool:
+        """Whether it is put to a person, by name or by a group of theirs, who has not said yes already."""
+        person = self.people.person(user)
+        return person in self.people.people_of(self.ask) and person not in self.voters
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what the API and `inbox --json` show."""
+        only: dict[str, Json] = {} if self.eligible is None else {"only": True, "may_answer": sorted(self.eligible)}
+        votes: dict[str, Json] = {} if self.needed == 1 else {"approvals": self.needed, "voted": list(self.voters)}
+        return {"ask": list(self.ask), **only, **votes}
+
+
 class OpenQuestion(Struct, frozen=True, kw_only=True):
     """Something that a turn waits for: a question of a tool, or (kinds `run`, `deliver`, `review`) an approval.
 
     `id` is its address (`<conversation>-<event id of its request>`), the one name that it has everywhere. `form` is the whole form where
     the question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where
-    the call is another agent's. `question_id`, `answer_schema`, `problem`, and of a result under approval `content` and
-    `is_error`, are read from its request.
+    the call is another agent's, `whose` where it is not anyone's question. `question_id`, `answer_schema`, `problem`, and of a result
+    under approval `content` and `is_error`, are read from its request.
 
     Args:
         conversation: The id of the conversation.
@@ -49,6 +85,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     asked_at: str
     request: WaitingEvent
     asker: Asker | None = None
+    whose: Whose | None = None
 
     @property
     def question_id(self) -> str:
@@ -88,6 +125,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
         asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
         problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
+        people: dict[str, Json] = {} if self.whose is None else {"people": self.whose.to_json()}
         deadline: dict[str, Json] = {} if self.deadline is None else {"deadline": self.deadline}
         result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
         return {
@@ -104,6 +142,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             "asked_at": self.asked_at,
             **problem,
             **deadline,
+            **people,
             **result,
             **asker,
         }

@@ -38,6 +38,8 @@ from msgspec import UNSET, UnsetType
 
 from midturn.clock import SYSTEM, trusted
 from midturn.errors import StoreError, StoreLocked, TooOld
+from midturn.question.people import checked_names
+from midturn.record.events import AnsweredBy, Note, Reassigned, Vote
 from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, MayAnswer
 from midturn.store.batch import check_version
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from midturn.record.events import Child
     from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
-    from midturn.store.outside_answers import OutsideAnswers, Receipt
+    from midturn.store.outside_answers import Given, OutsideAnswers, Receipt
     from midturn.store.pruning import Prunable, Pruned
     from midturn.store.watching import OnWake, StoreChange
     from midturn.turn.ending import Ending
@@ -278,6 +280,8 @@ class ConversationStore:
     ) -> Receipt:
         """Answer the open question `id` (its whole address) in exactly one way. It counts in whatever process the turn runs.
 
+        Where several people have to say yes, a yes is a vote: `votes` of the receipt says how many there are by now.
+
         Args:
             id: The question's id, as `pending()` lists it.
             value: The answer; of a whole form, an object by question id.
@@ -304,11 +308,58 @@ class ConversationStore:
         """
         return await self._submit(id, Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via))
 
+    async def pass_on(self, id: str, to: Sequence[str], *, reason: str | None = None, user: str | None = None, via: str = "api") -> Receipt:
+        """Put an open question to other people; where only certain people may answer it, they are the ones that it can be passed on to.
+
+        Args:
+            id: The question's id, as `pending()` lists it.
+            to: Names of people and groups.
+            reason: Why; recorded.
+            user: Who passes it on.
+            via: How: `inbox`, `web`, `api`, `mcp`.
+
+        Raises:
+            NotAllowed: This user, or one of those people, may not answer it.
+            NotOpen: There is no such question, or it was closed.
+            StoreError: The conversation cannot be read or written.
+        """
+        by = AnsweredBy("user", via=via, user=user)
+        return await self._submit(id, Reassigned(id="", to=checked_names(to), reason=reason, answered_by=by))
+
+    async def take_back(self, id: str, *, user: str | None = None, via: str = "api") -> Receipt:
+        """Take back a yes to a question that several people have to say yes to, as long as it is open.
+
+        Args:
+            id: The question's id, as `pending()` lists it.
+            user: Whose yes it was.
+            via: How: `inbox`, `web`, `api`, `mcp`.
+
+        Raises:
+            NotAllowed: There is no such yes.
+            NotOpen: There is no such question, or it was closed.
+            StoreError: The conversation cannot be read or written.
+        """
+        return await self._submit(id, Vote(id="", withdrawn=True, answered_by=AnsweredBy("user", via=via, user=user)))
+
+    async def note(self, id: str, note: Note) -> Receipt:
+        """Note on an open question that people were told of it; it answers nothing.
+
+        Args:
+            id: The question's id, as `pending()` lists it.
+            note: The event; its own `id` is filled in.
+
+        Raises:
+            NotOpen: There is no such question, or it was closed.
+            NotAllowed: The same was noted before, in another process.
+            StoreError: The conversation cannot be read or written.
+        """
+        return await self._answering.answer(id, note)
+
     @property
     def _answering(self) -> OutsideAnswers:
         return _load_outside_answers()(self.port, self.admission, self._clock, self._take_over)
 
-    async def _submit(self, id: str, submission: Submission) -> Receipt:
+    async def _submit(self, id: str, submission: Given) -> Receipt:
         receipt = await self._answering.answer(id, submission)
         if self._on_wake and not receipt.held:
             from midturn.store.watching import wake  # only for programs that want to be woken
@@ -391,6 +442,14 @@ class ConversationStore:
         """Answer an open question, see `answer`."""
         submission = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
         return self.run_sync("answer", self._submit(id, submission))
+
+    def pass_on_sync(self, id: str, to: Sequence[str], *, reason: str | None = None, user: str | None = None, via: str = "api") -> Receipt:
+        """Put an open question to other people, see `pass_on`."""
+        return self.run_sync("pass_on", self.pass_on(id, to, reason=reason, user=user, via=via))
+
+    def take_back_sync(self, id: str, *, user: str | None = None, via: str = "api") -> Receipt:
+        """Take back a yes, see `take_back`."""
+        return self.run_sync("take_back", self.take_back(id, user=user, via=via))
 
     def watch_sync(self, conversation: str | None = None, *, events: bool = False) -> Iterator[StoreChange]:
         """Yield what happens to questions from now on, see `watch`."""

@@ -41,7 +41,7 @@ from midturn.turn.decision import (
     labelled,
     put_to_people,
 )
-from midturn.turn.people import Poll, poll_of
+from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord
 from midturn.values.json_value import Json, canonical, pointer_to
 
@@ -82,10 +82,8 @@ class _Approving(Struct, frozen=True):
     @property
     def poll(self) -> Poll | None:
         """Whose decision it is; None where it is anyone's."""
-        waiting, notes = self.waiting, self.view.turn.notes
-        if waiting is None or (waiting.people is None and not notes):  # as usual
-            return None
-        return poll_of(waiting, notes.get(self.id, ()), is_yes_or_no=True)
+        waiting = self.waiting
+        return None if waiting is None else open_poll(waiting, self.view.turn.notes)
 
     @property
     def _text(self) -> str:
@@ -203,7 +201,7 @@ class Permission(_Approving, frozen=True):
         """Whose decision it is: as recorded, or as a rule says before anything is."""
         if self.waiting is not None or self.ruling.people is None:
             return super().poll
-        return poll_of(self._record("waiting", people=self._people), (), is_yes_or_no=True)
+        return open_poll(self._record("waiting", people=self._people), {})
 
     @property
     def _people(self) -> People | None:

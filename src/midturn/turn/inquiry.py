@@ -52,7 +52,7 @@ from midturn.turn.decision import (
 from midturn.turn.ending import allowed, is_one_too_many, is_repeated_too_often
 from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.turn.memory import answer_key, may_be_remembered
-from midturn.turn.people import Poll, poll_of
+from midturn.turn.people import Poll, open_poll
 from midturn.values.json_value import Json, shown
 from midturn.values.secret import SecretValue
 
@@ -98,10 +98,7 @@ class Inquiry(Struct, frozen=True):
     @property
     def poll(self) -> Poll | None:
         """Whose question it is; None where it is anyone's."""
-        notes = self.view.turn.notes
-        if self.request.people is None and not notes:  # as usual
-            return None
-        return poll_of(self.request, notes.get(self.request.id, ()), is_yes_or_no=self._is_boolean)
+        return open_poll(self.request, self.view.turn.notes)
 
     def going(self) -> Going:
         """Say what the routing table says, within the limits. What has people is theirs: nothing remembered or configured answers."""

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final, cast
 
+from msgspec import UNSET, UnsetType
+
 from midturn.errors import MidturnError
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import address
-from midturn.record.events import Approval, AskedForm, Event, InquiryAnswered, Source
-from midturn.record.open_question import OpenQuestion, PromptKind, fenced, recorded_at, shown
+from midturn.record.events import Approval, AskedForm, Event, InquiryAnswered, InquiryRequest, Source
+from midturn.record.open_question import OpenQuestion, PromptKind, Whose, fenced, recorded_at, shown
 from midturn.record.subject import AnswersSubject, asked_text, reviewed_places
+from midturn.turn.people import open_poll
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.view import TurnView
 from midturn.values.json_value import Json
@@ -59,10 +62,13 @@ class _Questions:
             asked_at=recorded_at(request),
             request=request,
             asker=self._turn.asker,
+            whose=self._whose(request),
         )
 
     def to_approve(self, call: CallRecord, approval: Approval) -> OpenQuestion:
-        """Show an approval."""
+        """Show an approval; of a call, with the arguments that are voted on."""
+        poll = open_poll(approval, self._turn.record.notes)
+        edited = UNSET if poll is None else poll.arguments
         return OpenQuestion(
             id=address(self._conversation, approval.event_id),
             conversation=self._conversation,
@@ -71,11 +77,16 @@ class _Questions:
             question=self._question(call, approval),
             form=None,
             tool=call.request.name,
-            arguments=call.arguments,
+            arguments=call.arguments if isinstance(edited, UnsetType) else edited,
             asked_at=recorded_at(approval),
             request=approval,
             asker=self._turn.asker,
+            whose=poll.whose if poll else None,
         )
+
+    def _whose(self, request: InquiryRequest) -> Whose | None:
+        poll = open_poll(request, self._turn.record.notes)
+        return poll.whose if poll else None
 
     def _source(self, call: CallRecord, approval: Approval) -> Source:
         """Who asks: a review belongs to the asker of the form."""

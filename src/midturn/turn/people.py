@@ -6,7 +6,7 @@ when a reply comes (do they, and is it the last yes that was needed?). So every 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -19,8 +19,8 @@ from midturn.question.deadline import after
 from midturn.question.people import MOST_REMINDERS, People
 from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
+from midturn.record.open_question import Whose
 from midturn.turn.closed import why_closed
-from midturn.turn.pending import pending
 from midturn.values.json_value import Json
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
@@ -79,6 +79,12 @@ class Poll(Struct, frozen=True):
         """How many have said yes, of how many: `1 of 2`; empty where one is enough."""
         return f"{len(self.votes)} of {self.needed}" if self.needed > 1 else ""
 
+    @property
+    def whose(self) -> Whose:
+        """What others see of it."""
+        voters = tuple(vote.answered_by.user or "" for vote in self.votes if vote.answered_by)
+        return Whose(self.people, self.asked, self.eligible, self.needed, voters)
+
     def named(self, who: AnsweredBy) -> AnsweredBy:
         """Return who answers under the person's own name."""
         return replace(who, user=self.people.person(who.user)) if who.user else who
@@ -133,10 +139,6 @@ class Poll(Struct, frozen=True):
             if eligible is not None and not self.people.people_of((name,)) <= eligible:
                 raise NotAllowed(f"{name} may not answer this: only {listed(sorted(eligible))} may.")
 
-    def is_for(self, user: str) -> bool:
-        """Whether it is put to a person, by name or by a group of theirs."""
-        return self.people.person(user) in self.people.people_of(self.asked)
-
     def due(self, asked_at: str, now: str) -> Reminded | Escalated | None:
         """Return the note that is due first and is not there: a reminder or an escalation. One at a time; what was missed counts once."""
         for number, each in enumerate(self.people.escalate, 1):
@@ -165,6 +167,14 @@ def poll_of(request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes
         return None
     people = request.people or People()
     return Poll(request.id, people, tuple(notes), people.approvals if is_yes_or_no else 1)
+
+
+def open_poll(request: InquiryRequest | Approval, notes: Mapping[str, Sequence[Note]]) -> Poll | None:
+    """Return the poll about a request of a turn, given the turn's notes; None where it is anyone's."""
+    if request.people is None and not notes:  # as usual
+        return None
+    is_yes_or_no = isinstance(request, Approval) or isinstance(request.question.answer_type, BooleanType)
+    return poll_of(request, notes.get(request.id, ()), is_yes_or_no=is_yes_or_no)
 
 
 def notes_on(events: Iterable[Event], id: str) -> tuple[Note, ...]:
@@ -199,8 +209,10 @@ def poll_in(turn: Sequence[Event], at: Address) -> Poll:
         NotOpen: Nothing is.
         AlreadyAnswered: It was answered before.
     """
-    request = next((e for e in turn if e.event_id == at.event_id and isinstance(e, InquiryRequest | Approval)), None)
-    if request is None or not any(one.request.event_id == at.event_id for one in pending(turn, at.conversation)):
+    from midturn.turn.pending import pending  # which reads polls, too
+
+    request = next((one.request for one in pending(turn, at.conversation) if one.request.event_id == at.event_id), None)
+    if request is None:
         raise why_closed(turn, at)
     is_yes_or_no = isinstance(request, Approval) or isinstance(request.question.answer_type, BooleanType)
     people = request.people or People()
