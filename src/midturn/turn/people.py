@@ -21,6 +21,7 @@ from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import Whose
 from midturn.turn.closed import why_closed
+from midturn.turn.view import TurnView
 from midturn.values.json_value import Json
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
@@ -209,14 +210,12 @@ def poll_in(turn: Sequence[Event], at: Address) -> Poll:
         NotOpen: Nothing is.
         AlreadyAnswered: It was answered before.
     """
-    from midturn.turn.pending import pending  # which reads polls, too
-
-    request = next((one.request for one in pending(turn, at.conversation) if one.request.event_id == at.event_id), None)
-    if request is None:
+    view = TurnView.last(turn)
+    request = next((each for each in view.events if each.event_id == at.event_id and at.event_id in view.open_ids), None)
+    if not isinstance(request, InquiryRequest | Approval):
         raise why_closed(turn, at)
-    is_yes_or_no = isinstance(request, Approval) or isinstance(request.question.answer_type, BooleanType)
-    people = request.people or People()
-    return Poll(request.id, people, notes_on(turn, request.id), people.approvals if is_yes_or_no else 1)
+    poll = open_poll(request, view.record.notes)
+    return poll or Poll(request.id, People())
 
 
 def note_batch(turn: Sequence[Event], at: Address, note: Note, ids: Iterator[str]) -> tuple[Event, ...]:
