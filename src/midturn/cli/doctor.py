@@ -22,6 +22,7 @@ from midturn.cli.options import with_json
 from midturn.cli.output import ExitStatus, Shown, line, say, say_json, table
 from midturn.cli.place import environment, find_place
 from midturn.compose.command_line import side_models
+from midturn.compose.mcp import Connected
 from midturn.compose.models import providers_json, refuse_unusable
 from midturn.compose.tools import TOOLS
 from midturn.config.places import shown, user_config_file
@@ -230,7 +231,6 @@ def _servers() -> Iterator[Finding]:
     settings = settings_if_right()
     if settings is None or not settings.mcp:
         return
-    from midturn.compose.mcp import Connected
 
     try:
         connected = Connected(settings, find_place().root, asks=False)

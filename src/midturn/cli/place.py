@@ -18,7 +18,7 @@ from midturn.errors import StoreError
 from midturn.files import first_time
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
-from midturn.store.opening import store_at
+from midturn.store.opening import folder_of, store_at
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive, in_a_loop
 from midturn.store.workspace import (
@@ -186,7 +186,6 @@ def place_in(cwd: Path, store: StoreAddress | None = None) -> Place:
     address = store or _configured()
     if address is None:
         return place_of(workspace, cwd)
-    from midturn.store.opening import folder_of  # few commands name a store
 
     folder = folder_of(address.where)
     if workspace and folder:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted, report_ignored
+from midturn.cli.open_turn import resolve_open_turn
 from midturn.cli.options import LOCAL, with_id, with_model, with_non_interactive, with_output, with_store, without
 from midturn.cli.output import ExitStatus, note, say_json
 from midturn.cli.place import Place, StoreAddress, environment, find_place
@@ -214,7 +215,6 @@ def go_on(query: Query, place: Place, held: Held, requested: TurnRequested, arou
     """Run a turn in a conversation that is held."""
     loaded = _load(query, place, held.events)
     runner = _runner(query, place, loaded, around)
-    from midturn.cli.open_turn import resolve_open_turn  # a new conversation has none
 
     status = resolve_open_turn(place, held, attached=_attached(query))
     if status is not None:

@@ -28,6 +28,7 @@ from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
 from midturn.http import bound
 from midturn.sandbox.doors import for_people_only
+from midturn.store.pruning import keep_for
 
 if TYPE_CHECKING:
     from midturn.web.site import Site
@@ -92,7 +93,6 @@ def run_serve(given: Serve) -> ExitStatus:
         given = replace(given, name=own_name(given.port, new=given.new_name))
     from midturn.cli.serve_turns import names_of, peers_of, site_of  # loads what the page needs
     from midturn.http_server import Health, serve
-    from midturn.store.pruning import keep_for
     from midturn.web.app import application
     from midturn.web.port import Port
 

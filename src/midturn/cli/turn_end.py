@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from midturn.agent.result import RunResult, checked, recorded_schema, result_of, turn_usage
 from midturn.cli.output import ExitStatus, Shown, block, forget_stdout, joined, json_line, line, note, say_json, spoken, table
+from midturn.cli.question_rows import question_rows
 from midturn.cli.turn_flags import unused_answers
 from midturn.config.settings import Settings
 from midturn.models.wrapper import Spent
@@ -78,8 +79,6 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
 
 def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, option: str = "") -> None:
     """Print the open questions with their ids, and the command that answers them."""
-    from midturn.cli.question_rows import question_rows  # most turns end with nothing open
-
     note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
     rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question)]
     for row in table(rows, sys.stderr):

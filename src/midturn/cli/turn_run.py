@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from midturn.cli.asking import terminal
 from midturn.cli.headless import with_signals
 from midturn.cli.held import Held
 from midturn.cli.output import ExitStatus, block, line, note
@@ -136,8 +137,6 @@ def _answered(held: Held) -> bool:
 
 
 def _terminal(settings: Settings, gate: Gate) -> Prompter:
-    from midturn.cli.asking import terminal  # only a person who is there is asked
-
     return terminal(settings, gate)
 
 

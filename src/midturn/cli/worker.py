@@ -25,6 +25,7 @@ from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
 from midturn.http import Listening
 from midturn.store.opening import store_at
+from midturn.store.pruning import keep_for
 from midturn.store.store import ConversationStore
 
 _PATIENCE = 0.9
@@ -62,8 +63,6 @@ async def _beside(listening: Listening | None, store: ConversationStore, work: C
 
 
 async def _keep(store: ConversationStore, keep: timedelta) -> None:
-    from midturn.store.pruning import keep_for  # only where conversations are not kept for ever
-
     await keep_for(keep, store.prune)
 
 

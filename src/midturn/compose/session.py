@@ -18,8 +18,7 @@ from midturn.record.events import Parent, TurnStart
 from midturn.routing.policy import ToolPolicy
 from midturn.runtime.assistants import Assistants
 from midturn.runtime.model_response import foretelling
-from midturn.runtime.prompts import at_prompt
-from midturn.runtime.surroundings import Services, Surroundings
+from midturn.runtime.surroundings import Services, Surroundings, at_prompt
 from midturn.store.metadata import event_ids
 from midturn.turn.inputs import TurnSettings
 from midturn.values.json_value import JsonObject

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -328,7 +329,6 @@ def _shown(value: Any, leaf: Leaf) -> str:
         return "a table"
     if leaf.private:
         return "that"
-    import json  # only where something is wrong
 
     text = json.dumps(value, default=str, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= _LINE else text[: _LINE - 1] + "…"

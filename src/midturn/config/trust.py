@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -257,8 +258,6 @@ def _without(tree: Tree, paths: set[KeyPath], path: KeyPath) -> Tree:
 
 def enabled(weak: tuple[NeedsTrust, ...]) -> tuple[Enabled, ...]:
     """Describe each value once, under the key that is written."""
-    import json  # only where there is something to trust
-
     found: dict[KeyPath, Enabled] = {}
     for one in weak:
         known = found.get(one.entry.at)

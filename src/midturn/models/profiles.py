@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import Final, Literal, TypeAlias
 
@@ -210,8 +211,6 @@ _NEAR: Final = 0.8
 
 def nearest_models(id: str) -> list[str]:
     """Return the known models whose ids are nearest to `id`, at most three; `id` may lack its provider."""
-    import difflib  # only where something is wrong
-
     provider, slash, model = id[:128].rpartition("/")
     names = {
         known.removeprefix(f"{provider}/" if slash else known.partition("/")[0] + "/"): known for known in KNOWN_PROFILES if known != id

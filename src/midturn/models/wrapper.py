@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -144,8 +145,6 @@ def message_json(event: Event) -> Json:
 
 
 def _one_line(value: Json) -> str:
-    import json  # only a log that is this detailed needs it
-
     return json.dumps(value)
 
 

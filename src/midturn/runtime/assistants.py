@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from midturn.assistant.request import ChosenAssistant, chosen_assistant
+from midturn.assistant.responder import Consultation, consult
 from midturn.journal import Journal
 from midturn.ports import Consultant, ConsultFinished, ConsultStarted, Display, Model
 from midturn.record.events import Event, InquiryRequest
@@ -44,8 +45,6 @@ class Assistants:
 
     async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
         """Return a checked answer to the request, or why there is none."""
-        from midturn.assistant.responder import Consultation, consult  # in most turns no model is asked
-
         settings = self._chosen(request, tool)
         main = self._surroundings.request(events)
         return await consult(self._model_for(settings), Consultation(asked=request, tool=tool, main=main, settings=settings))

@@ -17,17 +17,16 @@ from midturn.record.events import AnsweredBy, InquiryRequest
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.runtime.loop_thread import is_cancelled
-from midturn.runtime.surroundings import Services, Surroundings
+from midturn.runtime.surroundings import Services, Surroundings, who_replies
 from midturn.turn.effects import ClosePrompt
 from midturn.turn.inputs import Happened, PromptFailed, UserReplied
 from midturn.turn.pending import pending
-from midturn.values.text import check_text_or_none, stamp
+from midturn.values.text import stamp
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
 
 _LOG = logging.getLogger("midturn.prompts")
-_SPEAKERS = ("user", "policy")
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 
@@ -95,7 +94,7 @@ class OpenPrompts:
         try:
             speaker = self._speakers[id] = _speaker(self._prompter, prompt)
             reply = await self._reply(speaker, prompt)
-            who = _who(speaker)
+            who = who_replies(speaker)
             _check_its_part(who, reply)
             return UserReplied(id, reply, who)
         except asyncio.CancelledError as error:
@@ -146,33 +145,6 @@ def _speaker(prompter: Prompter, prompt: Prompt) -> Prompter:
     """Return who answers a prompt: a prompter that is not derived from ours may have no way to pass it on."""
     speaker: Callable[[Prompt], Prompter] | None = getattr(prompter, "speaker", None)
     return prompter if speaker is None else speaker(prompt)
-
-
-def _who(prompter: Prompter) -> AnsweredBy:
-    """Return who replied, as far as a prompter says it.
-
-    Raises:
-        TypeError: It says it in something that is not text, or speaks for something else than a person or a policy.
-    """
-    by: str = getattr(prompter, "by", "user")
-    if by not in _SPEAKERS:
-        raise TypeError(f"`by` of `{type(prompter).__name__}` is {by!r}: a prompter speaks for a 'user' or a 'policy'")
-    told = {name: cast("str | None", getattr(prompter, name, None)) for name in ("via", "user", "name")}
-    for name, said in told.items():
-        check_text_or_none(name, said)
-    if by == "policy":
-        return AnsweredBy("policy", via=told["via"], name=told["name"] or type(prompter).__name__)
-    return AnsweredBy("user", via=told["via"], user=told["user"])
-
-
-def at_prompt(prompter: Prompter | None) -> AnsweredBy:
-    """Return who replies to a prompt, as far as that is known beforehand: the person behind policies, where there is one."""
-    while (behind := getattr(prompter, "otherwise", None)) is not None:
-        prompter = cast("Prompter", behind)
-    try:
-        return AnsweredBy("user") if prompter is None else _who(prompter)
-    except TypeError:  # said when it replies
-        return AnsweredBy("user")
 
 
 def _check_its_part(who: AnsweredBy, reply: Reply) -> None:

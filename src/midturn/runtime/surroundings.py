@@ -16,7 +16,7 @@ from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, Recorded, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
 from midturn.question.reply import Answered
-from midturn.record.events import ChatRequest, Event
+from midturn.record.events import AnsweredBy, ChatRequest, Event
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolCall, ToolDefinition
 from midturn.record.provider_view import provider_view
 from midturn.tools.asker import refused
@@ -25,7 +25,7 @@ from midturn.turn.inputs import FormToAsk
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.secret import SecretValue
-from midturn.values.text import stamp
+from midturn.values.text import check_text_or_none, stamp
 
 if TYPE_CHECKING:
     from midturn.runtime.nesting import Host
@@ -57,6 +57,36 @@ class Services(Struct, frozen=True, kw_only=True):
     clock: Clock
     ids: Iterator[str]
     host: Host | None = None
+
+
+_SPEAKERS = ("user", "policy")
+
+
+def who_replies(prompter: Prompter) -> AnsweredBy:
+    """Return who replied, as far as a prompter says it.
+
+    Raises:
+        TypeError: It says it in something that is not text, or speaks for something else than a person or a policy.
+    """
+    by: str = getattr(prompter, "by", "user")
+    if by not in _SPEAKERS:
+        raise TypeError(f"`by` of `{type(prompter).__name__}` is {by!r}: a prompter speaks for a 'user' or a 'policy'")
+    told = {name: cast("str | None", getattr(prompter, name, None)) for name in ("via", "user", "name")}
+    for name, said in told.items():
+        check_text_or_none(name, said)
+    if by == "policy":
+        return AnsweredBy("policy", via=told["via"], name=told["name"] or type(prompter).__name__)
+    return AnsweredBy("user", via=told["via"], user=told["user"])
+
+
+def at_prompt(prompter: Prompter | None) -> AnsweredBy:
+    """Return who replies to a prompt, as far as that is known beforehand: the person behind policies, where there is one."""
+    while (behind := getattr(prompter, "otherwise", None)) is not None:
+        prompter = cast("Prompter", behind)
+    try:
+        return AnsweredBy("user") if prompter is None else who_replies(prompter)
+    except TypeError:  # said when it replies
+        return AnsweredBy("user")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

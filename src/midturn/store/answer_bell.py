@@ -5,6 +5,7 @@ Only for speed: who hears nothing (another kernel, no room for one more watch) l
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import struct
@@ -69,7 +70,6 @@ class AnswerBell:
         missing = [folder for folder in self._folders if folder not in self._watched]
         if not missing or not sys.platform.startswith("linux"):
             return
-        import ctypes  # only workers wait
 
         libc = ctypes.CDLL(None, use_errno=True)
         if self._fd < 0:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from midturn.errors import Problem
 from midturn.question.python_types import Mismatch, PlainType, ValueType, plain_schemas
-from midturn.question.value_type import value_type
+from midturn.question.value_type import PydanticType, pydantic_schemas, value_type
 from midturn.values.json_value import Json, JsonObject
 
 _EMPTY: object = inspect.Parameter.empty
@@ -177,8 +177,6 @@ def _described(types: Sequence[tuple[str, ValueType]]) -> tuple[dict[str, JsonOb
     except TypeError as error:
         raise TypeError(f"A tool's parameters must have types that JSON Schema can describe: {error}") from error
     if len(plain) < len(types):
-        from midturn.question.pydantic_type import PydanticType, pydantic_schemas
-
         others, shared = pydantic_schemas({name: kind for name, kind in types if isinstance(kind, PydanticType)})
         if twice := sorted(definitions.keys() & shared.keys()):
             raise TypeError(f"Two types of a tool's parameters have the same name: {', '.join(twice)}; rename one.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import os
 import re
 import tempfile
@@ -123,8 +124,6 @@ def _plain_run(secret: str) -> str:
 
 
 def _html(secret: str) -> set[str]:
-    import html  # only where there is a secret
-
     escaped = html.escape(secret)
     return {escaped, html.escape(secret, quote=False), escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;")} - {secret}
 

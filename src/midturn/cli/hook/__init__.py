@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import click
 
 from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
+from midturn.foreign.clients import AGENTS_ADDED
 
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Set up": {
@@ -42,8 +43,6 @@ class HookCommands(LazyGroup):
     @property
     def added(self) -> Mapping[str, str]:
         """The agents that packages add."""
-        from midturn.foreign.clients import AGENTS_ADDED
-
         return AGENTS_ADDED.added
 
     def from_a_package(self, name: str) -> click.Command:
