@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from midturn.errors import ConfigError
-from midturn.question.people import Directory, People
+from midturn.question.people import People
+from midturn.turn.inputs import TurnSettings
 from support.workspaces import Workspace
 
 OPS = """
@@ -86,5 +87,5 @@ def test_a_file_of_a_workspace_sets_no_people_until_it_is_approved(workspace: Wo
 
 
 def test_a_program_without_configuration_says_who_is_in_a_group() -> None:
-    asked = Directory().filled_in(People(ask=["ops"], members={"ops": ["ana"]}))
+    asked = TurnSettings(tools={}).filled_in(People(ask=["ops"], members={"ops": ["ana"]}))
     assert asked.people_of(asked.ask) == {"ana"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from midturn.errors import QuestionError
 from midturn.question.form import Form
-from midturn.question.people import People
+from midturn.question.people import Directory, People, Person
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited
 from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRequest, Reassigned, Vote
@@ -183,3 +184,20 @@ def test_an_edit_voids_the_votes_before_it_and_is_voted_on() -> None:
     assert run.call.arguments == {"env": "staging"}
     decision = played.recorded(Approval)[-1]
     assert (decision.state, decision.arguments, len(decision.votes)) == ("edited", {"env": "staging"}, 2)
+
+
+def test_a_configuration_alone_says_who_its_people_are() -> None:
+    configured = Directory(people={"ana": Person(logins=("a.smith",)), "bo": Person()}, groups={"ops": ("ana",)})
+    claimed = People(ask=("ana", "ops"), only=True, members={"ops": ("mallory",)}, logins={"ana": ("mallory",), "eve": ("a.smith",)})
+    assert configured.filled_in(claimed) == People(ask=("ana", "ops"), only=True, members={"ops": ("ana",)}, logins={"ana": ("a.smith",)})
+    assert Directory().filled_in(claimed) == People(ask=("ana", "ops"), only=True)
+
+
+def test_a_group_that_has_too_few_people_breaks_no_turn() -> None:
+    directory = Directory(groups={"ops": ("ana",)})
+    assert directory.filled_in(People(ask=("ops",), only=True, approvals=2)).members == {"ops": ("ana",)}
+
+
+def test_approvals_are_counted_whole() -> None:
+    with pytest.raises(QuestionError, match=r"1\.5 is no number of approvals"):
+        People(ask=("ana", "bo"), approvals=1.5)  # type: ignore[arg-type]

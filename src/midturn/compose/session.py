@@ -74,7 +74,7 @@ class Kit(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, Tool]
     policies: Mapping[str, ToolPolicy]
     attached: bool
-    directory: Directory = Directory()
+    directory: Directory | None = None
     surroundings: Surroundings = Surroundings()
 
 

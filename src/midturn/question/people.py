@@ -8,12 +8,13 @@ known. So whoever answers, and whoever records that, needs no configuration, and
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from midturn.errors import Problem, QuestionError
 from midturn.question.deadline import LONGEST, SHORTEST, is_number
@@ -128,12 +129,16 @@ class Directory(Struct, frozen=True):
         return name in self.people or name in self.groups
 
     def filled_in(self, people: People) -> People:
-        """Return what is recorded: with the members of its groups, and the logins of its people, as far as they are known here."""
-        groups = {name: self.groups[name] for name in dict.fromkeys(people.named) if name in self.groups and name not in people.members}
-        filled = replace(people, members={**people.members, **groups}) if groups else people
-        behind = [name for name in sorted(filled.people_of(filled.named)) if name in self.people and name not in people.logins]
-        logins = {name: self.people[name].logins for name in behind if self.people[name].logins}
-        return replace(filled, logins={**people.logins, **logins}) if logins else filled
+        """Return what is recorded: with the members of its groups, and the logins of its people, as far as they are known here.
+
+        It alone says who they are: a tool that says otherwise could answer in another's name. Where a group has too few people for the
+        approvals that are wanted, that is recorded all the same: the yes that is missing never comes, and the turn can only be ended.
+        """
+        filled = copy(people)  # unchecked, see above
+        force_setattr(filled, "members", {name: self.groups[name] for name in dict.fromkeys(people.named) if name in self.groups})
+        behind = [name for name in sorted(filled.people_of(filled.named)) if name in self.people]
+        force_setattr(filled, "logins", {name: self.people[name].logins for name in behind if self.people[name].logins})
+        return filled
 
     def person(self, login: str) -> str:
         """Return the name of the person behind a login; one that is not known stands for itself."""
@@ -204,7 +209,7 @@ def _seconds(given: object) -> object:
 def _problems(people: People) -> Iterator[Problem]:
     for place, name in enumerate(people.ask):
         yield from _name_problem(f"/ask/{place}", name)
-    if not is_number(people.approvals) or not 1 <= people.approvals <= MOST_APPROVALS:
+    if not _is_whole(people.approvals) or not 1 <= people.approvals <= MOST_APPROVALS:
         yield Problem("/approvals", f"{shown(people.approvals)} is no number of approvals. Give one from 1 to {MOST_APPROVALS}.")
     if people.remind_after is not None:
         yield from _time_problem("/remind_after", people.remind_after)
@@ -222,8 +227,12 @@ def _too_few(people: People) -> Iterator[Problem]:
     if people.only and not people.ask:
         yield Problem("/only", "`only` names no one who may answer. Name people or groups in `ask`.")
     could = len(people.people_of(people.named))
-    if people.only and people.ask and is_number(people.approvals) and could < people.approvals and _is_filled_in(people):
+    if people.only and people.ask and _is_whole(people.approvals) and could < people.approvals and _is_filled_in(people):
         yield Problem("/approvals", f"{people.approvals} people have to say yes, and only {could} may answer.")
+
+
+def _is_whole(given: object) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool)
 
 
 def _is_filled_in(people: People) -> bool:

@@ -206,7 +206,7 @@ class Permission(_Approving, frozen=True):
     @property
     def _people(self) -> People | None:
         people = self.ruling.people
-        return self.view.settings.directory.filled_in(people) if people else None
+        return self.view.settings.filled_in(people) if people else None
 
     def _of_people(self, poll: Poll) -> AwaitPerson | Closing:
         """Put it to a person who is attached and may decide; else leave it to those who come by later, unless that is denied."""

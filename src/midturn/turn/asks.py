@@ -362,7 +362,7 @@ class Asks:
         """Return whose question it is: the configuration's word, or what its author proposes, with the people behind the names."""
         policies = self._view.policy.questions
         people = (self._view.policy.question(question.id).people if policies else None) or question.people
-        return None if people is None else self._state.settings.directory.filled_in(people)
+        return None if people is None else self._state.settings.filled_in(people)
 
     def _asks_a_model(self, walk: Walk, question_id: str, revises: str | None) -> bool:
         """Whether a model gets a question that has no answer yet and is no one's own, as the routing table has it."""

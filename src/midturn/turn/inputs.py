@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.question.people import Directory
+from midturn.question.people import Directory, People
 from midturn.record.events import AnsweredBy, Child, Note, Source, TurnStart
 from midturn.record.exchange import Part
 from midturn.routing.policy import ToolPolicy
@@ -281,9 +281,13 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     conversation: str = ""
     attached: bool = True
     at_prompt: AnsweredBy = AnsweredBy("user")
-    directory: Directory = Directory()
+    directory: Directory | None = None
     limits: Limits = DEFAULT_LIMITS
     prompts_at_once: int = 1
     foretelling: frozenset[str] = frozenset()
     start: TurnStart = TurnStart()
     family: dict[str, TurnRecord] = {}
+
+    def filled_in(self, people: People) -> People:
+        """Return what is recorded of whose question it is: a program says itself who is behind names, a configuration does so alone."""
+        return people if self.directory is None else self.directory.filled_in(people)
