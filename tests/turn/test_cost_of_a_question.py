@@ -14,7 +14,7 @@ from midturn.values.limits import Limits
 from support.turns import Played, settings
 
 PACKAGE = str(Path(midturn.__file__).parent)
-MOST = 288
+MOST = 292
 """Calls for a question that a tool returns and a person answers, and for the rests in between: it rises for a reason only."""
 
 
