@@ -16,9 +16,8 @@ from rich.text import Text
 from midturn.prompts.content import TAB_STOP, split_lines
 from midturn.prompts.rich.markup import begins_diff, plain_context
 from midturn.prompts.rich.screen import Row, Span, Style, cut, row_cells
-from midturn.terminal.markdown.blocks import Block, Code, List, ListItem, Paragraph, Quote, TooDeep, parse
 from midturn.terminal.markdown.ink import CONSOLE, coloured
-from midturn.terminal.markdown.layout import Glyphs, Layout
+from midturn.terminal.markdown.layout import Block, Code, Glyphs, Layout, List, ListItem, Paragraph, Quote, TooDeep, parse
 from midturn.values.text import exact
 
 _DIFFS = frozenset({"diff", "patch"})
@@ -46,7 +45,7 @@ def _drawn(glyphs: Glyphs, lines: Sequence[str], blocks: Sequence[Block], width:
         if isinstance(block, Code):
             yield _code(block, lines, width)
         else:
-            yield [found for text in layout.rows([_kept_lines(block)], width, is_last=False) for found in _fitted(_spans(text), width)]
+            yield [found for text in layout.rows([_kept_lines(block)], width) for found in _fitted(_spans(text), width)]
 
 
 def _code(block: Code, lines: Sequence[str], width: int) -> list[Row]:

@@ -14,9 +14,8 @@ from rich.text import Text
 
 from midturn.prompts.cells import wrap
 from midturn.terminal.flow import margin
-from midturn.terminal.markdown.blocks import Block, Heading, RuleBlock, TooDeep, parse
 from midturn.terminal.markdown.ink import ansi
-from midturn.terminal.markdown.layout import Glyphs, Layout
+from midturn.terminal.markdown.layout import Block, Glyphs, Heading, Layout, RuleBlock, TooDeep, parse, settled
 from midturn.values.text import prose
 
 _PAUSE = 0.04  # seconds between two looks at the text
@@ -83,13 +82,13 @@ class MarkdownFlow:
         if not self._given:
             self._width = max(_NARROWEST, self._columns() - 1)
         layout = Layout(self._lines, self._glyphs)
-        rows = self._rows(layout, blocks, is_last=is_open)
+        rows = self._rows(layout, settled(blocks) if is_open else blocks)
         new, self._given = rows[self._given :], max(self._given, len(rows))
         self._drop_given(layout, blocks)
         return _written(new)
 
-    def _rows(self, layout: Layout, blocks: Sequence[Block], *, is_last: bool) -> list[Text]:
-        rows = layout.rows(blocks, self._width, is_last=is_last)
+    def _rows(self, layout: Layout, blocks: Sequence[Block]) -> list[Text]:
+        rows = layout.rows(blocks, self._width)
         return [Text(), *rows] if rows and self._follows else rows
 
     def _drop_given(self, layout: Layout, blocks: Sequence[Block]) -> None:
@@ -99,7 +98,7 @@ class MarkdownFlow:
             return
         if len(blocks) <= 1:
             return
-        self._given -= len(self._rows(layout, blocks[:-1], is_last=False))
+        self._given -= len(self._rows(layout, blocks[:-1]))
         self._follows = layout.parted(blocks, len(blocks) - 1)
         self._lines = self._lines[blocks[-1].lines[0] :]
 

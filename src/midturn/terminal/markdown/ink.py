@@ -19,7 +19,6 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
 from midturn.prompts.cells import cut_ranges, wrap_ranges
-from midturn.terminal.markdown.blocks import Code
 from midturn.values.text import exact, prose
 
 PLAIN = Style()
@@ -147,12 +146,12 @@ _PASSAGE = 40  # lines that are coloured together, up to the next line that is n
 _WIDEST = 1_000  # characters of a line: colours are not worth waiting for
 
 
-def highlighted(block: Code) -> list[Text]:
-    """Return the lines of a block; everything in them passed the one sink."""
-    lines = [prose(line.expandtabs(_TAB_STOP)) for line in block.content]
-    if _LANGUAGE.fullmatch(block.language) is None:
+def highlighted(code: Sequence[str], language: str) -> list[Text]:
+    """Return the lines of code; everything in them passed the one sink."""
+    lines = [prose(line.expandtabs(_TAB_STOP)) for line in code]
+    if _LANGUAGE.fullmatch(language) is None:
         return [Text(line) for line in lines]
-    return [line for passage in _passages(lines) for line in coloured(passage, block.language)]
+    return [line for passage in _passages(lines) for line in coloured(passage, language)]
 
 
 def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:

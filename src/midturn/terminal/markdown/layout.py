@@ -1,21 +1,193 @@
-"""Blocks as rows. Of a text that is still being written, only the rows that nothing after them can change.
+"""Markdown as blocks that know where they stand (CommonMark with tables), and blocks as rows.
 
-Its last paragraph or table waits until it is closed, while code appears line by line.
+What could hide text is switched off: HTML, definitions. Of a text that is still being written, the last paragraph or table waits until it
+is closed, while code appears line by line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, assert_never
 
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from msgspec import Struct
+from msgspec.structs import replace
 from rich.style import Style
 from rich.text import Text
 
 from midturn.prompts.cells import cells
-from midturn.terminal.markdown.blocks import Block, Code, Heading, List, ListItem, Paragraph, Quote, RuleBlock, Table
 from midturn.terminal.markdown.ink import DIM, HEADING, MARKER, PLAIN, STRONG, cut, highlighted, styled, wrapped
+
+Lines: TypeAlias = tuple[int, int]
+"""The first line, and the one after the last."""
+
+DEEPEST = 60
+
+
+class TooDeep(Exception):  # noqa: N818 (it says what the text is)
+    """Blocks in blocks in blocks: unreadable."""
+
+
+class Paragraph(Struct, frozen=True):
+    """Text; `content` is its source without indentation and markers."""
+
+    lines: Lines
+    content: str
+
+
+class Heading(Struct, frozen=True):
+    """A heading of level 1 to 6."""
+
+    lines: Lines
+    content: str
+    level: int
+
+
+class Code(Struct, frozen=True):
+    """Lines of code."""
+
+    lines: Lines
+    content: tuple[str, ...]
+    language: str
+
+
+class RuleBlock(Struct, frozen=True):
+    """A line across."""
+
+    lines: Lines
+
+
+class Table(Struct, frozen=True):
+    """A table; `sides` says where the text of each column stands (`left`, `right`, `center`)."""
+
+    lines: Lines
+    sides: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Quote(Struct, frozen=True):
+    """Quoted blocks."""
+
+    lines: Lines
+    children: tuple[Block, ...]
+
+
+class ListItem(Struct, frozen=True):
+    """An item of a list; the marker is `-` for all kinds of bullets."""
+
+    lines: Lines
+    marker: str
+    children: tuple[Block, ...]
+
+
+class List(Struct, frozen=True):
+    """A list."""
+
+    lines: Lines
+    children: tuple[Block, ...]
+
+
+LeafBlock: TypeAlias = Paragraph | Heading | Code | RuleBlock | Table
+Block: TypeAlias = LeafBlock | Quote | ListItem | List
+
+_PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
+_PARSER.enable("table").disable(["reference", "html_block", "inline", "text_join"])
+
+
+def parse(text: str) -> tuple[Block, ...]:
+    """Return the blocks of a text.
+
+    Raises:
+        TooDeep: Blocks are nested so deeply that some were left out.
+    """
+    tokens = _PARSER.parse(f"{text}\n")
+    if any(token.level >= DEEPEST - 1 for token in tokens):  # what stands deeper is left out by the parser
+        raise TooDeep
+    return tuple(_blocks(iter(tokens), ""))
+
+
+def settled(blocks: Sequence[Block]) -> Sequence[Block]:
+    """Return what nothing that follows can change where the last block is still being written; of that block, what is closed in it."""
+    if not blocks:
+        return blocks
+    *above, last = blocks
+    match last:
+        case Paragraph() | Table() | Code(content=()):
+            return above
+        case Quote() | ListItem() | List():
+            inner = tuple(settled(last.children))
+            return [*above, replace(last, children=inner)] if inner else above
+        case _:
+            return blocks
+
+
+def _blocks(tokens: Iterator[Token], closing: str) -> Iterator[Block]:
+    for token in tokens:
+        if token.type == closing:
+            return
+        if token.nesting >= 0:
+            yield _block(token, tokens)
+
+
+def _block(token: Token, tokens: Iterator[Token]) -> Block:  # noqa: PLR0911  one for each kind of block
+    lines = _lines(token)
+    match token.type:
+        case "paragraph_open":
+            return Paragraph(lines, _content(tokens))
+        case "heading_open":
+            return Heading(lines, _content(tokens), int(token.tag[1:]))
+        case "fence" | "code_block":
+            return Code(lines, tuple(token.content.split("\n")[:-1]), token.info.split(" ")[0])
+        case "table_open":
+            return _table(lines, tokens)
+        case "blockquote_open":
+            return Quote(lines, tuple(_blocks(tokens, "blockquote_close")))
+        case "list_item_open":
+            marker = f"{token.info}{token.markup}" if token.info else "-"
+            return ListItem(lines, marker, tuple(_blocks(tokens, "list_item_close")))
+        case "bullet_list_open" | "ordered_list_open":
+            return List(lines, tuple(_blocks(tokens, token.type.replace("open", "close"))))
+        case "hr":
+            return RuleBlock(lines)
+        case _:
+            return Paragraph(lines, token.content)
+
+
+def _table(lines: Lines, tokens: Iterator[Token]) -> Table:
+    sides: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    cells: list[str] = []
+    for token in tokens:
+        match token.type:
+            case "table_close":
+                break
+            case "th_open":
+                sides.append(str(token.attrs.get("style", "")).removeprefix("text-align:") or "left")
+            case "inline":
+                cells.append(token.content)
+            case "tr_close":
+                rows.append(tuple(cells))
+                cells = []
+            case _:
+                pass  # the head, the body, the ends of cells
+    return Table(lines, tuple(sides), tuple(rows))
+
+
+def _content(tokens: Iterator[Token]) -> str:
+    """Return the source of an inline token, and pass over its end."""
+    content = next(tokens).content
+    next(tokens)
+    return content
+
+
+def _lines(token: Token) -> Lines:
+    first, after = token.map or (0, 0)
+    return first, after
+
+
+# Rows -------------------------------------------------------------------------------------------------------------------
 
 _INDENT = "    "
 _GAP = "  "
@@ -44,14 +216,13 @@ class Layout:
         self._lines = lines
         self._glyphs = glyphs
 
-    def rows(self, blocks: Sequence[Block], width: int, *, is_last: bool) -> list[Text]:
-        """Lay out blocks that stand below each other. With `is_last`, the last of them is still being written."""
+    def rows(self, blocks: Sequence[Block], width: int) -> list[Text]:
+        """Lay out blocks that stand below each other. Each has a row, even if there is nothing in it: so all of them can be told apart."""
         found: list[Text] = []
         for number, block in enumerate(blocks):
-            rows = self._block(block, width, is_open=is_last and number == len(blocks) - 1)
-            if found and rows and self.parted(blocks, number):
+            if number and self.parted(blocks, number):
                 found.append(Text())
-            found += rows
+            found += self._block(block, width) or [Text()]
         return found
 
     def parted(self, blocks: Sequence[Block], number: int) -> bool:
@@ -61,48 +232,37 @@ class Layout:
             return _EMPTY.fullmatch(self._lines[block.lines[0] - 1]) is not None
         return True
 
-    def _edge(self, block: Quote | ListItem | List) -> str:
-        """Return what stands before the rows of what is in a block."""
-        match block:
-            case Quote():
-                return self._glyphs.gutter
-            case ListItem():
-                return " " * cells(self._sign(block))
-            case List():
-                return ""
-
     def _sign(self, item: ListItem) -> str:
         return f"{self._glyphs.bullet if item.marker == '-' else item.marker} "
 
-    def _block(self, block: Block, width: int, *, is_open: bool) -> list[Text]:
-        """Lay out one block. One that is closed has a row, even if there is nothing in it: so all of them can be told apart."""
-        return self._laid_out(block, width, is_open=is_open) or ([] if is_open else [Text()])
-
-    def _laid_out(self, block: Block, width: int, *, is_open: bool) -> list[Text]:  # noqa: PLR0911  one for each kind of block
+    def _block(self, block: Block, width: int) -> list[Text]:  # noqa: PLR0911  one for each kind of block
         match block:
             case Paragraph():
-                return [] if is_open else wrapped(styled(block.content), width)
+                return wrapped(styled(block.content), width)
             case Heading():
                 return wrapped(styled(block.content, HEADING if block.level <= _MAJOR else STRONG), width)
             case Code():
-                return [Text(_INDENT) + row for line in highlighted(block) for row in cut(line, _room(width, _INDENT))]
+                return [
+                    Text(_INDENT) + row for line in highlighted(block.content, block.language) for row in cut(line, _room(width, _INDENT))
+                ]
             case RuleBlock():
                 return [Text(self._glyphs.line * width, DIM)]
             case Table():
-                return [] if is_open else table_rows(block, width, self._glyphs.line)
+                return table_rows(block, width, self._glyphs.line)
             case Quote():
-                edge = _dressed(self._edge(block), DIM)
-                return self._behind(edge, edge, block, width, is_open=is_open)
+                edge = _dressed(self._glyphs.gutter, DIM)
+                return self._behind(edge, edge, block, width)
             case ListItem():
-                return self._behind(_dressed(self._sign(block), MARKER), Text(self._edge(block)), block, width, is_open=is_open)
+                sign = self._sign(block)
+                return self._behind(_dressed(sign, MARKER), Text(" " * cells(sign)), block, width)
             case List(children=children):
-                return self.rows(children, width, is_last=is_open)
+                return self.rows(children, width)
             case _ as other:
                 assert_never(other)
 
-    def _behind(self, first: Text, edge: Text, block: Quote | ListItem, width: int, *, is_open: bool) -> list[Text]:
+    def _behind(self, first: Text, edge: Text, block: Quote | ListItem, width: int) -> list[Text]:
         """Lay out the blocks in a block behind its edge; the first row has one of its own."""
-        rows = self.rows(block.children, _room(width, edge.plain), is_last=is_open) or ([] if is_open else [Text()])
+        rows = self.rows(block.children, _room(width, edge.plain)) or [Text()]
         return [(edge if number else first) + row for number, row in enumerate(rows)]
 
 
@@ -146,7 +306,7 @@ def _fit(wanted: Sequence[int], width: int) -> list[int] | None:
 
 def _row(record: Sequence[Text], widths: Sequence[int], sides: Sequence[str]) -> list[Text]:
     """Lay out one record; a long text takes several rows."""
-    columns = [_lines(text, width) for text, width in zip(record, widths, strict=True)]
+    columns = [_cell(text, width) for text, width in zip(record, widths, strict=True)]
     rows: list[Text] = []
     for number in range(max(map(len, columns))):
         row = Text()
@@ -157,7 +317,7 @@ def _row(record: Sequence[Text], widths: Sequence[int], sides: Sequence[str]) ->
     return rows
 
 
-def _lines(text: Text, width: int) -> list[Text]:
+def _cell(text: Text, width: int) -> list[Text]:
     return [part for row in wrapped(text, width) for part in cut(row, width)]
 
 
