@@ -24,7 +24,7 @@ import midturn as mt
 from midturn.question.question import Question
 from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.record.prompt import Prompt
-from midturn.terminal.look import PrompterSettings
+from midturn.terminal.look import TerminalSettings
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.tools.command import CommandSpec, CommandTool
 
@@ -51,7 +51,7 @@ os._exit(0)
 
 async def ask(rounds: int) -> None:
     """In the child: ask for a text once, then yes or no in every round, saying when."""
-    prompter = TerminalPrompter(PrompterSettings(settle_ms=0, notify=False, bell=False))
+    prompter = TerminalPrompter(TerminalSettings(settle_ms=0, notify=False, bell=False))
     gc.freeze()  # as the command line does
     await prompter.prompt(NOTE)
     for _ in range(rounds):
@@ -62,7 +62,7 @@ async def ask(rounds: int) -> None:
 async def turns(rounds: int, moments: str) -> None:
     """In the child: run a turn in every round, in which a command asks."""
     spec = CommandSpec(name="deploy", command=(sys.executable, "-ISc", ASKER), protocol="outcome", environment={"MOMENTS": moments})
-    prompter = TerminalPrompter(PrompterSettings(settle_ms=0, notify=False, bell=False))
+    prompter = TerminalPrompter(TerminalSettings(settle_ms=0, notify=False, bell=False))
     gc.freeze()
     agent = mt.Agent(mt.FunctionModel(_deploys), tools=[CommandTool(spec)], prompter=prompter)
     for _ in range(rounds):

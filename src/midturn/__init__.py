@@ -24,7 +24,7 @@ _HOMES: dict[str, str] = {
     ".values.limits": "Limits",
     ".record.outcome": "NeedsInput Outcome Success ToolError",
     ".record.prompt": "Prompt",
-    ".record.subject": "AnswersSubject CallSubject ResultSubject",
+    ".record.subject": "FormSubject CallSubject ResultSubject",
     ".question.people": "Escalation People",
     ".question.question": "Question",
     ".question.reply": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
@@ -61,6 +61,8 @@ _HOMES: dict[str, str] = {
     ".turn.effects": "Answer",
     "msgspec": "UNSET",
 }
+_RENAMED = {"AnswersSubject": "FormSubject"}
+"""Names of earlier versions, and what they are now."""
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
@@ -91,5 +93,7 @@ def __dir__() -> list[str]:
 def _advice(name: str) -> str:
     from midturn.values.text import did_you_mean  # only where a name is wrong
 
+    if name in _RENAMED:
+        return f"`midturn.{name}` is `midturn.{_RENAMED[name]}` now."
     near = "" if name.startswith("_") else did_you_mean(name, _HOME_OF)
     return f"module 'midturn' has no attribute {name!r}.{near}"

@@ -96,7 +96,7 @@ from midturn.record.open_question import OpenQuestion as OpenQuestion
 from midturn.record.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
 from midturn.record.prompt import Prompt as Prompt
 from midturn.record.provider_view import sanitize as sanitize
-from midturn.record.subject import AnswersSubject as AnswersSubject, CallSubject as CallSubject, ResultSubject as ResultSubject
+from midturn.record.subject import CallSubject as CallSubject, FormSubject as FormSubject, ResultSubject as ResultSubject
 from midturn.routing.policy import DetachedPolicy as DetachedPolicy, Target as Target
 from midturn.routing.table import (
     AskAssistant as AskAssistant,

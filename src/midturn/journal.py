@@ -48,7 +48,7 @@ class Journal(Protocol):
         ...
 
 
-class HandedAnswer(Protocol):
+class Handed(Protocol):
     """An answer from outside the prompts of this process."""
 
     @property
@@ -88,7 +88,7 @@ class AnswerFeed(Protocol):
     One that is recorded goes away with the batch that records it, and one whose question is closed goes away unread.
     """
 
-    async def collect(self) -> Sequence[HandedAnswer]:
+    async def collect(self) -> Sequence[Handed]:
         """Return all that are there, oldest first."""
         ...
 

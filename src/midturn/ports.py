@@ -14,7 +14,7 @@ from midturn.journal import Journal
 from midturn.record.events import Event, InquiryRequest, Source
 from midturn.record.exchange import Finished, ModelEvent, ModelRequest, ToolCall, ToolDefinition
 from midturn.turn.effects import Given
-from midturn.turn.inputs import AssistantFailed, AssistantReplied, FormToAsk
+from midturn.turn.inputs import AssistantFailed, AssistantReplied, FormWanted
 from midturn.values.json_value import Json
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.secret import SecretValue
@@ -47,7 +47,7 @@ class Model(Protocol):
 AnswerCheck: TypeAlias = Callable[[Any], str | Awaitable[str | None] | None]
 
 
-class AnswerChecks(Protocol):
+class CallRules(Protocol):
     """Where a running tool says what else an answer must be."""
 
     def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:
@@ -87,9 +87,9 @@ class ToolRun(Struct, frozen=True, kw_only=True):
 
     call: ToolCall
     answers: Mapping[str, Json | SecretValue]
-    ask: Callable[[FormToAsk], Awaitable[Given]]
+    ask: Callable[[FormWanted], Awaitable[Given]]
     hide: Callable[[str], str] = str
-    checks: AnswerChecks = NoChecks()
+    checks: CallRules = NoChecks()
     idempotency_key: str = ""
     conversation: str = ""
     root: str = "."

@@ -18,7 +18,7 @@ from midturn.record.exchange import ToolCall
 from midturn.testing import Clock
 from midturn.tools.ask_user_call import asked_by_model
 from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 
 SHORT, LONG = timedelta(hours=1), timedelta(days=1)
 
@@ -290,7 +290,7 @@ def test_a_clock_that_was_set_meanwhile_ends_nothing() -> None:
 
 
 def test_the_model_reads_what_was_answered_of_its_own_form_by_then() -> None:
-    async def past_its_deadline(_: FormToAsk) -> Given:
+    async def past_its_deadline(_: FormWanted) -> Given:
         return {"one": Answer(value=True), "two": NoAnswer("deadline")}
 
     questions = [{"id": key, "text": f"{key}?", "answer_type": "boolean"} for key in ("one", "two")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ OF_THE_SIGNATURES = """
 BESIDE_THEM = """
     ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallContent CallEnded InquirerCall
     InputPrompter REDACTED HistoryMessage LibraryModel SyncTurnStream TurnUsage
-    Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject AnswersSubject
+    Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject FormSubject
     ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage
 """
 """What people need who write a prompter, a tool, a model or a store of their own, or an annotation."""
@@ -102,6 +103,13 @@ def test_a_name_that_is_not_there_is_an_attribute_error_with_the_nearest() -> No
     with pytest.raises(AttributeError, match=r"no attribute 'Inquiry'\. Did you mean `Inquirer`\?"):
         _ = mt.Inquiry  # type: ignore[attr-defined]  # that is the point
     assert not hasattr(mt, "__wrapped__")
+
+
+def test_a_name_of_an_earlier_version_says_what_it_is_now() -> None:
+    with pytest.raises(AttributeError, match=r"`midturn\.AnswersSubject` is `midturn\.FormSubject` now\."):
+        _ = mt.AnswersSubject  # type: ignore[attr-defined]  # that is the point
+    with pytest.raises(AttributeError, match=r"`midturn\.testing\.UnscriptedPrompt` is `midturn\.testing\.OutOfScript` now\."):
+        _ = import_module("midturn.testing").UnscriptedPrompt
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.assistant.responder import ReadAnswer, Wrong, read_answer
+from midturn.assistant.responder import Right, Wrong, read_answer
 from midturn.record.exchange import Finished, Part, ReasoningPart, StopReason, StructuredPart, TextPart, ToolCallPart
 
 
-def read(*parts: Part, stop: StopReason = "stop") -> ReadAnswer | Wrong:
+def read(*parts: Part, stop: StopReason = "stop") -> Right | Wrong:
     return read_answer(Finished(parts, stop_reason=stop))
 
 
@@ -20,17 +20,17 @@ def read(*parts: Part, stop: StopReason = "stop") -> ReadAnswer | Wrong:
     ],
 )
 def test_a_text_that_is_one_json_object_is_read(text: str) -> None:
-    assert read(ReasoningPart("hm"), TextPart(text)) == ReadAnswer(True, "fine")
+    assert read(ReasoningPart("hm"), TextPart(text)) == Right(True, "fine")
 
 
 def test_a_structured_value_is_read() -> None:
-    assert read(StructuredPart({"reason": "fine", "answer": ["a"]}, {"k": 1})) == ReadAnswer(["a"], "fine")
+    assert read(StructuredPart({"reason": "fine", "answer": ["a"]}, {"k": 1})) == Right(["a"], "fine")
 
 
 def test_a_missing_or_blank_reason_is_none() -> None:
-    assert read(StructuredPart({"answer": 1})) == ReadAnswer(1, None)
-    assert read(StructuredPart({"answer": 1, "reason": "  "})) == ReadAnswer(1, None)
-    assert read(StructuredPart({"answer": 1, "reason": None})) == ReadAnswer(1, None)
+    assert read(StructuredPart({"answer": 1})) == Right(1, None)
+    assert read(StructuredPart({"answer": 1, "reason": "  "})) == Right(1, None)
+    assert read(StructuredPart({"answer": 1, "reason": None})) == Right(1, None)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_two_answers_that_differ_are_none() -> None:
     yes, no = StructuredPart({"reason": "fine", "answer": True}), StructuredPart({"reason": "risky", "answer": False})
 
     assert read(yes, no) == Wrong("it gives several answers, and they differ")
-    assert read(yes, StructuredPart({"reason": "really fine", "answer": True})) == ReadAnswer(True, "fine")
+    assert read(yes, StructuredPart({"reason": "really fine", "answer": True})) == Right(True, "fine")
 
 
 def test_a_call_is_wrong_even_beside_an_answer() -> None:

@@ -15,7 +15,7 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 
 from midturn.clock import SYSTEM
-from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.store.file_store import FileStore
 from support.serving import serve_here
@@ -51,7 +51,7 @@ async def list_tools(context: ServerRequestContext[Any], params: types.Paginated
 def main(arguments: Sequence[str]) -> None:
     """Serve on loopback, with a store below a given directory; the port is printed."""
     store = FileStore(Path(tempfile.mkdtemp(dir=arguments[0])))
-    server = make_server(store, {}, SYSTEM, AskingSettings(slice=10, quickest=0))
+    server = make_server(store, {}, SYSTEM, ServerWait(slice=10, quickest=0))
     ask = server.get_request_handler("tools/call")
     assert ask is not None
 

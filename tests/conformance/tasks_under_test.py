@@ -19,7 +19,7 @@ from mcp.server.context import ServerRequestContext
 
 from midturn.clock import SYSTEM
 from midturn.foreign.errands import Errands
-from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.caller import Caller
 from midturn.mcp_server.server import make_server
 from midturn.mcp_server.task_calls import require_tasks
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
     """Serve on loopback, with a store below a given directory; the port is printed."""
     folder = Path(tempfile.mkdtemp(dir=arguments[0]))
     person = Person(folder)
-    server = make_server(FileStore(folder), {}, SYSTEM, AskingSettings(slice=30, quickest=0))
+    server = make_server(FileStore(folder), {}, SYSTEM, ServerWait(slice=30, quickest=0))
     ask = server.get_request_handler("tools/call")
     assert ask is not None
     happening: set[asyncio.Task[None]] = set()

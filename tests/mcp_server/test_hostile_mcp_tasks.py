@@ -17,7 +17,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
-from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.store.file_store import FileStore
 from support.cli import CommandLine
@@ -50,7 +50,7 @@ async def respond(client: Client, id: str, key: str, response: Any) -> None:
 def test_a_client_that_was_too_quick_is_not_believed_when_it_says_the_same_again_later(tmp_path: Path) -> None:
     async def work() -> None:
         clock = FakeClock()
-        server = make_server(FileStore(tmp_path), {}, clock, AskingSettings(slice=0.2))
+        server = make_server(FileStore(tmp_path), {}, clock, ServerWait(slice=0.2))
         async with client_of(server, LeavesToRunOn()) as (client, tasks):
             id = await begun(client, tasks, SURE)
             key = await shown(client, id)
@@ -199,7 +199,7 @@ def test_two_clients_with_the_same_task_give_one_answer_and_read_the_same(tmp_pa
 
 def test_clients_that_share_a_process_are_shown_nothing_about_a_task(tmp_path: Path) -> None:
     async def work() -> None:
-        server = make_server(FileStore(tmp_path), {}, SYSTEM, AskingSettings(slice=0.2, quickest=0, shared=True))
+        server = make_server(FileStore(tmp_path), {}, SYSTEM, ServerWait(slice=0.2, quickest=0, shared=True))
         async with client_of(server, LeavesToRunOn()) as (client, tasks), client_of(server, LeavesToRunOn(), "other") as (other, _):
             id = await begun(client, tasks, SURE)
             (question,) = await FileStore(tmp_path).pending()
@@ -337,7 +337,7 @@ def test_cancelling_twice_is_cancelling_once_and_asking_again_and_again_is_one_q
 
 def test_a_call_that_is_made_twice_at_once_is_one_question(tmp_path: Path) -> None:
     async def work() -> None:
-        server = make_server(FileStore(tmp_path), {"CLAUDE_CODE_SESSION_ID": "s1"}, SYSTEM, AskingSettings(slice=0.2))
+        server = make_server(FileStore(tmp_path), {"CLAUDE_CODE_SESSION_ID": "s1"}, SYSTEM, ServerWait(slice=0.2))
         async with client_of(server, LeavesToRunOn()) as (client, tasks):
             meta = {"claudecode/toolUseId": "toolu_1"}
             await asyncio.gather(*(begun(client, tasks, SURE, meta) for _ in range(4)))

@@ -13,7 +13,7 @@ from mcp.server.lowlevel import Server
 
 from midturn.clock import SYSTEM
 from midturn.errors import StoreError
-from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
@@ -24,7 +24,7 @@ CALL = {"tool_name": "Bash", "input": {"command": "rm -r build"}, "tool_use_id":
 
 
 def server_on(folder: Path, *, shared: bool = False) -> Server[Any]:
-    return make_server(FileStore(folder), {}, SYSTEM, AskingSettings(shared=shared))
+    return make_server(FileStore(folder), {}, SYSTEM, ServerWait(shared=shared))
 
 
 async def permitted(client: Client, call: Any = CALL) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from mcp import Client, MCPError, types
 from mcp.types import INVALID_PARAMS
 
 from midturn.clock import SYSTEM
-from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.store.file_store import FileStore
 from support.mcp_clients import MODERN, Person
@@ -31,7 +31,7 @@ STEPS = {
 
 @asynccontextmanager
 async def client_on(folder: Path, *, shared: bool = False) -> AsyncGenerator[Client]:
-    settings = AskingSettings(slice=0.1, quickest=0, shared=shared)
+    settings = ServerWait(slice=0.1, quickest=0, shared=shared)
     info = types.Implementation(name="claude-code", version="1")
     async with Client(
         make_server(FileStore(folder), {}, SYSTEM, settings), mode=MODERN, client_info=info, elicitation_callback=Person()

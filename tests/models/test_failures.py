@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import get_args
 
 from midturn.errors import ContextTooLong
-from midturn.models.library_connection import Failure, Report, WhatWasAsked, explain, one_line
+from midturn.models.library_connection import Endpoint, Failure, Report, explain, one_line
 from midturn.models.profiles import nearest_models, suggested_models
 
-PLACE = WhatWasAsked("openai/gpt-6-luna", "api.example", "$OPENAI_API_KEY")
+PLACE = Endpoint("openai/gpt-6-luna", "api.example", "$OPENAI_API_KEY")
 FAILURES: tuple[Failure, ...] = get_args(Failure)
 
 

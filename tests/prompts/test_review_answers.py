@@ -7,13 +7,13 @@ import pytest
 from midturn.prompts.body import subject_lines
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
-from midturn.record.subject import AnswersSubject
+from midturn.record.subject import FormSubject
 from midturn.values.json_value import Json
 
 
 def reviewed(question: Question[object], answer: Json) -> list[str]:
     """Return the lines for a form of one question."""
-    subject = AnswersSubject((question,), {question.id: answer})
+    subject = FormSubject((question,), {question.id: answer})
     return subject_lines(Prompt(question=Question.boolean("go", "Go?"), kind="review", subject=subject))
 
 

@@ -15,11 +15,11 @@ from midturn.record.codec import KINDS, decode_event, decode_lines, encode_event
 from midturn.record.events import (
     AnsweredBy,
     Approval,
-    AskedForm,
     ChatRequest,
     ChatResponse,
     ConfigDelta,
     Event,
+    FormAuthored,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
@@ -72,7 +72,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         question=QUESTIONS,
         call=TEXTS,
         revises=st.none() | TEXTS,
-        form=st.none() | st.builds(AskedForm, total=st.integers(1, 20), questions=st.tuples(OBJECTS)),
+        form=st.none() | st.builds(FormAuthored, total=st.integers(1, 20), questions=st.tuples(OBJECTS)),
         **SHARED,
     ),
     st.builds(

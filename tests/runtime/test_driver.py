@@ -12,7 +12,7 @@ from midturn.record.events import AnsweredBy, InquiryAnswered
 from midturn.record.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
 from midturn.record.prompt import Prompt
 from midturn.testing.prompter import ScriptedPrompter
-from midturn.turn.inputs import FormToAsk, TurnRequested
+from midturn.turn.inputs import FormWanted, TurnRequested
 from midturn.values.limits import Limits
 from support.sessions import OneConversation
 from support.waiting import until
@@ -335,7 +335,7 @@ def test_a_task_that_a_tool_left_behind_cannot_ask_after_its_run() -> None:
         async def _late(self, run: mt.ToolRun) -> None:
             await asyncio.sleep(0)
             try:
-                await run.ask(FormToAsk(mt.Form([mt.Question.text("late", "Late?")]), mt.Source.tool("leaves")))
+                await run.ask(FormWanted(mt.Form([mt.Question.text("late", "Late?")]), mt.Source.tool("leaves")))
             except RuntimeError as error:
                 refused.append(str(error))
 

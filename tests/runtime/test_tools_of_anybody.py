@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import midturn as mt
 from midturn.question.answer_type import BooleanType
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.values.json_value import Json
 from support.agents import CONFIRM, calling, told
 
@@ -140,7 +140,7 @@ def test_an_unsound_question_is_an_error_that_names_the_field_and_is_not_asked(p
 
     class Asks(Ping):
         async def execute(self, run: mt.ToolRun) -> mt.Outcome:
-            return mt.Success(str(await run.ask(FormToAsk(mt.Form([question]), mt.Source("assistant")))))
+            return mt.Success(str(await run.ask(FormWanted(mt.Form([question]), mt.Source("assistant")))))
 
     async def foreign() -> tuple[mt.Conversation, str]:
         store = mt.MemoryStore()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from midturn.store import due_turns, file_conversations, seen_turns
-from midturn.store.answer_bell import AnswerBell
+from midturn.store.answer_bell import FolderBell
 from midturn.store.open_index import OpenIndex
 from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
@@ -58,10 +58,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def _deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no kernel that tells of what others touch: it is another one's."""
 
-    def listen(bell: AnswerBell) -> None:
+    def listen(bell: FolderBell) -> None:
         bell._has_missed = False  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(AnswerBell, "listen", listen)
+    monkeypatch.setattr(FolderBell, "listen", listen)
 
 
 def claimed(worker: ConversationStore) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from midturn.record.events import TurnEnd
 from midturn.store import growing
-from midturn.store.answer_bell import AnswerBell
+from midturn.store.answer_bell import FolderBell
 from midturn.store.opening import open_store
 from midturn.store.port import Growth
 from midturn.store.store import ConversationStore
@@ -109,10 +109,10 @@ def test_what_no_bell_told_of_is_found_by_and_by(
 def test_where_no_bell_is_heard_a_change_of_the_index_has_all_looked_at(
     store: ConversationStore, watched: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def heard(_: AnswerBell) -> set[str]:
+    def heard(_: FolderBell) -> set[str]:
         return set()
 
-    monkeypatch.setattr(AnswerBell, "heard", heard)
+    monkeypatch.setattr(FolderBell, "heard", heard)
     waiting = [keep(store, asking()[0]) for _ in range(3)]
     last = grown(watched)
     assert grown(watched, last).lengths == {}

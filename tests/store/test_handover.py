@@ -21,7 +21,7 @@ from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.held import HeldConversation
-from midturn.store.memory_conversations import MemoryAnswers
+from midturn.store.memory_conversations import MemoryFeed
 from midturn.store.opening import open_store
 from midturn.store.outside_answers import Receipt
 from midturn.store.port import HeldBy
@@ -90,7 +90,7 @@ class MemoryBox:
     """The answers of a conversation in memory."""
 
     def __init__(self) -> None:
-        self.answers = self.feed = MemoryAnswers()
+        self.answers = self.feed = MemoryFeed()
 
 
 @pytest.fixture(params=["disk", "memory"])

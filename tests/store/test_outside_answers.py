@@ -14,8 +14,8 @@ from midturn.record.asker import address
 from midturn.record.events import (
     AnsweredBy,
     Approval,
-    AskedForm,
     Event,
+    FormAuthored,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRequest,
@@ -27,14 +27,14 @@ from midturn.store.store import ConversationStore
 from support.stored import append, asking, finished, keep, release, reopen
 from support.tapes import CONFIRM, Tape
 
-FORM = AskedForm(
+FORM = FormAuthored(
     total=2,
     questions=(
         {"id": "confirm", "text": "Deploy to production?", "answer_type": {"type": "boolean"}},
         {"id": "region", "text": "Where?", "answer_type": {"type": "select", "options": [{"value": "eu-1"}, {"value": "us-2"}]}},
     ),
 )
-SECRET_FORM = AskedForm(total=2, questions=(FORM.questions[0], {"id": "token", "text": "Token?", "answer_type": {"type": "secret"}}))
+SECRET_FORM = FormAuthored(total=2, questions=(FORM.questions[0], {"id": "token", "text": "Token?", "answer_type": {"type": "secret"}}))
 
 
 def answer(store: ConversationStore, event_id: str, *value: Any, **how: Any) -> Receipt:
@@ -199,7 +199,7 @@ def test_a_call_is_approved_with_other_arguments(store: ConversationStore, how: 
     assert (decision.state, decision.arguments) == ("edited", {"env": "staging"})
 
 
-def form_tape(form: AskedForm) -> tuple[Tape, InquiryRequest]:
+def form_tape(form: FormAuthored) -> tuple[Tape, InquiryRequest]:
     tape = Tape()
     tape.start()
     tape.user("Ship it")

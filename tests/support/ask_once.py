@@ -13,7 +13,7 @@ from pathlib import Path
 from midturn.errors import TerminalGone
 from midturn.question.reply import Answered, Reply
 from midturn.terminal.gate import Gate
-from midturn.terminal.look import PrompterSettings
+from midturn.terminal.look import TerminalSettings
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.values.secret import SecretValue
 from support.prompt_catalogue import PROMPTS
@@ -27,7 +27,7 @@ async def main(name: str, result: Path, case: str) -> None:
         time.sleep(0.5)  # noqa: ASYNC251 (a host that is busy, so that keys pile up)
     if case == "thread":
         refuse_terminals(asyncio.get_running_loop())
-    settings = PrompterSettings(
+    settings = TerminalSettings(
         settle_ms=int(1_000 * float(os.environ.get("SETTLE", "0"))),
         text_menu=case == "menu",
         notify_command=tuple(shlex.split(os.environ.get("NOTIFY", ""))),

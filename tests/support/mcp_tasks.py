@@ -12,7 +12,7 @@ from mcp import Client, types
 from mcp.server.lowlevel import Server
 
 from midturn.clock import SYSTEM
-from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.record.events import InquiryAnswered
 from midturn.store.file_store import FileStore
@@ -24,7 +24,7 @@ _PATIENCE = 60.0
 
 def server_on(folder: Path, quickest: float = 0) -> Server[Any]:
     """Return a server in this process: how fast a person can be is not to depend on how fast this machine is."""
-    return make_server(FileStore(folder), {}, SYSTEM, AskingSettings(slice=0.2, quickest=quickest))
+    return make_server(FileStore(folder), {}, SYSTEM, ServerWait(slice=0.2, quickest=quickest))
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from typing import Any
 from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
 from midturn.record.exchange import ToolCall
 from midturn.terminal.gate import Gate
-from midturn.terminal.look import PrompterSettings
+from midturn.terminal.look import TerminalSettings
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.prompter import TerminalPrompter
 from support.prompt_catalogue import PROMPTS
@@ -29,7 +29,7 @@ class Player:
         gate = Gate(most_held=settings.get("most_held", 1_000_000))
         mode = settings.get("mode", "auto")
         shown = OutputSettings(hidden=frozenset(settings.get("hidden", ())), reasoning=settings.get("reasoning", False), mode=mode)
-        asked = PrompterSettings(settle_ms=0, mode=mode, bell=False, notify=False, notify_command=tuple(settings.get("notify", ())))
+        asked = TerminalSettings(settle_ms=0, mode=mode, bell=False, notify=False, notify_command=tuple(settings.get("notify", ())))
         self.display = TerminalDisplay(shown, gate)
         self._prompter = TerminalPrompter(asked, gate)
         self._asking: asyncio.Task[Any] | None = None

@@ -10,7 +10,7 @@ from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaTyp
 from midturn.question.question import Question
 from midturn.record.exchange import ToolCall
 from midturn.record.prompt import Prompt
-from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject
+from midturn.record.subject import CallSubject, FormSubject, ResultSubject
 
 PATCH = """I want to change the retry loop:
 
@@ -69,7 +69,7 @@ DELIVER = replace(
 REVIEW = replace(
     _ask(BooleanType(), "Send these answers?"),
     kind="review",
-    subject=AnswersSubject((BOOLEAN.question, replace(SELECT.question, id="env")), {"answer": True, "env": "production"}),
+    subject=FormSubject((BOOLEAN.question, replace(SELECT.question, id="env")), {"answer": True, "env": "production"}),
 )
 
 PROMPTS: dict[str, Prompt] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from midturn.journal import HandedAnswer, Journal
+from midturn.journal import Handed, Journal
 from midturn.record.events import Event, InquiryRequest
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
@@ -58,7 +58,7 @@ def release(journal: Journal) -> None:
     drive(journal.__aexit__(None, None, None))
 
 
-def handed(journal: Journal) -> Sequence[HandedAnswer]:
+def handed(journal: Journal) -> Sequence[Handed]:
     """Return what was handed over to whoever holds a conversation."""
     return drive(journal.answers.collect())
 

@@ -11,10 +11,10 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import (
     AnsweredBy,
     Approval,
-    AskedForm,
     ChatRequest,
     ChatResponse,
     Event,
+    FormAuthored,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRequest,
@@ -72,7 +72,9 @@ class Tape:
         """Let the tool finish."""
         return self.record(ToolCallResponse(id=call.id, call=call.event_id, content=content))
 
-    def ask(self, call: ToolCallRequest, question_id: str = "confirm", attempt: int = 1, form: AskedForm | None = None) -> InquiryRequest:
+    def ask(
+        self, call: ToolCallRequest, question_id: str = "confirm", attempt: int = 1, form: FormAuthored | None = None
+    ) -> InquiryRequest:
         """Let the tool ask something."""
         return self._asked(call, question_id, attempt, form=form)
 

@@ -13,7 +13,7 @@ from midturn.record.outcome import Outcome
 from midturn.runtime import executing
 from midturn.runtime.surroundings import CallSecrets
 from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.values.json_value import Json
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.secret import SecretValue
@@ -26,10 +26,10 @@ class Responder:
 
     def __init__(self, script: Mapping[str, Scripted] = {}) -> None:
         self.script = script
-        self.asked: list[FormToAsk] = []
+        self.asked: list[FormWanted] = []
         self.waiting = asyncio.Event()
 
-    async def __call__(self, asking: FormToAsk) -> Given:
+    async def __call__(self, asking: FormWanted) -> Given:
         """Answer what a tool asks."""
         self.asked.append(asking)
         if not all(question.id in self.script for question in asking.form.questions):

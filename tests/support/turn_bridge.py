@@ -14,7 +14,7 @@ from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, 
 from midturn.record.events import Source
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
 from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormToAsk, OnFailure, TurnSettings
+from midturn.turn.inputs import FormWanted, OnFailure, TurnSettings
 from midturn.values.json_value import Json
 from midturn.values.limits import Limits
 from midturn.values.secret import SecretValue
@@ -47,10 +47,10 @@ def question(ask: Ask, before: tuple[Ask, ...] = ()) -> Question[Any]:
             return Question.text(ask.id, ask.text, **terms)
 
 
-def asking(asked: Round, tool: Tool) -> FormToAsk:
+def asking(asked: Round, tool: Tool) -> FormWanted:
     """Return what a tool asks."""
     questions = [question(ask, asked.questions[:place]) for place, ask in enumerate(asked.questions)]
-    return FormToAsk(Form(questions, asked.review), Source.tool(tool.name), ON_FAILURE[asked.how])
+    return FormWanted(Form(questions, asked.review), Source.tool(tool.name), ON_FAILURE[asked.how])
 
 
 def settings(script: Script, *, attached: bool) -> TurnSettings:

@@ -30,10 +30,10 @@ from midturn.turn.effects import (
     Warn,
 )
 from midturn.turn.inputs import (
-    AskDropped,
     AssistantFailed,
     AssistantReplied,
     Foretold,
+    FormDropped,
     Happened,
     Interrupted,
     PromptFailed,
@@ -250,7 +250,7 @@ class Process:
         """Ask and give up at once."""
         number = self._ask_in_vain(call, tool, asked)
         if call in self._tools:
-            self._step(AskDropped(call, number))
+            self._step(FormDropped(call, number))
             tool.go_on([])
 
     def _tool(self, call: str) -> Tool:

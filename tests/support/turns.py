@@ -17,7 +17,7 @@ from midturn.record.outcome import Success, ToolError
 from midturn.routing.policy import ToolPolicy
 from midturn.turn.effects import Effect, PromptUser, Record, RunTool
 from midturn.turn.inputs import (
-    FormToAsk,
+    FormWanted,
     Happened,
     ModelAnswered,
     OnFailure,
@@ -94,12 +94,12 @@ class Played:
 
     def asks(self, call: str, *questions: Question[Any], ask: int = 0, review: bool = False, on_failure: OnFailure = "fail_call") -> None:
         """Have the tool ask a form."""
-        asking = FormToAsk(Form(questions, review), DEPLOY, on_failure)
+        asking = FormWanted(Form(questions, review), DEPLOY, on_failure)
         self.step(ToolAwaits(call, ask, asking) if ask else ToolReturned(call, asking))
 
     def step_only(self, call: str, *questions: Question[Any], ask: int, review: bool = False) -> tuple[Effect, ...]:
         """Have a coroutine ask, and let what else it does at the same time happen first: the turn does not rest yet."""
-        return self._take(self.turn.step(ToolAwaits(call, ask, FormToAsk(Form(questions, review), DEPLOY))))
+        return self._take(self.turn.step(ToolAwaits(call, ask, FormWanted(Form(questions, review), DEPLOY))))
 
     def reply(self, reply: Reply, who: AnsweredBy | None = None) -> tuple[Effect, ...]:
         """Reply to the prompt that opened last."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.terminal.look import PrompterSettings
+from midturn.terminal.look import TerminalSettings
 from midturn.terminal.notify import called_off, calling
 from support.prompt_catalogue import HOSTILE, SECRET
 
-ALL = PrompterSettings()
-BELL = PrompterSettings(notify=False)
-NOTHING = PrompterSettings(bell=False, notify=False)
+ALL = TerminalSettings()
+BELL = TerminalSettings(notify=False)
+NOTHING = TerminalSettings(bell=False, notify=False)
 
 
 def test_the_bell_alone_where_nothing_else_is_wanted() -> None:
@@ -42,7 +42,7 @@ def test_a_console_without_titles_gets_none() -> None:
 def test_a_question_cannot_leave_the_title() -> None:
     hostile = replace(SECRET, question=replace(SECRET.question, text=f"a;b{HOSTILE}"), asked_by="x\x1b\\\x07")
 
-    called = calling(hostile, PrompterSettings(bell=False), {"TERM": "foot"})
+    called = calling(hostile, TerminalSettings(bell=False), {"TERM": "foot"})
 
     assert called.count("\x1b") == 5
     assert "\a" not in called

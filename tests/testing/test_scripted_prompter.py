@@ -9,7 +9,7 @@ from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.record.prompt import Prompt
-from midturn.testing import ScriptedPrompter, UnscriptedPrompt
+from midturn.testing import OutOfScript, ScriptedPrompter
 from midturn.values.secret import SecretValue
 
 CONFIRM = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")
@@ -25,7 +25,7 @@ def test_a_value_is_an_answer_and_a_reply_is_itself() -> None:
     assert reply(ScriptedPrompter({"deploy.confirm": Replied("not now")})) == Replied("not now")
     assert reply(ScriptedPrompter({"deploy.confirm": Answered(False, reason="no")})) == Answered(False, reason="no")
     assert reply(ScriptedPrompter({"deploy.confirm": SecretValue("s")})) == Answered(SecretValue("s"))
-    with pytest.raises(UnscriptedPrompt, match="does not fit: the answer must be true or false, not null"):
+    with pytest.raises(OutOfScript, match="does not fit: the answer must be true or false, not null"):
         reply(ScriptedPrompter({"deploy.confirm": None}))
 
 
@@ -69,7 +69,7 @@ def test_approvals_have_keys_of_their_own_and_a_review_is_submitted() -> None:
 def test_a_prompt_without_a_reply_raises_and_fails_the_test() -> None:
     prompter = ScriptedPrompter({"deploy.other": True})
 
-    with pytest.raises(UnscriptedPrompt, match=r"no reply for `deploy\.confirm`: 'Deploy\?'\. It has: `deploy\.other`\."):
+    with pytest.raises(OutOfScript, match=r"no reply for `deploy\.confirm`: 'Deploy\?'\. It has: `deploy\.other`\."):
         reply(prompter)
     with pytest.raises(AssertionError, match=r"prompts without a reply: `deploy\.confirm` .* left over: `deploy\.other` was never asked"):
         prompter.assert_exhausted()
@@ -79,7 +79,7 @@ def test_an_answer_is_used_once() -> None:
     prompter = ScriptedPrompter({"deploy.confirm": True})
     reply(prompter)
 
-    with pytest.raises(UnscriptedPrompt):
+    with pytest.raises(OutOfScript):
         reply(prompter)
 
 
@@ -110,7 +110,7 @@ def test_what_is_wrong_with_a_list_of_choices_is_said_of_the_list() -> None:
     zones = Prompt(question=Question.multi_select("zones", "Which zones?", ["a", "b"]), asked_by="deploy", tool="deploy")
     prompter = ScriptedPrompter({"deploy.zones": ["b", "q"]})
 
-    with pytest.raises(UnscriptedPrompt, match=r'"q" is none of the options'):
+    with pytest.raises(OutOfScript, match=r'"q" is none of the options'):
         reply(prompter, zones)
     with pytest.raises(AssertionError, match=r'^The scripted prompter: the reply to `deploy\.zones` does not fit: /1: "q" is none'):
         prompter.assert_exhausted()

@@ -16,7 +16,7 @@ from midturn.tools.asker import Unanswered
 from midturn.tools.context import ToolContext
 from midturn.tools.function import tool
 from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.values.secret import SecretValue
 from support.tool_running import Around, Responder, execute, tool_run
 
@@ -268,7 +268,7 @@ class Gate(Responder):
         super().__init__()
         self.wanted = wanted
 
-    async def __call__(self, asking: FormToAsk) -> Given:
+    async def __call__(self, asking: FormWanted) -> Given:
         """Wait for the others."""
         self.asked.append(asking)
         if len(self.asked) == self.wanted:

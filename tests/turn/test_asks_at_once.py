@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Submitted
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
-from midturn.record.subject import AnswersSubject
+from midturn.record.subject import FormSubject
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target
 from midturn.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
-from midturn.turn.inputs import AskDropped, AssistantReplied, ToolQueued, UserReplied
+from midturn.turn.inputs import AssistantReplied, FormDropped, ToolQueued, UserReplied
 from midturn.turn.pending import pending
 from midturn.turn.visit import Visit
 from midturn.values.secret import SecretValue
@@ -199,7 +199,7 @@ def test_an_ask_that_is_given_up_leaves_the_others() -> None:
     played = Played(settings(prompts_at_once=9))
     call = asking(played, (A,), (B,))
 
-    played.step(AskDropped(call, 1))
+    played.step(FormDropped(call, 1))
 
     assert [(response.id, response.reason) for response in played.recorded(InquiryCancelled)] == [("call_1.a.1", "superseded")]
     replied(played, "call_1.b.1", "second")
@@ -263,7 +263,7 @@ def test_each_review_that_waits_is_about_its_own_form() -> None:
     visit = Visit(events, waiting[1].request.event_id, counting_ids(900))
     prompt = visit.prompt()
     assert prompt
-    assert isinstance(prompt.subject, AnswersSubject)
+    assert isinstance(prompt.subject, FormSubject)
     assert prompt.subject.answers == {"confirm": True, "region": "eu-1"}
     events += visit.take(Submitted(), SOMEBODY)
 

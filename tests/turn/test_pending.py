@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from midturn.record.events import AskedForm, Event, InquiryRequest, TurnStart
+from midturn.record.events import Event, FormAuthored, InquiryRequest, TurnStart
 from midturn.record.open_question import recorded_at
 from midturn.turn.pending import pending
 from midturn.values.text import rfc3339
@@ -142,7 +142,7 @@ def test_a_waiting_review_does_not_show_what_back_has_taken_back() -> None:
     call = tape.call("call_1")
     confirm: dict[str, Any] = {"id": "confirm", "text": "Deploy to production?", "answer_type": {"type": "boolean"}}
     notify: dict[str, Any] = {**confirm, "id": "notify", "when": {"question_id": "confirm", "equals": True}}
-    tape.answer(tape.ask(call, form=AskedForm(2, (confirm, notify))), answer=True)
+    tape.answer(tape.ask(call, form=FormAuthored(2, (confirm, notify))), answer=True)
     tape.answer(tape.ask(call, "notify"), answer=True)
     tape.cancel(tape.revise(call, "notify"), "back")
     tape.answer(tape.revise(call), answer=False)
@@ -155,7 +155,7 @@ def test_a_review_of_a_form_that_this_version_cannot_read_shows_what_was_recorde
     """Another version asked it: its gates are not known here, its answers are."""
     tape = _tape()
     call = tape.call("call_1")
-    tape.answer(tape.ask(call, form=AskedForm(1, ({"id": "confirm", "answer_type": {"type": "of a later version"}},))), answer=True)
+    tape.answer(tape.ask(call, form=FormAuthored(1, ({"id": "confirm", "answer_type": {"type": "of a later version"}},))), answer=True)
     tape.wait(call, "review")
     (question,) = pending(tape.events, "1")
     assert question.question.context == "- Deploy to production?: true"
@@ -187,7 +187,7 @@ def test_a_later_question_of_a_form_brings_the_whole_form() -> None:
     questions: tuple[dict[str, Any], ...] = tuple(
         {"id": name, "text": f"{name}?", "answer_type": {"type": "boolean"}} for name in ("confirm", "notify")
     )
-    form = AskedForm(2, questions)
+    form = FormAuthored(2, questions)
     tape.answer(tape.ask(call, form=form))
     tape.ask(call, "notify")
     (question,) = pending(tape.events, "1")
@@ -197,7 +197,7 @@ def test_a_later_question_of_a_form_brings_the_whole_form() -> None:
 def test_a_question_after_a_form_does_not_belong_to_it() -> None:
     tape = _tape()
     call = tape.call("call_1")
-    tape.answer(tape.ask(call, form=AskedForm(1, ({"id": "confirm"},))))
+    tape.answer(tape.ask(call, form=FormAuthored(1, ({"id": "confirm"},))))
     tape.ask(call, "something_else")
     (question,) = pending(tape.events, "1")
     assert question.form is None

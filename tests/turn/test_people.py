@@ -14,7 +14,7 @@ from midturn.record.exchange import ToolCallPart
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.turn.effects import PromptUser, RunTool, SuspendTurn, Warn
-from midturn.turn.inputs import AnsweredElsewhere, FormToAsk, ModelAnswered, Noted, ToolReturned
+from midturn.turn.inputs import AnsweredElsewhere, FormWanted, ModelAnswered, Noted, ToolReturned
 from support.turns import DEPLOY, Played, settings
 
 TWO = People(ask=["ops"], approvals=2, members={"ops": ["ana", "bo"]}, logins={"ana": ["a.smith"]})
@@ -31,7 +31,7 @@ def asked_of(people: People, *, attached: bool = False, by: AnsweredBy = ANA, **
     of_tool = ToolPolicy(source=DEPLOY, run="unattended", **policy)  # type: ignore[arg-type]
     played = Played(settings(of_tool, attached=attached, at_prompt=by))
     (call,) = played.model_calls("deploy")
-    played.meanwhile(ToolReturned(call, FormToAsk(Form([asking(people)]), DEPLOY)))
+    played.meanwhile(ToolReturned(call, FormWanted(Form([asking(people)]), DEPLOY)))
     return played
 
 

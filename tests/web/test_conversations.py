@@ -16,7 +16,7 @@ import midturn as mt
 from midturn.question.question import Question
 from midturn.store.memory_conversations import MemoryStore
 from midturn.web import inbox
-from midturn.web.library import AskedFact, sums
+from midturn.web.library import FormFact, sums
 from support.pages import ada, agent_with, asking, browsing, send, wait_for
 
 CONFIRM = Question.boolean("q", "Deploy to production?", context="It *restarts* three services.")
@@ -126,10 +126,10 @@ def test_sums_show_who_answers_and_how_long_they_are_waited_for(store: MemorySto
 
 def test_what_was_open_is_counted_day_by_day() -> None:
     facts = [
-        AskedFact(tool="a", text="?", at="2026-01-01T10:00:00Z", closed_at="2026-03-02T10:00:00Z", by="user", waited=60.0),
-        AskedFact(tool="a", text="?", at="2026-03-01T10:00:00Z", closed_at="", by="", waited=None),
-        AskedFact(tool="b", text="!", at="nonsense", closed_at="", by="assistant", waited=None, overturns=None),
-        AskedFact(tool="b", text="!", at="2026-03-03T10:00:00Z", closed_at="2026-03-03T10:01:00Z", by="user", waited=60.0, overturns=True),
+        FormFact(tool="a", text="?", at="2026-01-01T10:00:00Z", closed_at="2026-03-02T10:00:00Z", by="user", waited=60.0),
+        FormFact(tool="a", text="?", at="2026-03-01T10:00:00Z", closed_at="", by="", waited=None),
+        FormFact(tool="b", text="!", at="nonsense", closed_at="", by="assistant", waited=None, overturns=None),
+        FormFact(tool="b", text="!", at="2026-03-03T10:00:00Z", closed_at="2026-03-03T10:01:00Z", by="user", waited=60.0, overturns=True),
     ]
     added = sums(facts, date(2026, 3, 4))
     assert [count for _, count in added.days[-5:]] == [1, 2, 1, 1, 1]

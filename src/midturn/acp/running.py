@@ -16,7 +16,7 @@ from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
 from midturn.foreign.room import NoRoom
-from midturn.foreign.words import AnswersGiven, Approved, Decided, Refused, RepliedTo, TurnStopped, asker_name
+from midturn.foreign.words import Approved, Decided, FormCompleted, Refused, RepliedTo, TurnStopped, asker_name
 from midturn.question.elicitation import form_of, one_line, opens, web_address_form
 from midturn.question.form import Form
 from midturn.record.asker import Asker
@@ -97,12 +97,12 @@ class AcpRun(Headless, frozen=True, kw_only=True):
             AgentFailed: It cannot be started, does not speak the protocol, or ends in the middle. What it asked stays open.
         """
         try:
-            return await self.run(lambda process: AskingClient(self, process), prompt, COMPLETED)
+            return await self.run(lambda process: AcpClient(self, process), prompt, COMPLETED)
         except RequestError as error:
             raise AgentFailed(f"{self.command[0]} refuses: {error}. {_details(error)}") from error
 
 
-class AskingClient:
+class AcpClient:
     """Our side of the connection: it asks, and shows what the agent says. It offers no files and no terminal: the agent has its own."""
 
     def __init__(self, run: AcpRun, process: Process) -> None:
@@ -194,7 +194,7 @@ class AskingClient:
             return schema.CancelElicitationResponse(action="cancel")
         errands, errand, outcome = await self._asked(session, message, {"requested_schema": requested}, elicited.form)
         try:
-            if isinstance(outcome, AnswersGiven):
+            if isinstance(outcome, FormCompleted):
                 return schema.AcceptElicitationResponse(action="accept", content=elicited.content(outcome.answers))
             return _unanswered(outcome)
         finally:
@@ -203,7 +203,7 @@ class AskingClient:
     async def _address(self, session: str, message: str, url: str) -> schema.CreateElicitationResponse:
         errands, errand, outcome = await self._asked(session, message, {"url": url}, web_address_form(message, url))
         try:
-            if isinstance(outcome, AnswersGiven):
+            if isinstance(outcome, FormCompleted):
                 if opens(outcome.answers):
                     return schema.AcceptElicitationResponse(action="accept")
                 return schema.DeclineElicitationResponse(action="decline")

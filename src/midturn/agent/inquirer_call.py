@@ -15,7 +15,7 @@ from midturn.record.events import Source
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.runtime.executing import execute, failed
 from midturn.runtime.foreign_turn import CallContent, ForeignCall, ForeignTurn
-from midturn.tools.asker import CanAsk
+from midturn.tools.asker import CallContext
 from midturn.tools.call_life import CallLife, UnaskedError
 from midturn.tools.context import ToolContext
 from midturn.tools.names import name_problem
@@ -28,7 +28,7 @@ from midturn.values.text import check_text
 T = TypeVar("T")
 
 
-class InquirerCall(CanAsk):
+class InquirerCall(CallContext):
     """One call of a tool, and its ways to ask: `ask`, `ask_form`, `try_ask`, and their `_sync` forms for functions in a thread.
 
     It is made by `Inquirer.run` and `Inquirer.call`. Where there is no answer, an ask raises `Suspended` (a person may answer later) or

@@ -56,7 +56,7 @@ Wanted: TypeAlias = JsonObject | type | None
 """The type of an answer, or its JSON Schema."""
 
 
-class Given(TypedDict):
+class AgentArguments(TypedDict):
     """What an agent is made of, beside its model (see `Agent`)."""
 
     tools: Sequence[GivenTool]
@@ -89,7 +89,7 @@ class RunOptions(ResumeOptions, total=False):
 class Turns:
     """The turns of one agent: begun, continued, watched, and worked off."""
 
-    def __init__(self, model: Model | LibraryModel | str, **given: Unpack[Given]) -> None:
+    def __init__(self, model: Model | LibraryModel | str, **given: Unpack[AgentArguments]) -> None:
         """Put together what was given, as `Agent` takes it.
 
         Raises:

@@ -15,7 +15,7 @@ from midturn.errors import AnswerError, ContextTooLong, MidturnError, ModelError
 from midturn.ports import Model
 from midturn.question.answer import check_answer
 from midturn.question.answer_schema import inquiry_schema
-from midturn.question.answer_type import ExpectedAnswer, SecretType, UnknownType
+from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.record.events import InquiryRequest
 from midturn.record.exchange import Finished, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.turn.inputs import AssistantFailed, AssistantReplied
@@ -37,7 +37,7 @@ LONGEST: Final = 256 * 1024
 _LONGEST_REASON: Final = 2_048  # characters that are kept: it is recorded, shown, and told to the main model
 
 
-class ReadAnswer(Struct, frozen=True):
+class Right(Struct, frozen=True):
     """A response of the right shape; whether `answer` fits the question is not decided yet."""
 
     answer: Json
@@ -50,7 +50,7 @@ class Wrong(Struct, frozen=True):
     problem: str
 
 
-Verdict: TypeAlias = ReadAnswer | Wrong
+Verdict: TypeAlias = Right | Wrong
 
 
 def read_answer(finished: Finished) -> Verdict:
@@ -94,7 +94,7 @@ def _shaped(value: Json) -> Verdict:
     reason = value.get("reason")
     if reason is not None and not isinstance(reason, str):
         return Wrong("`reason` is not a string")
-    return ReadAnswer(value["answer"], _brief((reason or "").strip()) or None)
+    return Right(value["answer"], _brief((reason or "").strip()) or None)
 
 
 def _brief(reason: str) -> str:
@@ -151,7 +151,7 @@ async def consult(model: Model, consultation: Consultation) -> AssistantReplied 
         return AssistantFailed(
             asked.event_id, f"a question of type `{kind.type if isinstance(kind, UnknownType) else 'secret'}` has no model answer"
         )
-    attempt = _Attempt(model, ExpectedAnswer(kind, asked.question.optional))
+    attempt = _Attempt(model, BareType(kind, asked.question.optional))
     try:
         return await attempt.run(consultation)
     except MidturnError as error:
@@ -164,7 +164,7 @@ async def consult(model: Model, consultation: Consultation) -> AssistantReplied 
 class _Attempt:
     """One question on its way to an answer, and what it has cost so far."""
 
-    def __init__(self, model: Model, question: ExpectedAnswer) -> None:
+    def __init__(self, model: Model, question: BareType) -> None:
         self._model = model
         self._question = question
         self._usage = Usage()
@@ -175,14 +175,14 @@ class _Attempt:
         request = side_request(consultation.main, asked, consultation.tool, consultation.settings, schema)
         request, finished = await self._ask_fitting(request)
         verdict = self._checked(read_answer(finished))
-        if isinstance(verdict, ReadAnswer) and verdict.reason is None:
+        if isinstance(verdict, Right) and verdict.reason is None:
             verdict = Wrong("the key `reason` is missing or empty")
         if isinstance(verdict, Wrong):
             finished = await self._ask(second_request(request, finished.parts, verdict.problem))
             verdict = self._checked(read_answer(finished))
         metadata = self.metadata(next((part.metadata for part in reversed(finished.parts) if part.metadata), None))
         match verdict:
-            case ReadAnswer(answer, reason):
+            case Right(answer, reason):
                 return AssistantReplied(asked.event_id, answer, self._model.name, reason, metadata)
             case Wrong(problem):
                 return AssistantFailed(asked.event_id, f"its second answer was wrong too: {problem}", metadata)

@@ -52,11 +52,11 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: A
     store = place.store
     last = store.run_sync("look", store.port.look(question.conversation))
     visiting = StoredVisit(store, question, last.turn.events, who)
-    asks = _Asks(question.source.header, reason, parameters_of(place, question))
+    asks = _Shown(question.source.header, reason, parameters_of(place, question))
     return asyncio.run(_walk(terminal(settings), visiting, asks))
 
 
-class _Asks(Struct, frozen=True):
+class _Shown(Struct, frozen=True):
     """What every prompt of a visit is shown with: who asks, why it is answered so, what edited arguments must fit."""
 
     header: str
@@ -64,7 +64,7 @@ class _Asks(Struct, frozen=True):
     parameters: JsonObject
 
 
-async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Asks) -> Reply:
+async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> Reply:
     """Ask what there is to ask; a reply that does not fit is asked for again."""
     reply: Reply = Unavailable()
     error: str | None = None

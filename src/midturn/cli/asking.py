@@ -17,7 +17,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.record.prompt import Prompt
 from midturn.terminal.gate import Gate
-from midturn.terminal.look import PrompterSettings
+from midturn.terminal.look import TerminalSettings
 
 ASKED_BY = "midturn"
 
@@ -28,7 +28,7 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prom
 
     if settings is None:
         return TerminalPrompter()
-    prompter = TerminalPrompter(PrompterSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None), gate)
+    prompter = TerminalPrompter(TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None), gate)
     prompter.user = own_name(environment())
     return prompter
 

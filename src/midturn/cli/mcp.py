@@ -88,11 +88,11 @@ def _listening(address: str, tls_cert: Path | None, tls_key: Path | None, *, beh
 
 
 async def _serve(seconds: float, listening: Listening | None, store: StoreAddress | None, *, tasks: bool) -> int:
-    from midturn.mcp_server.asking import AskingSettings
+    from midturn.mcp_server.asking import ServerWait
     from midturn.mcp_server.server import make_server, serve_http, serve_stdio
 
     place = place_in(Path.cwd(), store)
-    settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks, rules=rules_in(place))
+    settings = ServerWait(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks, rules=rules_in(place))
     server = make_server(place.store, {} if listening else environment(), SYSTEM, settings)
     if listening is None:
         await serve_stdio(server, environment())

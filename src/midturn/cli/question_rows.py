@@ -16,8 +16,8 @@ from midturn.question.steps import Cancelled
 from midturn.record.events import (
     AnsweredBy,
     Approval,
-    AskedForm,
     Event,
+    FormAuthored,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
@@ -139,7 +139,7 @@ def _if(when: When) -> str:
     return f"if {compact(when.question_id)} is {compact(when.equals)}"
 
 
-def _questions(form: AskedForm) -> Sequence[Question[Any]]:
+def _questions(form: FormAuthored) -> Sequence[Question[Any]]:
     """Read the questions of a form; none of one that this version cannot read."""
     from midturn.question.form import Form  # most questions are asked alone
 

@@ -22,7 +22,7 @@ from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 ANYTHING = "*"
 
 
-class AnswerFlag(Struct, frozen=True):
+class FlagTarget(Struct, frozen=True):
     """Which question a flag answers; `'*'` stands for any of the tool."""
 
     tool: str
@@ -34,11 +34,11 @@ class AnswerFlag(Struct, frozen=True):
         return f"{self.tool}.{self.question}"
 
 
-def answer_flag(text: str) -> AnswerFlag:
+def answer_flag(text: str) -> FlagTarget:
     """Return what a checked flag is about."""
     name, _, _ = text.partition("=")
     tool, _, question = name.partition(".")
-    return AnswerFlag(tool, question)
+    return FlagTarget(tool, question)
 
 
 def check_answers(given: Iterable[str], settings: Settings, events: Sequence[Event]) -> None:
@@ -65,7 +65,7 @@ def unused_answers(turn: Sequence[Event]) -> list[str]:
     return [answer.name for answer in given if answer not in used and not _is_covered(answer, used)]
 
 
-def _check_tool(answer: AnswerFlag, settings: Settings) -> None:
+def _check_tool(answer: FlagTarget, settings: Settings) -> None:
     tools = known_tools(settings)
     served = any(answer.tool.startswith(f"{server}_") for server in settings.mcp)
     renamed = any(answer.tool in (tool.rename, tool.name) for tool in settings.tools.values() if tool.source == "mcp")
@@ -73,7 +73,7 @@ def _check_tool(answer: AnswerFlag, settings: Settings) -> None:
         raise ConfigError(f"{ANSWER} {answer.name}: there is no tool `{answer.tool}`.{did_you_mean(answer.tool, tools)}")
 
 
-def _check_question(answer: AnswerFlag) -> None:
+def _check_question(answer: FlagTarget) -> None:
     if answer.tool == ASK_USER or answer.question == ANYTHING:
         return
     asked = BUILT_IN_TOOLS.get(answer.tool)
@@ -87,26 +87,26 @@ def _secrets(events: Sequence[Event]) -> set[tuple[str, str]]:
     return {(event.source.name or ASK_USER, event.question_id) for event in asked}
 
 
-def _recorded(turn: Sequence[Event]) -> Iterable[AnswerFlag]:
+def _recorded(turn: Sequence[Event]) -> Iterable[FlagTarget]:
     deltas = (read_delta(event.delta) for event in turn if isinstance(event, ConfigDelta))
     for assignment in (one for delta in deltas if delta for one in delta.flags if one.origin == ANSWER):
         _, _, tool, _, question, _ = parse_key(assignment.key, ANSWER)
-        yield AnswerFlag(tool, question)
+        yield FlagTarget(tool, question)
 
 
-def _used(turn: Sequence[Event]) -> Iterable[AnswerFlag]:
+def _used(turn: Sequence[Event]) -> Iterable[FlagTarget]:
     tools = {event.event_id: event.name for event in turn if isinstance(event, ToolCallRequest)}
     for request, response in pairs(turn):
         match response:
             case InquiryAnswered(answered_by=who) | InquiryRedacted(answered_by=who) if who and who.origin == ANSWER:
-                yield AnswerFlag(tools.get(request.call, ""), request.question_id)
+                yield FlagTarget(tools.get(request.call, ""), request.question_id)
             case InquiryCancelled(reason="invalid_static_answer"):  # a flag holds before any file: it was used, and did not fit
-                yield AnswerFlag(tools.get(request.call, ""), request.question_id)
+                yield FlagTarget(tools.get(request.call, ""), request.question_id)
             case _:
                 pass
 
 
-def _is_covered(answer: AnswerFlag, used: set[AnswerFlag]) -> bool:
+def _is_covered(answer: FlagTarget, used: set[FlagTarget]) -> bool:
     return answer.question == ANYTHING and any(one.tool == answer.tool for one in used)
 
 

@@ -42,7 +42,7 @@ class _TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
     request: dict[str, Any] | UnsetType = UNSET
 
 
-class _QuestionTable(Struct, frozen=True, forbid_unknown_fields=True):
+class _PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
     """What configuration takes for a question, but for its answer, which is any value."""
 
     target: Any = UNSET
@@ -151,7 +151,7 @@ def _table(key: str, given: object) -> Mapping[str, Any]:
 
 def _question(key: str, table: Mapping[str, Any], origin: str) -> QuestionPolicy:
     where = f"routes[{key!r}]"
-    fields = converted(where, {name: said for name, said in table.items() if name != "answer"}, _QuestionTable)
+    fields = converted(where, {name: said for name, said in table.items() if name != "answer"}, _PolicyTable)
     return QuestionPolicy(
         target=Target() if fields.target is UNSET else _target(where, fields.target),
         answer=_answer(where, table["answer"]) if "answer" in table else UNSET,

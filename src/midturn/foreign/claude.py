@@ -31,7 +31,7 @@ from midturn.foreign.occasion import (
     call_in,
     plan,
 )
-from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.values.json_value import Json, JsonObject, items, objects, text
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SpeaksLikeClaude(Runs):
 
     def answered_by_denying(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered to an agent that takes answers only as the words of a denial."""
-        if isinstance(outcome, AnswersGiven):
+        if isinstance(outcome, FormCompleted):
             listed = [f"{asked.text} {words.answer_with_reason(outcome, asked.id)}" for asked in occasion.form.questions]
             return self.denied(document, "\n".join(["The user has answered already:", *listed]))
         why = words.denial(outcome)
@@ -138,14 +138,14 @@ class Claude(SpeaksLikeClaude):
                 return permission({"behavior": "deny", "message": words.replied(outcome)})
             case TurnStopped():
                 return permission({"behavior": "deny", "message": words.ENDED, "interrupt": True})
-            case DecidedElsewhere() | AnswersGiven():
+            case DecidedElsewhere() | FormCompleted():
                 return Said()
 
     def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered."""
         if text(document.get("hook_event_name")) == "Elicitation":
             return _elicited(document, outcome)
-        if isinstance(outcome, AnswersGiven):
+        if isinstance(outcome, FormCompleted):
             arguments: JsonObject = {**call_in(document).arguments, "answers": answers_by_text(occasion.form, outcome)}
             return permission({"behavior": "allow", "updatedInput": arguments})
         return self.permitted(document, Permit(id="", tool=ASKS, arguments={}, gates=occasion.gates), outcome)
@@ -268,7 +268,7 @@ def _option(option: JsonObject) -> Json:
     return {"value": text(option.get("label")), **({"description": description} if description else {})}
 
 
-def answers_by_text(form: Form, given: AnswersGiven) -> dict[str, Json]:
+def answers_by_text(form: Form, given: FormCompleted) -> dict[str, Json]:
     """Return the answers by the text of their questions, as they came: several are joined by commas."""
     return {question.context or question.text: words.answer_with_reason(given, question.id) for question in form.questions}
 
@@ -298,7 +298,7 @@ def _elicited(document: JsonObject, outcome: Decided) -> Said:
 
     answer: dict[str, Json] = {"hookEventName": "Elicitation"}
     match outcome:
-        case AnswersGiven(answers):
+        case FormCompleted(answers):
             elicited = form_of(document.get("requested_schema"), "")
             return Said({"hookSpecificOutput": {**answer, "action": "accept", "content": elicited.content(answers)}})
         case RepliedTo() | Refused():

@@ -13,7 +13,7 @@ from midturn.foreign import claude, words
 from midturn.foreign.claude import ASKS, Claude, answers_by_text, before_tool, is_alone, questions_of
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
-from midturn.foreign.words import AnswersGiven, Approved, Decided
+from midturn.foreign.words import Approved, Decided, FormCompleted
 from midturn.record.asker import Asker
 from midturn.values.json_value import JsonObject
 
@@ -52,7 +52,7 @@ class DeferringClaude(Claude):
         """Tell what was answered."""
         if document.get("hook_event_name") != _EVENT:
             return super().answered(document, occasion, outcome)
-        if isinstance(outcome, AnswersGiven):
+        if isinstance(outcome, FormCompleted):
             given: JsonObject = {**call_in(document).arguments, "answers": answers_by_text(occasion.form, outcome)}
             return before_tool("allow", updatedInput=given)
         return before_tool("deny", words.denial(outcome) or words.FAILED)

@@ -17,7 +17,7 @@ from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
 from midturn.foreign.occasion import PutForm, Unaskable
-from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, RepliedTo, TurnStopped
+from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, RepliedTo, TurnStopped
 from midturn.question.elicitation import form_of, opens, web_address_form
 from midturn.question.form import Form
 from midturn.record.asker import Asker
@@ -327,7 +327,7 @@ class _Talk:
         outcome, delivered = await self._form("request_user_input", {"questions": [*asked]}, occasion.form, _named("", params))
         names = [text(one.get("id")) for one in asked]
         match outcome:
-            case AnswersGiven(answers):
+            case FormCompleted(answers):
                 given = [words.labels_of(answers.get(question.id)) for question in occasion.form.questions]
             case RepliedTo():
                 given = [words.labels_of(words.replied(outcome))] * len(names)
@@ -344,13 +344,13 @@ class _Talk:
         elicited = form_of(params.get("requestedSchema"), message)
         asked: JsonObject = {"message": message, "requested_schema": params.get("requestedSchema")}
         outcome, delivered = await self._form(_ELICITS, asked, elicited.form, message)
-        if isinstance(outcome, AnswersGiven):
+        if isinstance(outcome, FormCompleted):
             return {"action": "accept", "content": elicited.content(outcome.answers)}, delivered
         return self._unanswered(message, outcome), delivered
 
     async def _address(self, message: str, url: str) -> tuple[JsonObject, Delivered]:
         outcome, delivered = await self._form(_ELICITS, {"message": message, "url": url}, web_address_form(message, url), message)
-        if isinstance(outcome, AnswersGiven):
+        if isinstance(outcome, FormCompleted):
             return {"action": "accept" if opens(outcome.answers) else "decline"}, delivered
         return self._unanswered(message, outcome), delivered
 
@@ -364,7 +364,7 @@ class _Talk:
         errands = self._errands()
         errand = await errands.questions("", tool, arguments, form, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
-        if isinstance(outcome, AnswersGiven | TurnStopped):
+        if isinstance(outcome, FormCompleted | TurnStopped):
             self.unsaid.keep(named, outcome)
         if isinstance(outcome, TurnStopped):
             self._stopping = asyncio.ensure_future(self._stop())

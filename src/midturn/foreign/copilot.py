@@ -14,7 +14,7 @@ from midturn.foreign.claude import SpeaksLikeClaude
 from midturn.foreign.hook_agent import has_prompt, started_with
 from midturn.foreign.installing import SERVER, HookEntry, Installation
 from midturn.foreign.occasion import HIDDEN, TIMEOUT, WAIT, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable, call_in
-from midturn.foreign.words import AnswersGiven, Approved, Decided
+from midturn.foreign.words import Approved, Decided, FormCompleted
 from midturn.question.answer_type import MultiSelectType, SelectType
 from midturn.routing.messages import user_added
 from midturn.values.json_value import JsonObject, canonical, members, text
@@ -61,7 +61,7 @@ class Copilot(SpeaksLikeClaude):
 
     def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered, by the names that its model gave: it takes answers only as the words of a denial."""
-        if isinstance(outcome, AnswersGiven):
+        if isinstance(outcome, FormCompleted):
             content = _elicited(occasion.arguments).content(outcome.answers)
             said = f"The user has answered already: {canonical(content).decode()}"
             return self.denied(document, "\n".join([said, *map(user_added, outcome.reasons.values())]))

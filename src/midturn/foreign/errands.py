@@ -41,7 +41,7 @@ from midturn.foreign.backlog import Backlog
 from midturn.foreign.errand import Errand, answers_of, asked, asked_by, decided, is_over, permission, reasons_of, tell
 from midturn.foreign.errand_log import PAUSE, ErrandLog
 from midturn.foreign.room import NoRoom, Room
-from midturn.foreign.words import AnswersGiven, Decided, DecidedElsewhere, is_nameless, tool_name
+from midturn.foreign.words import Decided, DecidedElsewhere, FormCompleted, is_nameless, tool_name
 from midturn.ports import Clock
 from midturn.question.form import Form
 from midturn.record.asker import Address, Asker
@@ -149,7 +149,7 @@ class Errands:
         first = asked(turn)
         if is_over(turn):
             answers = answers_of(turn)
-            return AnswersGiven(answers, reasons_of(turn, answers)) if answers else DecidedElsewhere()
+            return FormCompleted(answers, reasons_of(turn, answers)) if answers else DecidedElsewhere()
         if first is None:
             return None
         form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
@@ -281,7 +281,7 @@ class Errands:
                 await call.ask_form(form)
                 _leave_open(call, form)
         except _Collected as collected:
-            return AnswersGiven(collected.answers, reasons_of(await self.turn(errand), collected.answers))
+            return FormCompleted(collected.answers, reasons_of(await self.turn(errand), collected.answers))
         except StoreLocked:  # somebody answers just now
             return None
         except (Suspended, CallEnded):

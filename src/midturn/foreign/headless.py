@@ -18,7 +18,7 @@ from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.errands import Errands, Rules, ask_always
 from midturn.foreign.room import Room
-from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.ports import Clock
 from midturn.record.asker import Asker
 from midturn.sandbox.marks import VARIABLE
@@ -174,11 +174,11 @@ class Unsaid:
                 self._words.append(words.told(asked, outcome))
             case RepliedTo() | Approved(arguments=dict()):
                 self._words.append(words.told(asked, outcome))
-            case AnswersGiven(reasons=reasons) if reasons:
+            case FormCompleted(reasons=reasons) if reasons:
                 self._words.append(words.added(asked, [*reasons.values()]))
             case TurnStopped():
                 self.is_stopped = True
-            case None | Refused() | Approved() | AnswersGiven() | DecidedElsewhere():
+            case None | Refused() | Approved() | FormCompleted() | DecidedElsewhere():
                 pass
 
     def keep_unasked(self, asked: str, why: str) -> None:

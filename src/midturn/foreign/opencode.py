@@ -19,7 +19,7 @@ from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm, Unaskable
 from midturn.foreign.room import NoRoom
-from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, RepliedTo
+from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, RepliedTo
 from midturn.ports import Clock
 from midturn.routing.messages import user_added
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
@@ -232,7 +232,7 @@ class Bridge:
         arguments: JsonObject = {"questions": asked.get("questions")}
         errand = await errands.questions(id, NAME, arguments, occasion.form, errands.backlog.take_up)
         outcome = await self._waited(errands, errand)
-        if isinstance(outcome, AnswersGiven):
+        if isinstance(outcome, FormCompleted):
             answers: Json = [_labels(outcome, question.id) for question in occasion.form.questions]
             await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": answers}, outcome)
         elif isinstance(outcome, RepliedTo):
@@ -267,7 +267,7 @@ class Bridge:
             self._delivering.discard(task)
 
 
-def _labels(given: AnswersGiven, id: str) -> list[Json]:
+def _labels(given: FormCompleted, id: str) -> list[Json]:
     """Return an answer as labels, and what the person added to it as one more."""
     reason = given.reasons.get(id)
     return [*words.labels_of(given.answers.get(id)), *([user_added(reason)] if reason else [])]

@@ -38,7 +38,7 @@ class Refused(Struct, frozen=True):
     rule: str = ""
 
 
-class AnswersGiven(Struct, frozen=True):
+class FormCompleted(Struct, frozen=True):
     """The answers, by question id; None where one was skipped. `reasons` is what was said with them, by the same ids and in their order."""
 
     answers: Mapping[str, Json]
@@ -60,7 +60,7 @@ class DecidedElsewhere(Struct, frozen=True):
     """It was decided at the agent's own prompt, or the agent has gone on without it: nobody here knows what was said."""
 
 
-Decided: TypeAlias = Approved | Refused | AnswersGiven | RepliedTo | TurnStopped | DecidedElsewhere
+Decided: TypeAlias = Approved | Refused | FormCompleted | RepliedTo | TurnStopped | DecidedElsewhere
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def answer_in_words(value: Json) -> str:
             return other or canonical(value).decode()
 
 
-def answer_with_reason(given: AnswersGiven, id: str) -> str:
+def answer_with_reason(given: FormCompleted, id: str) -> str:
     """Return an answer as a person would say it, with what they added to it."""
     said, reason = answer_in_words(given.answers.get(id)), given.reasons.get(id)
     return f"{said} ({user_added(reason)})" if reason else said
@@ -146,7 +146,7 @@ def decided(outcome: Decided) -> str:
             return ALLOWED_BY_RULE
         case Approved(arguments=None, always=always):
             return f"{ALLOWED} And from now on: {always}." if always else ALLOWED
-        case AnswersGiven(answers):
+        case FormCompleted(answers):
             return canonical(answers).decode()
         case _:
             return told("The call", outcome).removeprefix("midturn: ")
@@ -155,7 +155,7 @@ def decided(outcome: Decided) -> str:
 def denial(outcome: Decided) -> str:
     """Return why a call may not run, for agents that take nothing but that; nothing where it may, or where nobody here has decided."""
     match outcome:
-        case Approved(arguments=None) | DecidedElsewhere() | AnswersGiven():
+        case Approved(arguments=None) | DecidedElsewhere() | FormCompleted():
             return ""
         case Approved(arguments=arguments):
             return edited(arguments)
@@ -176,7 +176,7 @@ def told(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one return an o
             return f"midturn: {asked}: {edited(arguments)}"
         case Refused():
             return f"midturn: {asked}: {refused(outcome)}"
-        case AnswersGiven(answers, reasons):
+        case FormCompleted(answers, reasons):
             listed = "; ".join(f"{key}: {answer_in_words(value)}" for key, value in answers.items())
             said = answer_in_words(next(iter(answers.values()))) if len(answers) == 1 else listed
             return "\n".join([f"midturn: {asked} was answered by the user: {said}", *map(user_added, reasons.values())])

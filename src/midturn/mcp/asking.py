@@ -31,7 +31,7 @@ _WHY = {
 }
 
 
-class AsksTooMuch(Exception):  # noqa: N818  it says what the server does
+class TooManyForms(Exception):  # noqa: N818  it says what the server does
     """A server asks more in one call than may be asked; the message says what a model reads of that."""
 
 
@@ -69,7 +69,7 @@ class Elicitations:
         """Ask a person, and return what they said; what is asked again after a new start has its answer already.
 
         Raises:
-            AsksTooMuch: It has asked enough.
+            TooManyForms: It has asked enough.
         """
         key = canonical(params.model_dump(mode="json", by_alias=True, exclude={"meta", "elicitation_id"}, exclude_none=True))
         said, place = self._said.setdefault(key, []), self._taken.get(key, 0)
@@ -86,11 +86,11 @@ class Elicitations:
         """Ask a person, whatever they have said before.
 
         Raises:
-            AsksTooMuch: It has asked enough.
+            TooManyForms: It has asked enough.
         """
         self._count += 1
         if self._count > MOST:
-            raise AsksTooMuch(f"{self._tool}: stopped after {MOST} questions in one call. Do not retry this tool call in this turn.")
+            raise TooManyForms(f"{self._tool}: stopped after {MOST} questions in one call. Do not retry this tool call in this turn.")
         try:
             return await (self._address(params) if isinstance(params, types.ElicitRequestURLParams) else self._form(params))
         except QuestionError as error:
@@ -120,7 +120,7 @@ class Elicitations:
                 self.replies.append(none.message)
                 return _DECLINE
             case "limit_exceeded":
-                raise AsksTooMuch(none.message or f"{self._tool}: it asked too much. Do not retry this tool call in this turn.")
+                raise TooManyForms(none.message or f"{self._tool}: it asked too much. Do not retry this tool call in this turn.")
             case reason:
                 return self._is_shown_to_nobody(_WHY.get(reason, reason))
 

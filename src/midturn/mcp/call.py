@@ -10,7 +10,7 @@ from typing import Any, cast
 from mcp import ClientSession, types
 from mcp.shared.exceptions import MCPError
 
-from midturn.mcp.asking import AsksTooMuch, Elicitations
+from midturn.mcp.asking import Elicitations, TooManyForms
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate
 from midturn.values.json_value import Json, members, objects
@@ -149,7 +149,7 @@ class ServerCall:
         self._silence = silence
         self._open = 0
         self.is_over = False
-        self.asks_too_much: AsksTooMuch | None = None
+        self.asks_too_much: TooManyForms | None = None
 
     async def make(self, tool: types.Tool, arguments: dict[str, Any]) -> types.CallToolResult:
         """Call, answer, call again."""
@@ -211,7 +211,7 @@ class ServerCall:
             return _CANCEL
         try:
             return await self.asking(params)
-        except AsksTooMuch as error:
+        except TooManyForms as error:
             self.asks_too_much = error
             if not self._limit.expired():
                 self._limit.reschedule(asyncio.get_running_loop().time())

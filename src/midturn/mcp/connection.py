@@ -93,7 +93,7 @@ class Connection:
             ServerGone: It went away.
             TimeoutError: It was silent for too long, or does not come to an end.
             MCPError: It refuses.
-            AsksTooMuch: It asks without end.
+            TooManyForms: It asks without end.
             UnfitResult: What it returned does not fit the schema that it gave for it.
         """
         try:

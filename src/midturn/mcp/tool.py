@@ -14,7 +14,7 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from midturn.mcp.asking import AsksTooMuch, Elicitations
+from midturn.mcp.asking import Elicitations, TooManyForms
 from midturn.mcp.call import UnfitResult
 from midturn.mcp.connection import Connection, ServerGone
 from midturn.mcp.spec import ServerSpec
@@ -24,7 +24,7 @@ from midturn.record.events import Image, Source, checked
 from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class McpTool:
         source = self.inquiry_source()
 
         async def ask(form: Form) -> Mapping[str, Json] | NoAnswer:
-            given = await run.ask(FormToAsk(form, source, "report_all", human_only=True))
+            given = await run.ask(FormWanted(form, source, "report_all", human_only=True))
             return next((none for none in given.values() if isinstance(none, NoAnswer)), None) or _values(given)
 
         asks = self._connection.spec.asks
@@ -154,7 +154,7 @@ class McpTool:
         server = f"the MCP server `{self._connection.spec.name}`"
         try:
             return with_what_came_of_it(outcome_of(await _in_loop(call, self._loop)), asked, server)
-        except AsksTooMuch as error:
+        except TooManyForms as error:
             return ToolError("\n".join([*asked.replies, str(error)]))
         except (ServerGone, TimeoutError, MCPError, UnfitResult, ValidationError) as error:
             return ToolError("\n".join([*asked.replies, f"`{self._definition.name}`: {server} {self._trouble(error)}"]))

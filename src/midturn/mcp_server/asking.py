@@ -37,7 +37,7 @@ from midturn.record.asker import Asker
 from midturn.sandbox.doors import remember
 from midturn.store.lock import mark
 from midturn.store.store import ConversationStore
-from midturn.tools.ask_user_call import AskedFor, read_arguments
+from midturn.tools.ask_user_call import FormRead, read_arguments
 from midturn.values.json_value import JsonObject, canonical, members
 from midturn.values.text import ASK_USER
 
@@ -56,7 +56,7 @@ _CALL_AGAIN = "Go on with what does not depend on it, or ask again with the tool
 _END_TURN = "Do not ask again now: end your turn, and say that you wait for an answer. It is there at the next `check_answer`."
 
 
-class AskingSettings(Struct, frozen=True, kw_only=True):
+class ServerWait(Struct, frozen=True, kw_only=True):
     """How the server waits.
 
     Args:
@@ -77,10 +77,10 @@ class AskingSettings(Struct, frozen=True, kw_only=True):
     rules: Rules = ask_always
 
 
-class AskUserCalls:
+class ServedCalls:
     """What clients have asked through this process."""
 
-    def __init__(self, store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: AskingSettings) -> None:
+    def __init__(self, store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: ServerWait) -> None:
         self._store = store
         self._environment = environment
         self._clock = clock
@@ -326,7 +326,7 @@ class _Call(Struct, frozen=True, kw_only=True):
     params: types.CallToolRequestParams
     errands: Errands
     errand: Errand
-    asked: AskedFor
+    asked: FormRead
 
 
 def _has_failed(dialog: asyncio.Task[None]) -> bool:

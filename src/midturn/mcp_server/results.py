@@ -10,13 +10,13 @@ from mcp import types
 from msgspec import Struct
 
 from midturn.foreign import words
-from midturn.foreign.words import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.routing.messages import user_added
-from midturn.tools.ask_user_call import SINGLE_ID, AskedFor, SingleQuestion
+from midturn.tools.ask_user_call import SINGLE_ID, FormRead
 from midturn.values.json_value import Json
 
 
-class CallReply(Struct, frozen=True):
+class ServedResult(Struct, frozen=True):
     """A result: `data` holds everything that `text` says."""
 
     text: str
@@ -34,39 +34,39 @@ class CallReply(Struct, frozen=True):
         return self.result().model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def answered(asked: AskedFor, outcome: Decided) -> CallReply:
+def answered(asked: FormRead, outcome: Decided) -> ServedResult:
     """Say what became of a question."""
     match outcome:
-        case AnswersGiven(answers=answers, reasons=reasons):
-            if isinstance(asked, SingleQuestion):
-                return _single(asked, answers[SINGLE_ID], next(iter(reasons.values()), None))
+        case FormCompleted(answers=answers, reasons=reasons):
+            if asked.answer_type is not None:
+                return _single(asked.answer_type, answers[SINGLE_ID], next(iter(reasons.values()), None))
             return _several(dict(answers), [*reasons.values()])
         case RepliedTo(said):
-            return CallReply(words.replied(outcome), {"status": "replied", "reply": said})
+            return ServedResult(words.replied(outcome), {"status": "replied", "reply": said})
         case TurnStopped():
-            return CallReply(words.ENDED, {"status": "ended"})
+            return ServedResult(words.ENDED, {"status": "ended"})
         case Approved() | Refused() | DecidedElsewhere():
             return withdrawn()
 
 
-def withdrawn() -> CallReply:
+def withdrawn() -> ServedResult:
     """Say that there will be no answer, and that none is known: it is an error, so that no model goes on as if it had one."""
-    return CallReply("The question was withdrawn; nobody has answered it.", {"status": "withdrawn"}, is_error=True)
+    return ServedResult("The question was withdrawn; nobody has answered it.", {"status": "withdrawn"}, is_error=True)
 
 
-def waiting(id: str, ticket: int, advice: str) -> CallReply:
+def waiting(id: str, ticket: int, advice: str) -> ServedResult:
     """Say that the question is still unanswered."""
     text = (
         f"Nobody has answered yet. This is not a no, and not a yes. The question stays open: the user finds it in the inbox. "
         f'{advice} (check_answer {{"id": "{id}", "ticket": {ticket}}})'
     )
-    return CallReply(text, {"status": "waiting", "id": id, "ticket": ticket})
+    return ServedResult(text, {"status": "waiting", "id": id, "ticket": ticket})
 
 
-def there(id: str) -> CallReply:
+def there(id: str) -> ServedResult:
     """Say that there is an answer, or something else that was said, and how it is read."""
     text = f'The user has responded: call check_answer {{"id": "{id}", "ticket": 0}} to read what was said.'
-    return CallReply(text, {"status": "there", "id": id, "ticket": 0})
+    return ServedResult(text, {"status": "there", "id": id, "ticket": 0})
 
 
 def cancelled(id: str) -> str:
@@ -81,16 +81,16 @@ def wrong(text: str) -> types.CallToolResult:
     )
 
 
-def _single(asked: SingleQuestion, answer: Json, reason: str | None) -> CallReply:
+def _single(answer_type: str, answer: Json, reason: str | None) -> ServedResult:
     said = f"The user answered: {words.answer_in_words(answer)}" + (f" ({reason})" if reason else "")
-    data: dict[str, Json] = {"answer_type": asked.answer_type, "answer": answer, **({"reason": reason} if reason else {})}
-    return CallReply(f"{said}\n{_json(data)}", data)
+    data: dict[str, Json] = {"answer_type": answer_type, "answer": answer, **({"reason": reason} if reason else {})}
+    return ServedResult(f"{said}\n{_json(data)}", data)
 
 
-def _several(answers: dict[str, Json], reasons: Sequence[str]) -> CallReply:
+def _several(answers: dict[str, Json], reasons: Sequence[str]) -> ServedResult:
     listed = "\n".join(f"- {key}: {words.answer_in_words(value)}" for key, value in answers.items())
     text = "\n".join(["The user answered:", listed, _json(answers), *map(user_added, reasons)])
-    return CallReply(text, {"answers": answers, **({"reasons": [*reasons]} if reasons else {})})
+    return ServedResult(text, {"answers": answers, **({"reasons": [*reasons]} if reasons else {})})
 
 
 def _json(value: Json) -> str:

@@ -30,11 +30,11 @@ from midturn.foreign.clients import client_of, is_alone
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm
-from midturn.foreign.words import AnswersGiven, Approved, Decided, Refused, RepliedTo, TurnStopped
+from midturn.foreign.words import Approved, Decided, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.http import Listening, bound
 from midturn.http_server import connection_of, serve
 from midturn.mcp_server import results
-from midturn.mcp_server.asking import AskingSettings, AskUserCalls, CallAnswer
+from midturn.mcp_server.asking import CallAnswer, ServedCalls, ServerWait
 from midturn.mcp_server.caller import TASKS
 from midturn.mcp_server.task_calls import TaskCalls, TaskParams, UpdateParams
 from midturn.ports import Clock
@@ -148,7 +148,7 @@ _WAIT = 86_000.0  # seconds; an agent's own limit may be sooner, and is no answe
 class Permitting:
     """Asks whether calls may run."""
 
-    def __init__(self, asking: AskUserCalls, wait: float = _WAIT) -> None:
+    def __init__(self, asking: ServedCalls, wait: float = _WAIT) -> None:
         self._asking = asking
         self._wait = wait
 
@@ -169,24 +169,24 @@ class Permitting:
             await _close(errands, asked.errand, outcome)
         return _result(asked.decision(outcome))
 
-    async def _asked(self, context: ServerRequestContext[Any], arguments: JsonObject) -> tuple[Errands, _Asked]:
+    async def _asked(self, context: ServerRequestContext[Any], arguments: JsonObject) -> tuple[Errands, _Permission]:
         """Ask, unless this client has asked about the very call before; a call that it has given up is not asked about any more."""
         errands, asked = await self._begun(context, arguments)
         await self._asking.withdraw(errands, asked.errand)
         return errands, asked
 
-    async def _begun(self, context: ServerRequestContext[Any], arguments: JsonObject) -> tuple[Errands, _Asked]:
+    async def _begun(self, context: ServerRequestContext[Any], arguments: JsonObject) -> tuple[Errands, _Permission]:
         tool, given = text(arguments.get("tool_name")), members(arguments.get("input"))
         id = self._asking.own_id(text(arguments.get("tool_use_id")))  # noqa: A001  what it is called there
         errands = self._asking.errands(self._asking.caller(context))
         occasion = questions_of(given, gates=True) if tool == ASKS else None
         if isinstance(occasion, PutForm):
             errand = await errands.questions(id, tool, occasion.arguments, occasion.form)
-            return errands, _Asked(errand, given, occasion)
-        return errands, _Asked(await errands.permission(id, tool or "tool", given), given)
+            return errands, _Permission(errand, given, occasion)
+        return errands, _Permission(await errands.permission(id, tool or "tool", given), given)
 
 
-class _Asked(Struct, frozen=True):
+class _Permission(Struct, frozen=True):
     """What was asked about a call with these arguments: whether it may run, or the agent's own question that it is."""
 
     errand: Errand
@@ -195,7 +195,7 @@ class _Asked(Struct, frozen=True):
 
     def decision(self, outcome: Decided | None) -> dict[str, Json]:
         """Return what the agent is to do."""
-        if isinstance(outcome, AnswersGiven) and self.form is not None:
+        if isinstance(outcome, FormCompleted) and self.form is not None:
             answers: Json = answers_by_text(self.form.form, outcome)
             return {"behavior": "allow", "updatedInput": {**self.given, "answers": answers}}
         return _decision(outcome, self.given)
@@ -232,9 +232,9 @@ _TaskCall: TypeAlias = Callable[[ServerRequestContext[Any], Params], Awaitable[d
 _INSTRUCTIONS = "Ask the user with `ask_user`. If nobody has answered yet, that is not a no: `check_answer` brings the answer later."
 
 
-def make_server(store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: AskingSettings) -> Server[Any]:
+def make_server(store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: ServerWait) -> Server[Any]:
     """Return the server, over whatever transport it is served."""
-    asking = AskUserCalls(store, environment, clock, settings)
+    asking = ServedCalls(store, environment, clock, settings)
     calls: dict[str, Callable[[ServerRequestContext[Any], types.CallToolRequestParams], Awaitable[CallAnswer]]] = {
         **dict.fromkeys(ASK, asking.ask),
         CHECK: asking.check,

@@ -17,7 +17,7 @@ from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.words import DecidedElsewhere
 from midturn.mcp_server import results
-from midturn.mcp_server.asking import AskUserCalls
+from midturn.mcp_server.asking import ServedCalls
 from midturn.mcp_server.caller import TASKS, Caller, described, is_cancelled, named
 from midturn.mcp_server.dialog import CallDialog, DialogShown
 from midturn.ports import Clock
@@ -39,7 +39,7 @@ class UpdateParams(TaskParams):
     input_responses: Mapping[str, Any]
 
 
-class _Asked(Struct, frozen=True, kw_only=True):
+class _TaskRequest(Struct, frozen=True, kw_only=True):
     """What a request is about: who makes it, and which task of which question it means."""
 
     caller: Caller
@@ -51,7 +51,7 @@ class _Asked(Struct, frozen=True, kw_only=True):
 class TaskCalls:
     """`tasks/get`, `tasks/update` and `tasks/cancel`: tasks are in the store, and outlive this process."""
 
-    def __init__(self, asking: AskUserCalls, clock: Clock) -> None:
+    def __init__(self, asking: ServedCalls, clock: Clock) -> None:
         self._asking = asking
         self._clock = clock
         self._shown: dict[str, float] = {}
@@ -117,10 +117,10 @@ class TaskCalls:
             return  # it is no response to a form
         await dialog.take(shown, said, self._clock.monotonic() - self._shown[shown.key])
 
-    def _dialog(self, asked: _Asked) -> CallDialog:
+    def _dialog(self, asked: _TaskRequest) -> CallDialog:
         return self._asking.dialog(asked.caller, asked.errands, asked.errand)
 
-    async def _asked(self, context: ServerRequestContext[Any], params: TaskParams) -> _Asked | None:
+    async def _asked(self, context: ServerRequestContext[Any], params: TaskParams) -> _TaskRequest | None:
         """Find what a request is about; None where this process has begun it, and it is not in the store any more.
 
         Raises:
@@ -133,7 +133,7 @@ class TaskCalls:
         errands = self._asking.errands(caller)
         errand = await self._asking.found(errands, handle)
         if errand is not None and round <= errand.asker.round:
-            return _Asked(caller=caller, errands=errands, errand=errand, is_cancelled=is_cancelled(errand, round))
+            return _TaskRequest(caller=caller, errands=errands, errand=errand, is_cancelled=is_cancelled(errand, round))
         if await self._asking.is_unreadable(errands, handle):
             raise MCPError(INTERNAL_ERROR, words.UNKNOWN)
         if params.task_id not in self._asking.begun:

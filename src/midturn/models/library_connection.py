@@ -116,7 +116,7 @@ _TEXTS: Final[dict[Failure, str]] = {
 _SHOWN = 300
 
 
-class WhatWasAsked(Struct, frozen=True):
+class Endpoint(Struct, frozen=True):
     """Whom was asked: the model's id, the server's address, and where its key comes from."""
 
     model: str
@@ -133,7 +133,7 @@ class Report(Struct, frozen=True, kw_only=True):
     suggestion: str = ""
 
 
-def explain(failure: Failure, place: WhatWasAsked, report: Report) -> ModelError:
+def explain(failure: Failure, place: Endpoint, report: Report) -> ModelError:
     """Return the error: what happened where, and what to do."""
     text = _TEXTS[failure].format(
         model=place.model,
@@ -177,7 +177,7 @@ _KINDS: Sequence[tuple[type[Exception], Failure]] = (
 )
 
 
-def explained(error: Exception, place: WhatWasAsked, spec: ModelSpec) -> ModelError:
+def explained(error: Exception, place: Endpoint, spec: ModelSpec) -> ModelError:
     """Say in our words what the library raised; what it has no class for is an answer that could not be read."""
     detail = _detail(error).replace(spec.key.reveal(), "[key]") if spec.key else _detail(error)
     failure: Failure = next(kind for type_, kind in _KINDS if isinstance(error, type_))
@@ -229,7 +229,7 @@ class ProviderConnection:
         self._http = create_async_httpx2_client()
         self._http.event_hooks = {"request": [] if spec.key else [send_no_key], "response": [_note_response]}
         self._model = given or library_model(spec, self._http)
-        self._place = WhatWasAsked(spec.id, httpx2.URL(self._model.base_url or "").host or spec.provider, spec.key_origin)
+        self._place = Endpoint(spec.id, httpx2.URL(self._model.base_url or "").host or spec.provider, spec.key_origin)
         self.profile = known_profile(spec, self._model.profile)
         self.advice = retirement(spec)
 

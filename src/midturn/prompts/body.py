@@ -11,7 +11,7 @@ from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
 from midturn.prompts.content import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
 from midturn.record.exchange import ToolCall
 from midturn.record.prompt import Prompt
-from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject, reviewed_places
+from midturn.record.subject import CallSubject, FormSubject, ResultSubject, reviewed_places
 from midturn.values.json_value import Json, compact
 from midturn.values.text import exact, prose
 
@@ -63,7 +63,7 @@ def subject_lines(prompt: Prompt) -> list[str]:
         case ResultSubject(content=content, is_error=is_error, images=images):
             pictures = [f"(and a picture: {image.media_type})" for image in images]
             return [*(["(the tool reports an error)"] if is_error else []), *shown_lines(content.rstrip("\n")), *pictures]
-        case AnswersSubject():
+        case FormSubject():
             return _answer_lines(prompt.subject)
         case _ as other:
             assert_never(other)
@@ -112,7 +112,7 @@ def body_rows(prompt: Prompt, width: int, gutter: str) -> list[str]:
     room = max(1, width - len(gutter))
     quoted = [row for line in verdict_lines(prompt) for row in continued_rows(line, max(1, room - len(QUOTE)))]
     context = [row for line in context_lines(prompt) for row in wrap(line, room)]
-    broken = continued_words if isinstance(prompt.subject, AnswersSubject) else continued_rows
+    broken = continued_words if isinstance(prompt.subject, FormSubject) else continued_rows
     exactly = [row for line in subject_lines(prompt) for row in broken(line, room)]
     said = [*(QUOTE + row for row in quoted), *([""] if quoted and (context or exactly) else [])]
     between = [""] if context and exactly else []
@@ -140,11 +140,11 @@ def _is_plain(text: str) -> bool:
     return False
 
 
-def _answer_lines(subject: AnswersSubject) -> list[str]:
+def _answer_lines(subject: FormSubject) -> list[str]:
     """Show what was answered; a question that was never asked, because of its `when`, is left out."""
     return [f"{number}. {_answer_line(subject, place)}" for number, place in enumerate(reviewed_places(subject), 1)]
 
 
-def _answer_line(subject: AnswersSubject, place: int) -> str:
+def _answer_line(subject: FormSubject, place: int) -> str:
     question = subject.questions[place]
     return f"{words_line(question.text)} {value_text(question, subject.answers[question.id])}"

@@ -27,7 +27,7 @@ from midturn.prompts.plain_scene import (
 from midturn.prompts.plain_select import multi_select, select
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Submitted
-from midturn.record.subject import AnswersSubject, reviewed_places
+from midturn.record.subject import FormSubject, reviewed_places
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 
@@ -166,7 +166,7 @@ def _refusal(typed: str, offered: Commands) -> str:
 
 def review(scene: Scene) -> Dialog:
     """Ask until the answers are sent with Enter, a row is named to go back to, or one of the keys is typed."""
-    places = reviewed_places(scene.prompt.subject) if isinstance(scene.prompt.subject, AnswersSubject) else []
+    places = reviewed_places(scene.prompt.subject) if isinstance(scene.prompt.subject, FormSubject) else []
     ask = f"Press Enter to send, type the number of a row to go back to it, or {scene.keys()}:"
     rows = scene.opening()
     while True:

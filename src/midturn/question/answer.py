@@ -8,7 +8,6 @@ from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
 from midturn.question.answer_type import (
-    Answerable,
     BooleanType,
     MultiSelectType,
     SchemaType,
@@ -16,6 +15,7 @@ from midturn.question.answer_type import (
     SelectOption,
     SelectType,
     TextType,
+    TypeTerms,
     folded,
 )
 from midturn.values.json_value import Json, JsonObject, NotJson, Scalar, json_equal, json_problem, read_json, shown
@@ -29,7 +29,7 @@ YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "fal
 """What a person writes for yes and no, in small letters."""
 
 
-def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
+def check_answer(question: TypeTerms, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
     """Return the canonical answer: an option as it was declared, choices in option order, a secret as `SecretValue`.
 
     Nothing is converted: `"true"`, `1` and `true` are three values.
@@ -171,7 +171,7 @@ _NO_SIGN = dict.fromkeys([0xFE0F, *range(0x1F3FB, 0x1F400)])  # how a sign is dr
 _MOST_NAMED = 20
 
 
-def parse_answer(question: Answerable, words: str) -> Json | SecretValue:
+def parse_answer(question: TypeTerms, words: str) -> Json | SecretValue:
     """Return the canonical answer that words mean: JSON where that fits, else what is typed at a prompt (`yes`, `2`, `eu-1`, 👍).
 
     A number is the one in the list of options, several choices are separated by commas, and a typo is no answer: a person's own words are
@@ -188,7 +188,7 @@ def parse_answer(question: Answerable, words: str) -> Json | SecretValue:
     return check_answer(question, _meant(question, words))
 
 
-def answer_from_words(question: Answerable, text: str) -> Json:
+def answer_from_words(question: TypeTerms, text: str) -> Json:
     """Return what a VALUE means that was typed before its question was asked: what `parse_answer` says, else JSON, else the words.
 
     A secret is taken as it is. The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.
@@ -229,7 +229,7 @@ def _chosen(kind: SelectType | MultiSelectType, words: str) -> Json:
         raise AnswerError([Problem("", said)]) from None
 
 
-def _meant(question: Answerable, words: str) -> Json:
+def _meant(question: TypeTerms, words: str) -> Json:
     meanings = [*_as_json(words), words] if not isinstance(question.answer_type, SecretType) else [words]
     fitting = next((meaning for meaning in meanings if _fits(question, meaning)), None)
     if fitting is None and isinstance(question.answer_type, BooleanType) and not _is_skipped(question, words):
@@ -244,7 +244,7 @@ def _as_json(text: str) -> Iterator[Json]:
         return
 
 
-def _is_skipped(question: Answerable, words: str) -> bool:
+def _is_skipped(question: TypeTerms, words: str) -> bool:
     return question.optional and words.strip() == "null"
 
 
@@ -253,7 +253,7 @@ def _is_written_out(words: str) -> bool:
     return words.lstrip().startswith(("{", "[", '"')) and any(True for _ in _as_json(words))
 
 
-def _fits(question: Answerable, value: Json) -> bool:
+def _fits(question: TypeTerms, value: Json) -> bool:
     try:
         check_answer(question, value)
     except AnswerError:

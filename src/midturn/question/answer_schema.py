@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never, cast
 
-from midturn.question.answer_type import Answerable, AnswerType, BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
+from midturn.question.answer_type import AnswerType, BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType, TypeTerms
 from midturn.question.schema_keywords import DEFINITIONS, ONE_SCHEMA, SCHEMA_LISTS, SCHEMA_MAPS
 from midturn.values.json_value import Json, JsonObject
 
@@ -14,7 +14,7 @@ _OTHER: JsonObject = {"type": "object", "properties": {"other": {"type": "string
 _TO_DEFINITIONS = tuple(f"#/{keyword}/" for keyword in DEFINITIONS)
 
 
-def answer_schema(question: Answerable) -> JsonObject:
+def answer_schema(question: TypeTerms) -> JsonObject:
     """Return the JSON Schema of an answer: of the property `answer` alone.
 
     Raises:
@@ -23,7 +23,7 @@ def answer_schema(question: Answerable) -> JsonObject:
     return _or_null(question, _of_type(question.answer_type))
 
 
-def inquiry_schema(question: Answerable) -> JsonObject:
+def inquiry_schema(question: TypeTerms) -> JsonObject:
     """Return the JSON Schema of `{"reason", "answer"}`, its keys in the order in which a model should write them.
 
     The definitions of a question's own schema move to the top, where its references and the providers look for them.
@@ -44,7 +44,7 @@ def inquiry_schema(question: Answerable) -> JsonObject:
     }
 
 
-def _or_null(question: Answerable, schema: JsonObject) -> JsonObject:
+def _or_null(question: TypeTerms, schema: JsonObject) -> JsonObject:
     return {"anyOf": [schema, {"type": "null"}]} if question.optional else schema
 
 

@@ -128,7 +128,7 @@ AnswerType: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | 
 PersistedType: TypeAlias = AnswerType | UnknownType
 
 
-class Answerable(Protocol):
+class TypeTerms(Protocol):
     """What decides which answers fit: the type, and whether the question may be skipped."""
 
     @property
@@ -142,7 +142,7 @@ class Answerable(Protocol):
         ...
 
 
-class ExpectedAnswer(Struct, frozen=True):
+class BareType(Struct, frozen=True):
     """The same by itself, for a question whose type is known to be one of ours."""
 
     answer_type: AnswerType

@@ -36,7 +36,7 @@ class Form(Struct, frozen=True):
         if len(questions) == 1 <= self.limit and _stands_alone(questions[0]):  # as nearly every form
             force_setattr(self, "questions", questions)
             return
-        problems = _strangers(questions) or form_problems([QuestionRead.of(question) for question in questions], self.limit)
+        problems = _strangers(questions) or form_problems([FormPlace.of(question) for question in questions], self.limit)
         if problems:
             raise QuestionError(problems)
         if any(question.when for question in questions):
@@ -58,10 +58,10 @@ class Form(Struct, frozen=True):
         """
         if not isinstance(questions, list | tuple):
             raise QuestionError([Problem("/questions", f"must be an array of 1 to {limits.form} questions.")])
-        return cls.from_entries([QuestionRead.read(obj, limits) for obj in questions], review=review, limit=limits.form)
+        return cls.from_entries([FormPlace.read(obj, limits) for obj in questions], review=review, limit=limits.form)
 
     @classmethod
-    def from_entries(cls, entries: Sequence[QuestionRead], *, review: bool = False, limit: int = DEFAULT_LIMITS.form) -> Form:
+    def from_entries(cls, entries: Sequence[FormPlace], *, review: bool = False, limit: int = DEFAULT_LIMITS.form) -> Form:
         """Build a form from what could be read of its questions.
 
         Args:
@@ -116,7 +116,7 @@ def _canonical(question: Question[Any], by_id: dict[str, Question[Any]]) -> Ques
 # Problems of a form, all found at once --------------------------------------------------------------------------------
 
 
-class QuestionRead(Struct, frozen=True):
+class FormPlace(Struct, frozen=True):
     """One place of a form and what could be read of it, so that a broken question does not hide what is wrong with the others.
 
     `problems` are the question's own, with pointers that begin at the question.
@@ -128,12 +128,12 @@ class QuestionRead(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
     @classmethod
-    def of(cls, question: Question[Any]) -> QuestionRead:
+    def of(cls, question: Question[Any]) -> FormPlace:
         """Return the place of a sound question."""
         return cls(question.id, question.when, question)
 
     @classmethod
-    def read(cls, obj: Json, limits: Limits = DEFAULT_LIMITS) -> QuestionRead:
+    def read(cls, obj: Json, limits: Limits = DEFAULT_LIMITS) -> FormPlace:
         """Read a wire object, whatever is wrong with it."""
         try:
             return cls.of(Question.from_json(obj, limits))
@@ -157,10 +157,10 @@ def when_in(obj: Json) -> When | None:
     return When(named, read["equals"]) if isinstance(named, str) and "equals" in read else None
 
 
-def form_problems(entries: Sequence[QuestionRead], limit: int) -> list[Problem]:
+def form_problems(entries: Sequence[FormPlace], limit: int) -> list[Problem]:
     """Return every problem of a form, in the order of its questions; an empty list means that it may be asked."""
     found = [] if 1 <= len(entries) <= limit else [_miscounted(len(entries), limit)]
-    earlier: dict[str, QuestionRead] = {}
+    earlier: dict[str, FormPlace] = {}
     for place, entry in enumerate(entries):
         at = f"/questions/{place}"
         found += [Problem(at + problem.pointer, problem.message) for problem in entry.problems]
@@ -180,7 +180,7 @@ def _miscounted(count: int, limit: int) -> Problem:
     return Problem("/questions", f"the form has {has}; 1 to {limit} are allowed.")
 
 
-def _gate(entry: QuestionRead, when: When, earlier: dict[str, QuestionRead], *, later: bool) -> Iterator[Problem]:
+def _gate(entry: FormPlace, when: When, earlier: dict[str, FormPlace], *, later: bool) -> Iterator[Problem]:
     """Check that a predicate names an earlier question, and a value that this question can have as its answer."""
     named = earlier.get(when.question_id)
     if named is None:
@@ -197,7 +197,7 @@ def _gate(entry: QuestionRead, when: When, earlier: dict[str, QuestionRead], *, 
         yield from _equals(named.question, when.equals)
 
 
-def _choose(earlier: dict[str, QuestionRead]) -> str:
+def _choose(earlier: dict[str, FormPlace]) -> str:
     names = [e.id for e in earlier.values() if e.id and not (e.question and isinstance(e.question.answer_type, SecretType))]
     if not names:
         return "no question comes before it that it could depend on: leave `when` out."

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # `question.text` and `Question.text(…)`: one name for a field and a constructor ---------------------------------------
 
 
-class _AsksForText(Protocol):
+class _TextConstructor(Protocol):
     """The type of `Question.text(…)`."""
 
     @overload
@@ -51,11 +51,11 @@ class Text:
         self._stored = stored
 
     @overload
-    def __get__(self, question: None, owner: type) -> _AsksForText: ...
+    def __get__(self, question: None, owner: type) -> _TextConstructor: ...
     @overload
     def __get__(self, question: QuestionFields, owner: type) -> str: ...
-    def __get__(self, question: QuestionFields | None, owner: type) -> _AsksForText | str:
-        return cast("_AsksForText", MethodType(_ask_for_text, owner)) if question is None else self._stored(question)
+    def __get__(self, question: QuestionFields | None, owner: type) -> _TextConstructor | str:
+        return cast("_TextConstructor", MethodType(_ask_for_text, owner)) if question is None else self._stored(question)
 
 
 def _ask_for_text(  # noqa: PLR0913  the terms of a question

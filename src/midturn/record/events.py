@@ -282,7 +282,7 @@ class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="typ
     state: str = always("running")
 
 
-class AskedForm(Struct, frozen=True, omit_defaults=True):
+class FormAuthored(Struct, frozen=True, omit_defaults=True):
     """The whole form as authored: on the first request of a form of several questions, or of one that is reviewed.
 
     `questions` are wire objects. `review` says whether the answers are seen once more before they are sent, whoever gives them.
@@ -308,7 +308,7 @@ class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_f
     question_id: str = ""
     escalates: str | None = None
     revises: str | None = None
-    form: AskedForm | None = None
+    form: FormAuthored | None = None
     problem: str | None = None
     deadline: str = ""
     people: People | None = None

@@ -9,11 +9,11 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from midturn.question.answer_type import ExpectedAnswer, SecretType, UnknownType
+from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import Asker
-from midturn.record.events import Approval, AskedForm, Event, InquiryRequest, Source
+from midturn.record.events import Approval, Event, FormAuthored, InquiryRequest, Source
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import rfc3339
 
@@ -79,7 +79,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     kind: PromptKind
     source: Source
     question: PersistedQuestion
-    form: AskedForm | None
+    form: FormAuthored | None
     tool: str
     arguments: Json
     asked_at: str
@@ -99,7 +99,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             return None
         from midturn.question.answer_schema import answer_schema  # who lists questions for people needs no schemas
 
-        return answer_schema(ExpectedAnswer(self.question.answer_type, self.question.optional))
+        return answer_schema(BareType(self.question.answer_type, self.question.optional))
 
     @property
     def content(self) -> str | None:
@@ -166,7 +166,7 @@ def holds_secret(question: OpenQuestion) -> bool:
     return isinstance(question.question.answer_type, SecretType) or bool(secrets_of_form(question.form))
 
 
-def secrets_of_form(form: AskedForm | None) -> frozenset[str]:
+def secrets_of_form(form: FormAuthored | None) -> frozenset[str]:
     """Return the ids of the questions of a form that are secrets, whatever version wrote it."""
     return frozenset(str(asked.get("id")) for asked in form.questions if _is_secret(asked.get("answer_type"))) if form else frozenset()
 

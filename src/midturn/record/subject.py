@@ -51,7 +51,7 @@ class ResultSubject(Struct, frozen=True):
     images: tuple[Image, ...] = ()
 
 
-class AnswersSubject(Struct, frozen=True):
+class FormSubject(Struct, frozen=True):
     """What a `review` is about: the questions of the form, and the answers by question id: no secrets, and null for what was skipped.
 
     Args:
@@ -63,10 +63,10 @@ class AnswersSubject(Struct, frozen=True):
     answers: dict[str, Json]
 
 
-Subject: TypeAlias = CallSubject | ResultSubject | AnswersSubject
+Subject: TypeAlias = CallSubject | ResultSubject | FormSubject
 
 
-def reviewed_places(subject: AnswersSubject) -> list[int]:
+def reviewed_places(subject: FormSubject) -> list[int]:
     """Return which questions of the form a review shows, by their places; what was never asked, because of its `when`, is left out."""
     answers = subject.answers
     return [

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from midturn.clock import trusted
 from midturn.errors import ModelError
-from midturn.journal import AnswerFeed, HandedAnswer, Journal
+from midturn.journal import AnswerFeed, Handed, Journal
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
 from midturn.record.events import Approval, Child, InquiryRequest, ToolCallResponse
 from midturn.record.exchange import Usage
@@ -440,7 +440,7 @@ class Elsewhere:
             await (clock.sleep(INTERVAL) if handed else self._feed.changed())
 
 
-def _happened(handed: HandedAnswer) -> AnsweredElsewhere | Noted:
+def _happened(handed: Handed) -> AnsweredElsewhere | Noted:
     """Return what was handed over as the turn hears of it; the key of a vote or a note is recorded with it."""
     if handed.note is not None:
         return Noted(handed.event_id, under_key(handed.note, handed.key))

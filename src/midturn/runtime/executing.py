@@ -16,14 +16,14 @@ from midturn.errors import MidturnError, NotAnswered, Problem, QuestionError
 from midturn.ports import Tool, ToolRun
 from midturn.question.answer_type import BooleanType, SecretType, SelectType, TextType, When
 from midturn.question.authoring import author, is_as_authored, written
-from midturn.question.form import Form, QuestionRead
+from midturn.question.form import Form, FormPlace
 from midturn.question.question import Question
 from midturn.record.events import USER, Source
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.tools.returned import Rejected, deliverable, failure
 from midturn.tools.source import source_of
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.values.json_value import Json, pointer_to
 from midturn.values.limits import Limits
 
@@ -125,12 +125,12 @@ def checked(form: Form, limits: Limits) -> Form:
     return Form.from_entries([_entry(question, limits) for question in form.questions], review=form.review, limit=limits.form)
 
 
-def _entry(question: Question[Any], limits: Limits) -> QuestionRead:
+def _entry(question: Question[Any], limits: Limits) -> FormPlace:
     try:
-        return QuestionRead.of(author(Question[Any], as_written(question), limits, question.returns))
+        return FormPlace.of(author(Question[Any], as_written(question), limits, question.returns))
     except QuestionError as error:
         id, when = cast("object", question.id), cast("object", question.when)  # noqa: A001  the wire's word
-        return QuestionRead(id if isinstance(id, str) else None, when if isinstance(when, When) else None, None, error.problems)
+        return FormPlace(id if isinstance(id, str) else None, when if isinstance(when, When) else None, None, error.problems)
 
 
 def as_written(question: Question[Any]) -> Mapping[str, object]:
@@ -163,7 +163,7 @@ async def execute(tool: Tool, run: ToolRun) -> Executed:
     return Executed(deliverable(returned, run), source=source)
 
 
-def may_be_asked(tool: Tool, asking: FormToAsk, limits: Limits, hide: Callable[[str], str]) -> FormToAsk:
+def may_be_asked(tool: Tool, asking: FormWanted, limits: Limits, hide: Callable[[str], str]) -> FormWanted:
     """Return what a running tool asks as it may be asked, in the name of that tool.
 
     Raises:

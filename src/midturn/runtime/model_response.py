@@ -14,7 +14,7 @@ from midturn.question.question import Question
 from midturn.record.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Surroundings
-from midturn.turn.inputs import Foretold, FormToAsk, Happened, ModelAnswered, ModelFailed, TurnFailed
+from midturn.turn.inputs import Foretold, FormWanted, Happened, ModelAnswered, ModelFailed, TurnFailed
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
@@ -145,6 +145,6 @@ def _said(tool: Tool | None, run: ToolRun) -> Ruling | None:
         return None
 
 
-async def _refuse_to_ask(asking: FormToAsk) -> NoReturn:
+async def _refuse_to_ask(asking: FormWanted) -> NoReturn:
     """Answer nothing: what is foretold is not asked."""
     raise NotImplementedError(asking)

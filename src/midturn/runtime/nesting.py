@@ -25,26 +25,18 @@ DEEPEST = 4
 """How deep agents may run inside of tools of each other."""
 
 
-class Asking(Protocol):
-    """The prompts of one turn."""
-
-    @property
-    def any_open(self) -> bool:
-        """Whether a person is being asked now."""
-        ...
-
-
 class Screen:
     """What the turns of agents inside each other share with a person: one that shows one prompt shows one of all of them."""
 
     def __init__(self) -> None:
         self._free = asyncio.Lock()
-        self.prompts: list[Asking] = []
+        self.asking: list[Callable[[], bool]] = []
+        """For each of the turns, whether a person is being asked."""
 
     @property
     def is_asking(self) -> bool:
         """Whether a person is being asked now, by any of the turns."""
-        return any(prompts.any_open for prompts in self.prompts)
+        return any(is_asked() for is_asked in self.asking)
 
     @asynccontextmanager
     async def shown(self, *, alone: bool) -> AsyncGenerator[None]:

@@ -39,7 +39,7 @@ class OpenPrompts:
         self._checks = surroundings.checks
         self._screen = surroundings.nest.screen if surroundings.nest else None
         if self._screen:
-            self._screen.prompts.append(self)
+            self._screen.asking.append(lambda: self.any_open)
         self._journal = services.journal
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}

@@ -21,7 +21,7 @@ from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest
 from midturn.record.provider_view import provider_view
 from midturn.tools.asker import refused
 from midturn.turn.effects import Answer, Effect, Given, Record
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.secret import SecretValue
@@ -154,7 +154,7 @@ class _Rule(Struct, frozen=True):
 
 
 class CallChecks:
-    """`ports.AnswerChecks` of one call, by question id."""
+    """`ports.CallRules` of one call, by question id."""
 
     def __init__(self) -> None:
         self.rules: dict[str, _Rule] = {}
@@ -273,7 +273,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
             conversation=self.conversation,
         )
 
-    def of_run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue], ask: Callable[[FormToAsk], Awaitable[Given]]) -> ToolRun:
+    def of_run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue], ask: Callable[[FormWanted], Awaitable[Given]]) -> ToolRun:
         """Return one execution of a call, as the tool sees it.
 
         Its arguments are a copy: what a function writes into them changes neither the record nor what is run next.

@@ -18,7 +18,7 @@ from midturn.runtime.nesting import OUTER, OuterCall
 from midturn.runtime.surroundings import Surroundings
 from midturn.turn.effects import GiveAnswers, Given, RunChild, RunTool
 from midturn.turn.ending import Ending
-from midturn.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolQueued, ToolReturned
+from midturn.turn.inputs import FormDropped, FormWanted, Happened, ToolAwaits, ToolDone, ToolQueued, ToolReturned
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -73,7 +73,7 @@ class ToolRuns:
         numbers = itertools.count(1)
         is_over = False
 
-        async def ask(asking: FormToAsk) -> Given:
+        async def ask(asking: FormWanted) -> Given:
             """Ask what the tool may ask, in its own name."""
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
@@ -97,8 +97,8 @@ class ToolRuns:
         match executed.outcome:
             case NeedsInput(form):
                 for number in left:
-                    self._report(AskDropped(call.event, number))
-                self._report(ToolReturned(call.event, FormToAsk(form, executed.source)))
+                    self._report(FormDropped(call.event, number))
+                self._report(ToolReturned(call.event, FormWanted(form, executed.source)))
             case outcome:
                 if executed.exception:
                     self._exceptions[call.event] = executed.exception
@@ -137,12 +137,12 @@ class ToolRuns:
             self._asks.pop((call, number)).cancel()
         return left
 
-    async def _ask(self, call: str, number: int, asking: FormToAsk) -> Given:
+    async def _ask(self, call: str, number: int, asking: FormWanted) -> Given:
         self._asks[call, number] = future = asyncio.get_running_loop().create_future()
         self._report(ToolAwaits(call, number, asking))
         try:
             return await future
         except asyncio.CancelledError:
             if self._asks.pop((call, number), None):
-                self._report(AskDropped(call, number))
+                self._report(FormDropped(call, number))
             raise

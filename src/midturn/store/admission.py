@@ -49,7 +49,7 @@ class Admission:
             raise NotAllowed(f"{who} not answer the question {question.id}; it stays open.", id=question.id, user=user)
 
 
-class AdmittedAnswers:
+class AdmittedFeed:
     """What was handed over to a holder, without what may not count: that is refused, and its giver hears so."""
 
     def __init__(self, journal: PortJournal, admission: Admission) -> None:

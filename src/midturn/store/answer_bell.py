@@ -24,7 +24,7 @@ _EVENT = struct.Struct("iIII")
 _MUCH = 65_536
 
 
-class AnswerBell:
+class FolderBell:
     """Rings when a conversation in one of several folders was answered. Made where it is first waited for."""
 
     def __init__(self, folders: Iterable[Path]) -> None:

@@ -30,7 +30,7 @@ from midturn.clock import SYSTEM, SYSTEM_TIME
 from midturn.errors import StoreError
 from midturn.record.window import parent_of
 from midturn.store import lock
-from midturn.store.answer_bell import AnswerBell
+from midturn.store.answer_bell import FolderBell
 from midturn.store.decisions import FindTurn, is_due
 from midturn.store.derived import Derived
 from midturn.store.directories import Directories
@@ -155,7 +155,7 @@ class Rounds:
     """
 
     def __init__(
-        self, names: Callable[[], Sequence[str]], directories: Directories, indexes: Sequence[OpenIndex], bell: AnswerBell
+        self, names: Callable[[], Sequence[str]], directories: Directories, indexes: Sequence[OpenIndex], bell: FolderBell
     ) -> None:
         self._names = names
         self.directories = directories

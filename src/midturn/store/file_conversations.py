@@ -37,7 +37,7 @@ from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from midturn.record.open_question import OpenQuestion
-    from midturn.store.answer_bell import AnswerBell
+    from midturn.store.answer_bell import FolderBell
     from midturn.store.conversation import Conversation
     from midturn.store.due_turns import DueTurns
     from midturn.store.growing import Growing
@@ -464,17 +464,17 @@ class FileConversations:
         return DueTurns(rounds, self._seen, self._find, self._mend)
 
     @cached_property
-    def _bell(self) -> AnswerBell:
-        from midturn.store.answer_bell import AnswerBell
+    def _bell(self) -> FolderBell:
+        from midturn.store.answer_bell import FolderBell
 
-        return AnswerBell(self._directories.folders)
+        return FolderBell(self._directories.folders)
 
     @cached_property
     def _growing(self) -> Growing:
-        from midturn.store.answer_bell import AnswerBell
+        from midturn.store.answer_bell import FolderBell
         from midturn.store.growing import Growing  # only watchers ask
 
-        bell = AnswerBell(self._directories.folders)  # one of its own: who hears a bell silences it
+        bell = FolderBell(self._directories.folders)  # one of its own: who hears a bell silences it
         return Growing(partial(self._candidates, ""), self._directories, [index for _, index in self._indexes], bell)
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from midturn.errors import StoreError
 from midturn.store import lock
-from midturn.store.answer_bell import AnswerBell
+from midturn.store.answer_bell import FolderBell
 from midturn.store.directories import Directories
 from midturn.store.open_index import OpenIndex
 from midturn.store.port import Growth
@@ -58,7 +58,7 @@ class Growing:
     """
 
     def __init__(
-        self, names: Callable[[], Sequence[str]], directories: Directories, indexes: Sequence[OpenIndex], bell: AnswerBell
+        self, names: Callable[[], Sequence[str]], directories: Directories, indexes: Sequence[OpenIndex], bell: FolderBell
     ) -> None:
         self._names = names
         self._directories = directories

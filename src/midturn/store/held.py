@@ -20,7 +20,7 @@ from midturn.clock import pause
 from midturn.errors import Busy, MidturnError, StoreError
 from midturn.record.events import Event
 from midturn.record.window import last_turn
-from midturn.store.admission import Admission, AdmittedAnswers
+from midturn.store.admission import Admission, AdmittedFeed
 from midturn.store.batch import stamped
 from midturn.store.folder import Folder, refusal, telling
 from midturn.store.open_index import index_in
@@ -43,7 +43,7 @@ class HeldConversation:
         self._journal = journal
         self._is_answered_inside = is_answered_inside
         self._clock = clock
-        self.answers: AdmittedAnswers | PortFeed = AdmittedAnswers(journal, admission) if admission else journal.answers
+        self.answers: AdmittedFeed | PortFeed = AdmittedFeed(journal, admission) if admission else journal.answers
         self.conversation: str = journal.conversation
         """The conversation's id."""
         self.events: Sequence[Event] = journal.events

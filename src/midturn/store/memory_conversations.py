@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # A conversation in memory, and its holder
 
 
-class MemoryAnswers:
+class MemoryFeed:
     """Answers handed over to the holder of a conversation in memory; a wait for more ends at once, in any thread."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class MemoryConversation:
         self.id = id
         self.events = list(events)
         self.metadata = metadata
-        self.answers = MemoryAnswers()
+        self.answers = MemoryFeed()
         self.mutex = threading.Lock()
         """Taken for a moment by readers and writers in any thread."""
         self.since = ""

@@ -20,7 +20,7 @@ from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import SecretType
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.prompt import Prompt
-from midturn.terminal.look import PrompterSettings
+from midturn.terminal.look import TerminalSettings
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import rfc3339
 
@@ -33,7 +33,7 @@ _MULTIPLEXERS = ("screen", "tmux")
 _SEVEN_SEVEN_SEVEN = ("rxvt", "foot", "contour")
 
 
-def calling(prompt: Prompt, settings: PrompterSettings, environment: Mapping[str, str]) -> str:
+def calling(prompt: Prompt, settings: TerminalSettings, environment: Mapping[str, str]) -> str:
     """Return what makes the terminal call its person; the title is put back by `called_off`."""
     text = _in_a_string(f"{asked_by(prompt)}: {question_line(prompt)}")
     bell = "\a" if settings.bell else ""
@@ -42,7 +42,7 @@ def calling(prompt: Prompt, settings: PrompterSettings, environment: Mapping[str
     return f"{bell}{_SAVE_TITLE}\x1b]2;{text}\x1b\\{_notification(text, environment)}"
 
 
-def called_off(settings: PrompterSettings, environment: Mapping[str, str]) -> str:
+def called_off(settings: TerminalSettings, environment: Mapping[str, str]) -> str:
     """Return what puts the title back."""
     return _RESTORE_TITLE if settings.notify and _has_title(environment) else ""
 

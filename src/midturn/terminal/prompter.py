@@ -17,7 +17,7 @@ from midturn.record.prompt import Prompt
 from midturn.terminal.attributes import can_open_terminal
 from midturn.terminal.device import Device, NoTerminal, open_device
 from midturn.terminal.gate import TERMINAL, Gate
-from midturn.terminal.look import PrompterSettings, choose_mode
+from midturn.terminal.look import TerminalSettings, choose_mode
 from midturn.terminal.notify import NotifyCommand, question_of
 from midturn.terminal.restore import HUSH
 from midturn.terminal.rich import ask_plain, ask_rich
@@ -38,8 +38,8 @@ class TerminalPrompter(Prompter):
     concurrent = False
     via = "terminal"
 
-    def __init__(self, settings: PrompterSettings | None = None, gate: Gate | None = None) -> None:
-        self._settings = settings or PrompterSettings()
+    def __init__(self, settings: TerminalSettings | None = None, gate: Gate | None = None) -> None:
+        self._settings = settings or TerminalSettings()
         self._gate = gate or Gate()
         self._notify = NotifyCommand(self._settings.notify_command, self._tell)
         self._waiting: OpenQuestion | None = None

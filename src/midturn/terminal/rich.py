@@ -24,7 +24,7 @@ from midturn.terminal.device import Device, readable_now
 from midturn.terminal.editor import NoEdit, edit
 from midturn.terminal.lines import LineInterrupted, LineReader
 from midturn.terminal.live import LiveRows
-from midturn.terminal.look import PrompterSettings
+from midturn.terminal.look import TerminalSettings
 from midturn.terminal.markdown.context import context_rows
 from midturn.terminal.markdown.layout import ASCII, UNICODE
 from midturn.terminal.notify import called_off, calling
@@ -39,7 +39,7 @@ from midturn.values.text import exact
 TAKEN_AWAY = "(the question was taken away)"
 
 
-async def ask_plain(prompt: Prompt, device: Device, settings: PrompterSettings) -> Reply:
+async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
     scene = Scene(prompt, device.size.columns)
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
@@ -95,7 +95,7 @@ LEAVE_SCREEN = "\x1b[?1049l"
 """From the screen of its own back to the usual one; only where that one is shown."""
 
 
-async def ask_rich(prompt: Prompt, device: Device, settings: PrompterSettings) -> Reply:
+async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
         restored.set(key_mode(restored.found))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from midturn.testing.clock import Clock
     from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
-    from midturn.testing.prompter import ScriptedPrompter, UnscriptedPrompt
+    from midturn.testing.prompter import OutOfScript, ScriptedPrompter
     from midturn.testing.recorded import RecordedPair, assert_answers, recorded_pairs
     from midturn.testing.store import check_store, check_store_sync
     from midturn.testing.tool_run import ToolRunReport, run_tool, run_tool_sync
@@ -25,7 +25,7 @@ _HOMES = {
     "RecordedPairs": "fixtures",
     "ScriptedPrompter": "prompter",
     "ToolRunReport": "tool_run",
-    "UnscriptedPrompt": "prompter",
+    "OutOfScript": "prompter",
     "assert_answers": "recorded",
     "check_store": "store",
     "check_store_sync": "store",
@@ -39,11 +39,11 @@ __all__ = [
     "Clock",
     "MakeScriptedModel",
     "MakeScriptedPrompter",
+    "OutOfScript",
     "RecordedPair",
     "RecordedPairs",
     "ScriptedPrompter",
     "ToolRunReport",
-    "UnscriptedPrompt",
     "assert_answers",
     "check_store",
     "check_store_sync",
@@ -54,6 +54,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "UnscriptedPrompt":
+        raise AttributeError(f"`{__name__}.UnscriptedPrompt` is `{__name__}.OutOfScript` now.")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -21,7 +21,7 @@ Scripted: TypeAlias = "ScriptedValue | Sequence[ScriptedValue] | Callable[[Promp
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 
-class UnscriptedPrompt(AssertionError):  # noqa: N818 (an assertion, not an error of the program)
+class OutOfScript(AssertionError):  # noqa: N818 (an assertion, not an error of the program)
     """A prompt was shown that the script has no reply for."""
 
 
@@ -56,7 +56,7 @@ class ScriptedPrompter(Prompter):
             prompt: What to ask.
 
         Raises:
-            UnscriptedPrompt: The script has no (further) reply, and `unscripted` is `raise`.
+            OutOfScript: The script has no (further) reply, and `unscripted` is `raise`.
         """
         self.prompts.append(prompt)
         key = f"{prompt.tool}.{prompt.question.id}"
@@ -76,7 +76,7 @@ class ScriptedPrompter(Prompter):
         """Return the reply, unless it is an answer that does not fit: then the script is wrong, and says why.
 
         Raises:
-            UnscriptedPrompt: It does not fit, and no other reply follows.
+            OutOfScript: It does not fit, and no other reply follows.
         """
         if not isinstance(reply, Answered) or isinstance(reply.value, SecretValue) or self._queues[key] or prompt.kind != "tool":
             return reply
@@ -84,7 +84,7 @@ class ScriptedPrompter(Prompter):
             prompt.question.check(reply.value)
         except AnswerError as error:
             self._wrong.append(f"the reply to `{key}` does not fit: {error}")
-            raise UnscriptedPrompt(f"The scripted reply to `{key}` ({prompt.question.text!r}) does not fit: {error}") from None
+            raise OutOfScript(f"The scripted reply to `{key}` ({prompt.question.text!r}) does not fit: {error}") from None
         return reply
 
     def assert_exhausted(self) -> None:
@@ -115,7 +115,7 @@ class ScriptedPrompter(Prompter):
             return EndedTurn()
         self._missing.append(f"`{key}` ({prompt.question.text})")
         known = ", ".join(f"`{name}`" for name in self._replies) or "none"
-        raise UnscriptedPrompt(f"The script has no reply for `{key}`: {prompt.question.text!r}. It has: {known}.")
+        raise OutOfScript(f"The script has no reply for `{key}`: {prompt.question.text!r}. It has: {known}.")
 
 
 def _one_by_one(scripted: Scripted, prompt: Prompt) -> list[ScriptedValue]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
 from midturn.errors import AnswerError, Problem, QuestionError
 from midturn.ports import ToolRun
-from midturn.question.form import Form, QuestionRead, id_in, when_in
+from midturn.question.form import Form, FormPlace, id_in, when_in
 from midturn.question.question import Question
 from midturn.record.events import ASSISTANT
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.tools.ask_user_schema import ANSWER_TYPES
 from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.values.json_value import Json, JsonObject, compact, shown
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.secret import SecretValue
@@ -36,23 +36,17 @@ _SINGLE_AS_ENTRY = ("id", "text", *SINGLE_KEYS[1:])
 _WIRE_KEYS = ("id", "text", "context", "default", "optional", "when")
 
 
-class SingleQuestion(Struct, frozen=True):
-    """The argument `question`: one question with the id `answer`, and a result that names the type."""
+class FormRead(Struct, frozen=True):
+    """The form in the arguments of a call: its result maps ids to answers.
+
+    `answer_type` is set where the argument was `question`: one question with the id `answer`, whose result names the type.
+    """
 
     form: Form
-    answer_type: str
+    answer_type: str | None = None
 
 
-class QuestionList(Struct, frozen=True):
-    """The argument `questions`: a form, and a result that maps ids to answers."""
-
-    form: Form
-
-
-AskedFor: TypeAlias = SingleQuestion | QuestionList
-
-
-def read_arguments(arguments: JsonObject, limits: Limits = DEFAULT_LIMITS) -> AskedFor:
+def read_arguments(arguments: JsonObject, limits: Limits = DEFAULT_LIMITS) -> FormRead:
     """Read the arguments of a call; `null` counts as left out.
 
     Raises:
@@ -66,17 +60,17 @@ def read_arguments(arguments: JsonObject, limits: Limits = DEFAULT_LIMITS) -> As
     raise QuestionError([Problem("/question", "missing. Give `question` to ask one thing, or `questions` to ask several.")])
 
 
-def _read_single(given: JsonObject, limits: Limits) -> SingleQuestion:
+def _read_single(given: JsonObject, limits: Limits) -> FormRead:
     unknown = [Problem(f"/{key}", _unknown_beside_question(key)) for key in given if key not in SINGLE_KEYS]
     flat = _typed({"answer_type": "text"} if "options" not in given else {}, {**given, "id": SINGLE_ID, "text": given["question"]})
     entry = _entry({key: value for key, value in flat.items() if key in _SINGLE_AS_ENTRY}, limits)
     problems = [*unknown, *(_about_question(problem) for problem in entry.problems)]
     if problems:
         raise QuestionError(problems)
-    return SingleQuestion(Form.from_entries([entry]), str(flat["answer_type"]))
+    return FormRead(Form.from_entries([entry]), str(flat["answer_type"]))
 
 
-def _read_list(given: JsonObject, limits: Limits) -> QuestionList:
+def _read_list(given: JsonObject, limits: Limits) -> FormRead:
     beside = [Problem(f"/{key}", _beside_questions(key)) for key in given if key != "questions"]
     questions = given["questions"]
     if not isinstance(questions, list):
@@ -88,13 +82,13 @@ def _read_list(given: JsonObject, limits: Limits) -> QuestionList:
         raise QuestionError([*beside, *error.problems]) from None
     if beside:
         raise QuestionError(beside)
-    return QuestionList(form)
+    return FormRead(form)
 
 
-def _entry(obj: Json, limits: Limits) -> QuestionRead:
+def _entry(obj: Json, limits: Limits) -> FormPlace:
     """Read one question as a model writes it: flat, with the fields of its answer type beside the others."""
     if not isinstance(obj, dict):
-        return QuestionRead(None, problems=(Problem("", "must be an object with `id`, `text` and `answer_type`."),))
+        return FormPlace(None, problems=(Problem("", "must be an object with `id`, `text` and `answer_type`."),))
     given = _typed({}, _without_nulls(cast("JsonObject", obj)))
     problems = [Problem(f"/{key}", f"unknown; a question has {_listed(ENTRY_KEYS)}.") for key in given if key not in ENTRY_KEYS]
     of_type = list(_type_problems(given))
@@ -109,7 +103,7 @@ def _entry(obj: Json, limits: Limits) -> QuestionRead:
         problems += [Problem(_in_arguments(p.pointer), p.message) for p in error.problems]
         question = None
     problems = [*problems, *of_type]
-    return QuestionRead(id_in(wire), when_in(wire), None if problems else question, tuple(problems))
+    return FormPlace(id_in(wire), when_in(wire), None if problems else question, tuple(problems))
 
 
 def _typed(default: JsonObject, given: JsonObject) -> dict[str, Json]:
@@ -196,7 +190,7 @@ async def asked_by_model(run: ToolRun) -> Outcome:
         asked = read_arguments(cast("JsonObject", run.call.arguments), run.limits)
     except QuestionError as error:
         return ToolError(_explain(error))
-    given = await run.ask(FormToAsk(asked.form, ASSISTANT))
+    given = await run.ask(FormWanted(asked.form, ASSISTANT))
     if any(isinstance(answer, NoAnswer) and answer.reason == "deadline" for answer in given.values()):
         values = {id: answer.value for id, answer in given.items() if isinstance(answer, Answer)}  # noqa: A001  the wire's word
         answered = {key: value for key, value in values.items() if value is not None and not isinstance(value, SecretValue)}
@@ -205,11 +199,9 @@ async def asked_by_model(run: ToolRun) -> Outcome:
         answers = {question.id: _answer(question, given) for question in asked.form.questions}
     except AnswerError:
         return ToolError(MISMATCH)
-    match asked:
-        case QuestionList():
-            return Success(compact(answers))
-        case SingleQuestion(answer_type=answer_type):
-            return Success(compact({"answer_type": answer_type, "answer": answers[SINGLE_ID], **_reason(given)}))
+    if asked.answer_type is None:
+        return Success(compact(answers))
+    return Success(compact({"answer_type": asked.answer_type, "answer": answers[SINGLE_ID], **_reason(given)}))
 
 
 def _answer(question: Question[Any], given: Given) -> Json:

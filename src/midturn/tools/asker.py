@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from msgspec import Struct
 
 from midturn.errors import NotAnswered
-from midturn.ports import AnswerChecks
+from midturn.ports import CallRules
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.tools.call_life import CallLife
@@ -95,13 +95,13 @@ async def refused(check: Check[T], value: T) -> str | None:
 _FAILED = "A question has no answer; the call has failed."
 
 
-class CanAsk(ABC):
+class CallContext(ABC):
     """A call that can ask: `ask` one question, `ask_form` several at once, `try_ask` where it can go on without an answer.
 
     Each has a form for functions that are not async, and so run in a thread: `ask_sync` and so on.
     """
 
-    def __init__(self, life: CallLife, checks: AnswerChecks) -> None:
+    def __init__(self, life: CallLife, checks: CallRules) -> None:
         self._life = life
         self._checks = checks
 
@@ -221,7 +221,7 @@ def _ids(form: object) -> str:
     return ", ".join(f"`{question.id}`" for question in questions) or "a form"
 
 
-CALL: ContextVar[CanAsk] = ContextVar("midturn_call")
+CALL: ContextVar[CallContext] = ContextVar("midturn_call")
 """The call that runs now, as far as code inside of it can see."""
 
 
@@ -284,7 +284,7 @@ def try_ask_sync(question: Question[T]) -> Answer[T] | Unanswered:
     return _call().try_ask_sync(question)
 
 
-def _call() -> CanAsk:
+def _call() -> CallContext:
     call = CALL.get(None)
     if call is None:
         raise RuntimeError("No tool is running here, so there is no call to ask in. Ask inside a tool, or in `inquirer.run(…)`.")

@@ -60,14 +60,14 @@ async def in_thread(call: Callable[[], T]) -> T:
 T_co = TypeVar("T_co", covariant=True)
 
 
-class PendingAsk(Coroutine[Any, Any, T_co]):
+class FormPending(Coroutine[Any, Any, T_co]):
     """An answer that is not there yet: `await` it, or make a task of it.
 
     The question is asked when it is first awaited or scheduled. `bool()` of it raises: `if ctx.ask(…)` without `await` would always be
     a yes.
     """
 
-    def __init__(self, asked: str, begin: Callable[[], Coroutine[Any, Any, T_co]], begun: Callable[[PendingAsk[Any]], object]) -> None:
+    def __init__(self, asked: str, begin: Callable[[], Coroutine[Any, Any, T_co]], begun: Callable[[FormPending[Any]], object]) -> None:
         self.asked = asked
         """The ids of what is asked, for messages."""
         self._begin = begin
@@ -108,7 +108,7 @@ class PendingAsk(Coroutine[Any, Any, T_co]):
 class UnaskedError(RuntimeError):
     """A call has ended, and questions of it were never asked."""
 
-    def __init__(self, asks: Sequence[PendingAsk[Any]]) -> None:
+    def __init__(self, asks: Sequence[FormPending[Any]]) -> None:
         asked = ", ".join(ask.asked for ask in asks)
         super().__init__(f"{asked} was never asked: nobody awaited the ask. Write `await` in front of it.")
 
@@ -119,7 +119,7 @@ class CallLife:
     def __init__(self) -> None:
         self.ended = False
         self.returned = False
-        self.unasked: list[PendingAsk[Any]] = []
+        self.unasked: list[FormPending[Any]] = []
         """What was to be asked, and has not been awaited so far."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -145,7 +145,7 @@ class CallLife:
         finally:
             del task  # it holds what it raised, which holds this frame
 
-    def pending(self, asked: str, begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> PendingAsk[T]:
+    def pending(self, asked: str, begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> FormPending[T]:
         """Return an ask that is made when it is awaited, on this event loop.
 
         Raises:
@@ -153,11 +153,11 @@ class CallLife:
         """
         if not self._is_here():
             raise RuntimeError(f"No coroutine of this call runs here to await the answer. In a function that is not async use `{instead}`.")
-        ask = PendingAsk(asked, begin, self._begun)
+        ask = FormPending(asked, begin, self._begun)
         self.unasked.append(ask)
         return ask
 
-    def _begun(self, ask: PendingAsk[Any]) -> None:
+    def _begun(self, ask: FormPending[Any]) -> None:
         self.unasked = [other for other in self.unasked if other is not ask]
 
     def _is_here(self) -> bool:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Generic, cast
 from midturn.ports import ToolRun
 from midturn.question.form import Form
 from midturn.record.events import Source
-from midturn.tools.asker import CanAsk
+from midturn.tools.asker import CallContext
 from midturn.tools.call_life import CallLife
 from midturn.turn.effects import Answer, Given
-from midturn.turn.inputs import FormToAsk, OnFailure
+from midturn.turn.inputs import FormWanted, OnFailure
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.secret import SecretValue
 
@@ -27,7 +27,7 @@ else:
     Deps = TypeVar("Deps")
 
 
-class ToolContext(CanAsk, Generic[Deps]):
+class ToolContext(CallContext, Generic[Deps]):
     """What a function knows of its call, and its way to ask. Annotate a parameter of a `tool` with it; the model does not see that one.
 
     `Deps` is the type of `deps`, the object that the program passed to `Agent.run`.
@@ -81,7 +81,7 @@ class ToolContext(CanAsk, Generic[Deps]):
 
     async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
         self._life.check()
-        given = await self._run.ask(FormToAsk(form, self._source, on_failure, problem=problem))
+        given = await self._run.ask(FormWanted(form, self._source, on_failure, problem=problem))
         self._life.check()
         self._answers.update({name: answer.value for name, answer in given.items() if isinstance(answer, Answer)})
         return given

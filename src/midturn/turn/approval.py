@@ -19,7 +19,7 @@ from midturn.record.asker import address
 from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote, required_by
 from midturn.record.open_question import PromptKind
 from midturn.record.prompt import Prompt
-from midturn.record.subject import AnswersSubject, CallSubject, ResultSubject, Subject, approval_text
+from midturn.record.subject import CallSubject, FormSubject, ResultSubject, Subject, approval_text
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
 from midturn.routing.rules import Ruling
@@ -446,7 +446,7 @@ class ReviewStep(_Approving, frozen=True):
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
-        return self._shown(AnswersSubject(self.questions, self.answers))
+        return self._shown(FormSubject(self.questions, self.answers))
 
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
         """Send the answers, go back to them, or say something instead. That is for those who may answer every question of the form."""

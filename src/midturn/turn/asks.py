@@ -15,13 +15,13 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Replied
 from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review
-from midturn.record.events import AskedForm, InquiryRequest, required_by
+from midturn.record.events import FormAuthored, InquiryRequest, required_by
 from midturn.routing import messages
 from midturn.turn import replay
 from midturn.turn.approval import ReviewStep
 from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
 from midturn.turn.effects import Given, NoAnswer
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.people import Poll
 from midturn.turn.record import WITH_A_MODEL, Chain
@@ -79,7 +79,7 @@ class Asks:
             raise AssertionError(f"no form waits for {id!r}")
         return walk
 
-    def add(self, ask: int | None, asking: FormToAsk) -> None:
+    def add(self, ask: int | None, asking: FormWanted) -> None:
         """Take a form that the tool wants answered."""
         self._asked += 1
         screen = f"{self._view.call.request.event_id}.{self._asked}" if len(asking.form.questions) > 1 else None
@@ -165,7 +165,7 @@ class Asks:
             case _ as other:
                 assert_never(other)
 
-    def deadlines(self, asking: FormToAsk) -> list[str | float | None]:
+    def deadlines(self, asking: FormWanted) -> list[str | float | None]:
         """Return the deadlines of what is asked: moments, or in how many seconds; of its author, and of the configuration."""
         questions = asking.form.questions
         own = [moment for question in questions for moment in (question.deadline, question.deadline_seconds)]
@@ -337,7 +337,9 @@ class Asks:
         form = None
         if not walk.form_is_recorded:
             asked = walk.asking.form
-            form = AskedForm(len(asked.questions), tuple(_as_persisted(each, self._people(each)) for each in asked.questions), asked.review)
+            form = FormAuthored(
+                len(asked.questions), tuple(_as_persisted(each, self._people(each)) for each in asked.questions), asked.review
+            )
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
         note = TELLS_REPLIES if walk.tells_replies else None
         people = walk.people.get(question.id) or self._people(question)

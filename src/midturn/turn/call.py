@@ -39,7 +39,7 @@ from midturn.turn.decision import (
     View,
 )
 from midturn.turn.effects import ConsultAssistant, Foretell, GiveAnswers, RunChild, RunTool, StopTool
-from midturn.turn.inputs import AssistantFailed, AssistantReplied, ChildWanted, FormToAsk
+from midturn.turn.inputs import AssistantFailed, AssistantReplied, ChildWanted, FormWanted
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
 from midturn.turn.people import under_key
@@ -159,13 +159,13 @@ class Call:
         """Until when a person may allow the call, who is asked now."""
         return earliest(self._state.now, [self._view.policy.deadline])
 
-    def returned(self, asking: FormToAsk) -> None:
+    def returned(self, asking: FormWanted) -> None:
         """Take what the tool returned to have it answered; its run is over."""
         if self._may(Move.RETURN):
             self._move(Move.RETURN)
             self.asks.add(None, asking)
 
-    def awaits(self, ask: int, asking: FormToAsk) -> None:
+    def awaits(self, ask: int, asking: FormWanted) -> None:
         """Take what a coroutine of the running tool waits for."""
         if self._may(Move.ASK):
             self._move(Move.ASK)
@@ -178,7 +178,7 @@ class Call:
             for request in [chain.last.request for chain in self.record.open_chains if chain.last.request.event_id == waiting]:
                 self._state.supersede(request)
 
-    def has_deadline(self, asking: FormToAsk) -> bool:
+    def has_deadline(self, asking: FormWanted) -> bool:
         """Whether one of these questions has a deadline, of its own or by configuration."""
         return any(moment is not None for moment in self.asks.deadlines(asking))
 

@@ -75,7 +75,7 @@ class TurnFailed(Struct, frozen=True):
     error: str
 
 
-class FormToAsk(Struct, frozen=True):
+class FormWanted(Struct, frozen=True):
     """A form on its way to its answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine.
 
     With `report_all` a reply is reported, too, where it would otherwise end the call. `human_only`: no configuration lets a model or a
@@ -123,7 +123,7 @@ class ToolReturned(Struct, frozen=True):
     """A tool has returned what it wants answered: its run is over, and another begins with the answers."""
 
     call: str
-    asking: FormToAsk
+    asking: FormWanted
 
 
 class ToolAwaits(Struct, frozen=True):
@@ -131,10 +131,10 @@ class ToolAwaits(Struct, frozen=True):
 
     call: str
     ask: int
-    asking: FormToAsk
+    asking: FormWanted
 
 
-class AskDropped(Struct, frozen=True):
+class FormDropped(Struct, frozen=True):
     """A coroutine gave up its ask."""
 
     call: str
@@ -238,7 +238,7 @@ class Interrupted(Struct, frozen=True):
     parts: tuple[Part, ...] = ()
 
 
-ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolQueued | ToolReturned | Foretold | AskDropped | ChildWanted | ChildMoved
+ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolQueued | ToolReturned | Foretold | FormDropped | ChildWanted | ChildMoved
 """What a tool says of its call; `call` is the event that requested it."""
 
 Happened: TypeAlias = (

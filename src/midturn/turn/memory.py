@@ -68,7 +68,7 @@ def permission_key(tool: str) -> str:
     return f"{tool}.__permission__"
 
 
-class AnswersSoFar:
+class CallSoFar:
     """What was answered in a call, by question id, in the order of the answers; no secrets, nothing skipped.
 
     `at_reply` is what it was when a person said something else instead, by the `event_id` that says so: a call that is replayed has the

@@ -12,9 +12,9 @@ from midturn.errors import MidturnError
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import address
-from midturn.record.events import Approval, AskedForm, Event, InquiryAnswered, InquiryRequest, Source
+from midturn.record.events import Approval, Event, FormAuthored, InquiryAnswered, InquiryRequest, Source
 from midturn.record.open_question import OpenQuestion, PromptKind, Whose, fenced, recorded_at, shown
-from midturn.record.subject import AnswersSubject, asked_text, reviewed_places
+from midturn.record.subject import FormSubject, asked_text, reviewed_places
 from midturn.turn.people import open_poll
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.view import TurnView
@@ -111,7 +111,7 @@ class _Questions:
         text = asked_text(approval, call.request.name)
         return PersistedQuestion(text=text, answer_type=BooleanType(), context=_cut(context) or None)
 
-    def _reviewed(self, call: CallRecord, approval: Approval) -> AnswersSubject:
+    def _reviewed(self, call: CallRecord, approval: Approval) -> FormSubject:
         """The questions of a review and the answers that would be sent, as a visitor of the turn sees them.
 
         Where no visit is possible, because another program or another version asked, they are listed as they were recorded.
@@ -122,15 +122,15 @@ class _Questions:
             prompt = Visit(self._turn.events, approval.event_id, map(str, count()), self._conversation).prompt()
         except MidturnError:
             prompt = None
-        if prompt and isinstance(prompt.subject, AnswersSubject):
+        if prompt and isinstance(prompt.subject, FormSubject):
             return prompt.subject
         asked = [link for chain in call.chains for link in chain.links]
         answers = {link.request.question_id: link.response.answer for link in asked if isinstance(link.response, InquiryAnswered)}
         questions = {link.request.question_id: link.request.question.asked(link.request.question_id) for link in asked}
-        return AnswersSubject(tuple(questions.values()), answers)
+        return FormSubject(tuple(questions.values()), answers)
 
 
-def _form(call: CallRecord, chain: Chain) -> AskedForm | None:
+def _form(call: CallRecord, chain: Chain) -> FormAuthored | None:
     """The form of several questions that the question belongs to: it stands on the first request of the form.
 
     It is the last one that has the question, or else its id: forms that were asked at once may have equal ids.
@@ -142,12 +142,12 @@ def _form(call: CallRecord, chain: Chain) -> AskedForm | None:
     return next(whole, next(iter(forms), None))
 
 
-def _texts(form: AskedForm) -> dict[str, Json]:
+def _texts(form: FormAuthored) -> dict[str, Json]:
     """Return what a form asks, by question id."""
     return {str(question.get("id")): question.get("text") for question in form.questions}
 
 
-def _listed(reviewed: AnswersSubject) -> str:
+def _listed(reviewed: FormSubject) -> str:
     """List answers below each other; secrets are not among them."""
     questions = [reviewed.questions[place] for place in reviewed_places(reviewed)]
     return "\n".join(f"- {question.text}: {shown(reviewed.answers[question.id])}" for question in questions)

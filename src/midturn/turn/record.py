@@ -63,7 +63,7 @@ from midturn.record.events import (
 )
 from midturn.record.exchange import ToolCall
 from midturn.record.window import Pairing, asking_call, is_foretold, names_of_call, names_of_result
-from midturn.turn.memory import AnswersSoFar, Memory, answer_key
+from midturn.turn.memory import CallSoFar, Memory, answer_key
 from midturn.values.json_value import Json, canonical
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
@@ -168,7 +168,7 @@ class CallRecord:
         self.foretold = False
         """Whether a person who decided about it has seen what its tool would ask."""
         self.response: ToolCallResponse | None = None
-        self.answers = AnswersSoFar()
+        self.answers = CallSoFar()
         self.children: dict[str, ChildRecord] = {}
         """Turns of other agents that its tool has started, by the event that named them."""
         self._open: dict[int, Chain] = {}

@@ -66,7 +66,6 @@ from midturn.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUs
 from midturn.turn.ending import Ending, ended_by_user, failed, out_of_time, why_the_model_is_not_asked, write_ending
 from midturn.turn.inputs import (
     AnsweredElsewhere,
-    AskDropped,
     AssistantFailed,
     AssistantReplied,
     CallBegun,
@@ -74,6 +73,7 @@ from midturn.turn.inputs import (
     ChildMoved,
     ChildWanted,
     Foretold,
+    FormDropped,
     Happened,
     Interrupted,
     LoopEnded,
@@ -214,7 +214,7 @@ class Turn:
         match happened:
             case ModelAnswered(parts):
                 self._answered(parts)
-            case ToolAwaits() | ToolDone() | ToolQueued() | ToolReturned() | Foretold() | AskDropped() | ChildWanted() | ChildMoved():
+            case ToolAwaits() | ToolDone() | ToolQueued() | ToolReturned() | Foretold() | FormDropped() | ChildWanted() | ChildMoved():
                 if live := self._calls.get(happened.call):
                     self._hear(live, happened)
             case UserReplied():
@@ -267,7 +267,7 @@ class Turn:
                 call.ahead = ahead
             case Foretold(_, question, said):
                 call.foretold(question, said)
-            case AskDropped(_, ask):
+            case FormDropped(_, ask):
                 call.dropped(ask)
             case ChildWanted():
                 self._has_children = True

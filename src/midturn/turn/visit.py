@@ -19,7 +19,7 @@ from midturn.turn.closed import went_on, why_closed
 from midturn.turn.decision import Spoken
 from midturn.turn.effects import Record
 from midturn.turn.ending import ended_by_user, write_ending
-from midturn.turn.inputs import FormToAsk, OnFailure, TurnSettings
+from midturn.turn.inputs import FormWanted, OnFailure, TurnSettings
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.replay import Replay
 from midturn.turn.state import Ticket, TurnState
@@ -54,7 +54,7 @@ class Visit:
         self._ids = ids
         self._conversation = conversation
         self._event_id = event_id
-        self._walk: tuple[int, FormToAsk] | None = None
+        self._walk: tuple[int, FormWanted] | None = None
         request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
         self._state = self._loaded()
         if request is None or self._state.record.ended or not self._state.record.started:
@@ -207,7 +207,7 @@ class Visit:
         """
         record, chain = self._open_chain(request)
         for first, form in _forms(record, chain):
-            self._walk = first, FormToAsk(form, request.source, _on_failure(request))
+            self._walk = first, FormWanted(form, request.source, _on_failure(request))
             call = self._brought_up(self._state.record.calls[record.request.event_id])
             if request.event_id in call.waiting:
                 return call
@@ -229,13 +229,13 @@ class Visit:
             self._walk = self._reviewed(call, request)
         return self._brought_up(call)
 
-    def _reviewed(self, call: CallRecord, request: Approval) -> tuple[int, FormToAsk]:
+    def _reviewed(self, call: CallRecord, request: Approval) -> tuple[int, FormWanted]:
         """Return the form that a review is about, with the place at which its walk began."""
         first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
         if first is None or first.asked.form is None:
             raise self._closed([request.event_id])
         form = Form.from_json(list(first.asked.form.questions), review=first.asked.form.review)
-        return first.place, FormToAsk(form, first.asked.source, _on_failure(first.asked))
+        return first.place, FormWanted(form, first.asked.source, _on_failure(first.asked))
 
     def _brought_up(self, record: CallRecord) -> Call:
         """Return the call at what it waits for: its approval, or the place that its form has come to."""

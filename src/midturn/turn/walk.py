@@ -13,7 +13,7 @@ from midturn.question.steps import Ask, Cancelled, Completed, Step
 from midturn.question.walker import FormWalker
 from midturn.turn.decision import Give, GoBack, Leave, Send
 from midturn.turn.effects import Answer
-from midturn.turn.inputs import FormToAsk
+from midturn.turn.inputs import FormWanted
 from midturn.values.json_value import Json, json_equal, shown
 from midturn.values.secret import SecretValue
 
@@ -29,7 +29,7 @@ class Walk:
     from its first request; `people` are those of each, by its id.
     """
 
-    def __init__(self, number: int, ask: int | None, asking: FormToAsk, drafts: Mapping[str, Json], screen: str | None) -> None:
+    def __init__(self, number: int, ask: int | None, asking: FormWanted, drafts: Mapping[str, Json], screen: str | None) -> None:
         self.number = number
         self.screen = screen
         self.ask = ask

@@ -19,7 +19,7 @@ from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
-from midturn.record.subject import AnswersSubject, ResultSubject
+from midturn.record.subject import FormSubject, ResultSubject
 from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import Receipt
 from midturn.store.visiting import StoredVisit
@@ -28,13 +28,13 @@ from midturn.turn.visit import Visit
 from midturn.values.json_value import Json, NotJson, read_json
 from midturn.values.secret import SecretValue
 from midturn.web.body import Fields
-from midturn.web.controls import DecisionPage, PageAgain, QuestionPage, ReviewPage, ShownPage, control_of, sent_answer
+from midturn.web.controls import DecisionPage, FormPage, PageAgain, ReviewPage, ShownPage, control_of, sent_answer
 from midturn.web.gate import Visitor
 from midturn.web.site import Site
 from midturn.web.walk import FormWalk, read_steps, rows_of_review
 
 
-class Answering:
+class PageVisit:
     """One visit to the page of an open question."""
 
     def __init__(self, site: Site, question: OpenQuestion, visitor: Visitor, secret_elsewhere: str = "") -> None:
@@ -100,12 +100,12 @@ class Answering:
             return await self._give({"": Answered(self._secret(sent))})
         return await self._answer(value=_checked(asked, sent), reason=_reason(sent), remember=_remember(sent))
 
-    async def _alone(self, typed: Fields | None) -> QuestionPage:
+    async def _alone(self, typed: Fields | None) -> FormPage:
         prompt = await self._prompt()
         asked = prompt.question
         start = asked.default if prompt.prefill is UNSET else prompt.prefill
         control = control_of(asked, start, typed)
-        return QuestionPage(asked=asked, control=control, covers=_covers(prompt), secret_elsewhere=self._elsewhere(asked))
+        return FormPage(asked=asked, control=control, covers=_covers(prompt), secret_elsewhere=self._elsewhere(asked))
 
     # A form -------------------------------------------------------------------------------------------------------------
 
@@ -152,10 +152,10 @@ class Answering:
     def _at(self, walk: FormWalk, typed: Fields | None, *, is_draft: bool = False) -> ShownPage:
         is_draft = is_draft and bool(walk.steps)
         match walk.prompt:
-            case Prompt(subject=AnswersSubject() as subject):
+            case Prompt(subject=FormSubject() as subject):
                 return ReviewPage(walk.reviewed(subject), walk.carried, is_draft)
             case Prompt(question=asked) as prompt:
-                return QuestionPage(
+                return FormPage(
                     asked=asked,
                     control=control_of(asked, walk.start(prompt), typed),
                     index=prompt.index,
@@ -193,7 +193,7 @@ class Answering:
                 editable = content if edited is None else edited
                 page = DecisionPage(kind="deliver", arguments=call.arguments, content=content, is_error=is_error, editable=editable)
                 return replace(page, pictures=[image.media_type for image in images])
-            case AnswersSubject() as subject:
+            case FormSubject() as subject:
                 return DecisionPage(kind="review", answers=rows_of_review(subject, {}))
             case _:
                 editable = pretty(prompt.arguments) if edited is None else edited

@@ -257,7 +257,7 @@ def _refuse(message: str) -> NoReturn:
 # What is put on the page of an open question: the question, the review of a form, or a decision
 
 
-class QuestionPage(Struct, frozen=True, kw_only=True):
+class FormPage(Struct, frozen=True, kw_only=True):
     """A question as it is put on the page; `carried` is what a form has come to, `is_draft` whether that was kept from an earlier visit.
 
     `covers` says what a remembered answer covers; it is empty where none is remembered.
@@ -296,7 +296,7 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     editable: str | None = None
 
 
-ShownPage: TypeAlias = QuestionPage | ReviewPage | DecisionPage
+ShownPage: TypeAlias = FormPage | ReviewPage | DecisionPage
 
 
 class PageAgain(Exception):  # noqa: N818  it says what the answer is

@@ -22,7 +22,7 @@ from midturn.web.timeline import waited
 # What was asked in a conversation, who answered, and how long it took: what sums are made of
 
 
-class AskedFact(Struct, frozen=True, kw_only=True):
+class FormFact(Struct, frozen=True, kw_only=True):
     """One question. `by` is who answered (empty: no one, or no one yet), `closed_at` empty while it waits.
 
     `overturns` says, of a person's answer after a model's no, whether it was another one; None everywhere else.
@@ -37,11 +37,11 @@ class AskedFact(Struct, frozen=True, kw_only=True):
     overturns: bool | None = None
 
 
-def asked(conversation: Conversation) -> Iterator[AskedFact]:
+def asked(conversation: Conversation) -> Iterator[FormFact]:
     """Return every question of a conversation, oldest first."""
     names = {call.event_id: call.name for call, _ in calls(conversation.events)}
     for request, response in conversation.pairs():
-        yield AskedFact(
+        yield FormFact(
             tool=names.get(request.call) or request.source.name or request.source.header,
             text=request.question.text,
             at=request.timestamp,
@@ -79,7 +79,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     is_open: bool
     at: str
     words: str
-    asked: tuple[AskedFact, ...]
+    asked: tuple[FormFact, ...]
 
 
 class Library:
@@ -172,7 +172,7 @@ class Sums(Struct, frozen=True, kw_only=True):
     escalated: int
 
 
-def sums(facts: Iterable[AskedFact], today: date | None = None) -> Sums:
+def sums(facts: Iterable[FormFact], today: date | None = None) -> Sums:
     """Add up."""
     every = list(facts)
     judged = [one.overturns for one in every if one.overturns is not None]
@@ -187,7 +187,7 @@ def sums(facts: Iterable[AskedFact], today: date | None = None) -> Sums:
     )
 
 
-def _days(every: Sequence[AskedFact], today: date) -> list[tuple[date, int]]:
+def _days(every: Sequence[FormFact], today: date) -> list[tuple[date, int]]:
     """Count what was open at the end of each of the last days."""
     changes: Counter[date] = Counter()
     for one in every:
@@ -206,7 +206,7 @@ def _days(every: Sequence[AskedFact], today: date) -> list[tuple[date, int]]:
     return days
 
 
-def _waiting(every: Sequence[AskedFact]) -> list[SumRow]:
+def _waiting(every: Sequence[FormFact]) -> list[SumRow]:
     """Say how long people let each tool wait: half of its questions were answered sooner."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     for one in every:

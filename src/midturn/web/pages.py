@@ -22,7 +22,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.outside_answers import Receipt
 from midturn.turn.closed import no_question
-from midturn.web.answering import Answering
+from midturn.web.answering import PageVisit
 from midturn.web.board import MOST, Board, Waiting
 from midturn.web.body import Fields, read_fields
 from midturn.web.closed import read_named, recorded, secret_elsewhere, unrecorded
@@ -226,7 +226,7 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
     if found is None:
         return await _closed(visit, await read_fields(request) if request.method == "POST" else None)
     elsewhere = await secret_elsewhere(request, site, found) if holds_secret(found) else ""
-    answering = Answering(site, found, visitor, elsewhere)
+    answering = PageVisit(site, found, visitor, elsewhere)
     try:
         if request.method == "POST":
             return await _sent(visit, answering, found)
@@ -237,7 +237,7 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
         return page(request, "message.html", {**await frame(site, visitor, "Question"), "text": str(error)}, 422)
 
 
-async def _sent(visit: _Visit, answering: Answering, found: OpenQuestion) -> Response:
+async def _sent(visit: _Visit, answering: PageVisit, found: OpenQuestion) -> Response:
     sent = await read_fields(visit.request)
     try:
         came_to = await answering.act(sent)

@@ -22,7 +22,7 @@ from midturn.question.reply import Answered, Reply, Submitted, WentBack
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
-from midturn.record.subject import AnswersSubject, reviewed_places
+from midturn.record.subject import FormSubject, reviewed_places
 from midturn.store.metadata import event_ids
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json, NotJson, read_json
@@ -122,7 +122,7 @@ class FormWalk:
         plain = takewhile(lambda step: isinstance(step, dict) and "value" in step, held)
         return [step["value"] for step in plain if isinstance(step, dict)]
 
-    def reviewed(self, subject: AnswersSubject) -> list[tuple[Question[Any], Json | SecretValue]]:
+    def reviewed(self, subject: FormSubject) -> list[tuple[Question[Any], Json | SecretValue]]:
         """Return the answers for the review, secrets among them (they show as such)."""
         secrets = {name: self._typed[name] for name in self._visit.secrets & self._typed.keys()}
         return rows_of_review(subject, secrets)
@@ -160,7 +160,7 @@ class FormWalk:
         return True
 
 
-def rows_of_review(subject: AnswersSubject, secrets: Mapping[str, Json | SecretValue]) -> list[tuple[Question[Any], Json | SecretValue]]:
+def rows_of_review(subject: FormSubject, secrets: Mapping[str, Json | SecretValue]) -> list[tuple[Question[Any], Json | SecretValue]]:
     """Return each question that was asked, with its answer."""
     plain = {subject.questions[place].id for place in reviewed_places(subject)}
     known = {**secrets, **subject.answers}

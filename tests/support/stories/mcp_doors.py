@@ -19,7 +19,7 @@ from mcp import Client, types
 from mcp.client.context import ClientRequestContext
 
 from midturn.clock import SYSTEM
-from midturn.mcp_server.asking import AskingSettings
+from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.store.file_store import FileStore
 from midturn.values.json_value import members
@@ -247,7 +247,7 @@ def with_dialog(store: FileStore, person: FormPerson) -> Talk:
 
     @asynccontextmanager
     async def connect() -> AsyncGenerator[Client]:
-        server = make_server(store, {}, SYSTEM, AskingSettings(quickest=0))
+        server = make_server(store, {}, SYSTEM, ServerWait(quickest=0))
         info = types.Implementation(name="claude-code", version="1")
         async with Client(server, mode=LEGACY, client_info=info, elicitation_callback=person) as client:
             yield client

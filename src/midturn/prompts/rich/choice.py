@@ -12,7 +12,7 @@ from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, find, is_re
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
 from midturn.record.prompt import Prompt
-from midturn.record.subject import AnswersSubject, reviewed_places
+from midturn.record.subject import FormSubject, reviewed_places
 
 _BESIDES = "prb-evs"
 """Which keys are left to the help where the row is too narrow for them; those that come first here have their place first."""
@@ -215,7 +215,7 @@ class ReviewChoice(Choice):
 
     def __init__(self, text: str, keys: Keys, prompt: Prompt) -> None:
         super().__init__(text, keys)
-        self._places = reviewed_places(prompt.subject) if isinstance(prompt.subject, AnswersSubject) else []
+        self._places = reviewed_places(prompt.subject) if isinstance(prompt.subject, FormSubject) else []
         self._number = ""
         count = len(self._places)
         self._about = f"1-{count} goes back to that row" if count > 1 else "1 goes back to it" if count else ""

@@ -21,7 +21,7 @@ from midturn.prompts.rich.screen import Face, Frame, Pressed, Row, Sign, Size, S
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Edited, EndedTurn, Reply
 from midturn.record.prompt import Prompt
-from midturn.record.subject import AnswersSubject, CallSubject
+from midturn.record.subject import CallSubject, FormSubject
 from midturn.values.text import exact
 
 GUTTER = Span("│ ", "gutter")
@@ -285,7 +285,7 @@ def transcript_row(question: str, answer: str, columns: int) -> Row:
 
 def _subject_rows(prompt: Prompt, room: int) -> list[Row]:
     """Break answers at their spaces, and what is approved character by character."""
-    if isinstance(prompt.subject, AnswersSubject):
+    if isinstance(prompt.subject, FormSubject):
         return [row(part) for line in subject_lines(prompt) for part in continued_words(line, room)]
     return [found for spans in _subject(prompt) for found in cut(spans, room)]
 

@@ -96,7 +96,7 @@ class HeldRow(msgspec.Struct):
     handed_seq: int
 
 
-class PostgresAnswers:
+class PostgresFeed:
     """What others hand over to the holder of a conversation."""
 
     def __init__(self, database: Database, loop: OwnLoop, held: HeldRow) -> None:
@@ -136,7 +136,7 @@ class PostgresJournal:
         self._writing = asyncio.Lock()
         self.events: Sequence[Event] = EventLog(self._events)
         """Everything recorded so far, oldest first."""
-        self.answers = PostgresAnswers(database, loop, held)
+        self.answers = PostgresFeed(database, loop, held)
         """What others hand over meanwhile."""
 
     @property
