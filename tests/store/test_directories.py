@@ -16,7 +16,7 @@ from midturn.store.file_store import FileStore
 from midturn.store.metadata import conversation_id, event_id, slug, title
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
-from support.processes import output, python
+from support.processes import kill, line, output, python
 from support.stored import asking, create, keep, release
 
 CREATOR = """
@@ -219,3 +219,54 @@ def test_ids_are_listed_again_only_where_something_was_made_or_removed(tmp_path:
     (tmp_path / "4-x").mkdir()  # just now: another one may be made before the clock of the file system goes on
     assert [directories.ids() for _ in range(2)] == [["1", "2", "3", "4"]] * 2
     assert listed.call_count == 3
+
+
+KILLED = """
+import os, shutil, sys
+from pathlib import Path
+from midturn.store.directories import Directories
+from midturn.store.opening import open_store
+
+def wait(*_: object, **__: object) -> None:
+    print("now", flush=True)
+    sys.stdin.read()
+
+if sys.argv[2:]:
+    shutil.rmtree = wait
+    open_store(sys.argv[1]).remove_sync(sys.argv[2])
+else:
+    with Directories(Path(sys.argv[1])).new("half made"):
+        wait()
+"""
+
+
+def hidden(folder: Path) -> list[str]:
+    """Return what is left of conversations that are none."""
+    return sorted(path.name for path in folder.iterdir() if path.name.startswith((".new-", ".removed-")))
+
+
+def test_what_a_killed_process_left_half_made_or_half_removed_goes_after_an_hour(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    gone, kept = (keep(store, asking()[0]) for _ in range(2))
+    for process in (python(KILLED, tmp_path), python(KILLED, tmp_path, gone)):
+        assert line(process) == "now"
+        kill(process)
+    assert open_store(tmp_path).ids_sync() == [kept]
+    assert len(hidden(tmp_path)) == 2
+
+    for name in hidden(tmp_path):
+        os.utime(tmp_path / name, (time.time() - 7200, time.time() - 7200))
+    assert open_store(tmp_path).ids_sync() == [kept]
+    assert hidden(tmp_path) == []
+    links = [path.name for path in tmp_path.iterdir() if path.is_symlink()]
+    assert links == [f".{kept}"]
+
+
+def test_no_link_to_a_conversation_goes_with_what_was_left(tmp_path: Path) -> None:
+    kept = keep(open_store(tmp_path), asking()[0])
+    (tmp_path / f".removed-{kept}-x-1").mkdir()
+    os.utime(tmp_path / f".removed-{kept}-x-1", (0, 0))
+    (tmp_path / ".new-link").symlink_to(tmp_path)
+    assert open_store(tmp_path).ids_sync() == [kept]
+    assert hidden(tmp_path) == [".new-link"]
+    assert (tmp_path / f".{kept}").is_symlink()

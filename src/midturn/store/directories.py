@@ -18,13 +18,14 @@ from msgspec import Struct
 from midturn.errors import NoConversation, StoreError
 from midturn.files import ensure_private, make_private
 from midturn.store.folder import DIRECTORY, Folder, telling
-from midturn.store.metadata import NEW, conversation_id, conversation_number, slug
+from midturn.store.metadata import NEW, REMOVED, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
 
 if TYPE_CHECKING:
     from midturn.store.derived import Derived
 
 _CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
+_LEFT = 3600.0  # seconds after which no process still makes a conversation, or removes it
 _MANY = 1_000  # conversations whose list is worth keeping for other processes
 
 
@@ -252,13 +253,34 @@ def _is_directory(path: str) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of the real directories in a folder that may be those of conversations; a folder that is not there has none."""
+    """Return the names of the real directories in a folder that may be those of conversations; a folder that is not there has none.
+
+    What a killed process has left half made or half removed goes away.
+    """
+    names: list[str] = []
     with telling("list", folder):
         try:
             with os.scandir(folder) as entries:
-                return [entry.name for entry in entries if entry.name[:1].isdigit() and entry.is_dir(follow_symlinks=False)]
+                for entry in entries:
+                    if entry.name[:1].isdigit():
+                        names += [entry.name] if entry.is_dir(follow_symlinks=False) else []
+                    elif entry.name.startswith((NEW, REMOVED)):
+                        _sweep(folder, entry)
         except FileNotFoundError:
             return []
+    return names
+
+
+def _sweep(folder: Path, left: os.DirEntry[str]) -> None:
+    """Take away a directory in which nothing was made or removed for an hour, with the link that leads to nothing else."""
+    with suppress(OSError):
+        if not left.is_dir(follow_symlinks=False) or left.stat(follow_symlinks=False).st_mtime > time.time() - _LEFT:
+            return
+        _remove(folder / left.name)
+        number = left.name.removeprefix(NEW).removeprefix(REMOVED).partition("-")[0]
+        link = folder / f".{number}"
+        if number.isdecimal() and link.is_symlink() and not link.exists():
+            link.unlink()
 
 
 def _remove(unused: Path) -> None:

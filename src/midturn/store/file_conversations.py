@@ -29,7 +29,7 @@ from midturn.store.folder import Folder, telling
 from midturn.store.handover import FileAnswers
 from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
-from midturn.store.metadata import Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
+from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open, ring
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
 from midturn.store.tail import NAME, EventReader
@@ -331,7 +331,7 @@ class FileConversations:
             try:
                 if may_go and not may_go(self._last_turn(folder)):
                     return False
-                gone = path.with_name(f".removed-{path.name}-{os.urandom(4).hex()}")
+                gone = path.with_name(f"{REMOVED}{path.name}-{os.urandom(4).hex()}")
                 with telling("remove", path):
                     path.rename(gone)
                     name_finished(folder, conversation_id(path.name) or "")

@@ -9,9 +9,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from midturn.store.postgres import own_loop
 from midturn.store.postgres.own_loop import OwnLoop, end_tasks
 from support.loops import in_a_loop
 
@@ -71,7 +73,47 @@ def test_a_loop_that_nobody_can_use_any_more_ends_with_all_that_was_begun_in_it(
     assert closed == ["a loop of its own"]
 
 
+def test_a_loop_that_is_told_twice_to_end_closes_in_order() -> None:
+    """As where the process ends while a store that is not used any more ends by itself."""
+    steps: list[str] = []
+    closing, told = threading.Event(), threading.Event()
+
+    async def close() -> None:
+        closing.set()
+        await asyncio.to_thread(told.wait)
+        await asyncio.sleep(0.05)
+        steps.append("closed")
+
+    loop = OwnLoop("a loop that ends", close)
+    loop.begin(_waits(0))
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "a loop that ends"]
+    end = partial(own_loop._end, *own_loop._RUNNING[thread])
+    end()
+    assert closing.wait(30)
+    end()
+    told.set()
+    thread.join(30)
+    assert (steps, thread.is_alive()) == (["closed"], False)
+
+
 @pytest.mark.real("PostgreSQL")
 def test_a_program_that_drops_its_stores_keeps_no_thread_and_reads_no_warning(url: str) -> None:
     done = subprocess.run([sys.executable, "-W", "default", "-c", FORGETFUL, url], capture_output=True, text=True, timeout=100, check=False)
     assert (done.stdout, done.stderr) == ("[] True\n" * 3 + "1\n", "")
+
+
+@pytest.mark.parametrize(
+    ("query", "left"),
+    [
+        ("?options=-c%20search_path%3Dx", "?options=-c%20search_path%3Dx"),
+        ("?midturn_schema=s&options=-c+x&midturn_direct=postgresql%3A%2F%2Fh%2Fd%2Be", "?options=-c+x"),
+        ("?a=%26&midturn_schema=s&b", "?a=%26&b"),
+        ("?midturn_schema=s", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_not_ours_in_an_address_reaches_the_driver_as_it_is(query: str, left: str) -> None:
+    address = own_loop.parse_database_address(f"postgresql://h/db{query}")
+    assert address.url == f"postgresql://h/db{left}"
+    assert address.direct == ("postgresql://h/d+e" if "midturn_direct" in query else address.url)
+    assert address.schema == ("s" if "midturn_schema" in query else "midturn")

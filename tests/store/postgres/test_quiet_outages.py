@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import psycopg
 import pytest
 
 from midturn.errors import StoreError
+from midturn.store.postgres.own_loop import parse_database_address
 from midturn.store.postgres.store import PostgresStore
 from support.postgres import Cluster
 from support.serving import free_port, wait_until_taken
@@ -93,3 +95,17 @@ def test_what_does_not_exist_is_no_outage(cluster: Cluster, wrong: tuple[str, st
     with pytest.raises(StoreError, match="does not exist"):
         store.ids_sync()
     assert not [record for record in caplog.records if record.name == "midturn.store.away"]
+
+
+@pytest.mark.parametrize("wrong", ["options=-c%20no_such_parameter%3D1", "options=-c%20work_mem%3Dmuch", "no_such=1"])
+def test_a_wrong_option_in_an_address_is_no_outage(cluster: Cluster, wrong: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(StoreError):
+        PostgresStore(f"{cluster.url}&{wrong}").ids_sync()
+    assert not [record for record in caplog.records if record.name == "midturn.store.away"]
+
+
+def test_an_option_in_an_address_reaches_the_server(cluster: Cluster) -> None:
+    address = f"{cluster.url}&midturn_schema=optional&options=-c%20statement_timeout%3D54321"
+    assert PostgresStore(address).ids_sync() == []
+    with psycopg.connect(parse_database_address(address).url) as connection:
+        assert connection.execute("show statement_timeout").fetchone() == ("54321ms",)

@@ -392,11 +392,23 @@ def _signed(number: int) -> int:
     return number - (1 << 32) if number >= 1 << 31 else number
 
 
+_REFUSALS = (
+    "authentication failed",
+    "does not exist",
+    "unrecognized configuration parameter",
+    "invalid command-line argument",
+    "invalid value for parameter",
+    "invalid connection option",
+    "invalid URI",
+)
+"""Words of the server and of its library, which give no other reason for a connection that does not come about."""
+
+
 def _is_refusal(error: Exception) -> bool:
-    """Say whether waiting is of no use: a wrong password, an unknown database."""
+    """Say whether waiting is of no use: a wrong password, an unknown database, an option that there is none of."""
     state = getattr(error, "sqlstate", None) or ""
     text = str(error)
-    return state.startswith(("28", "3D")) or "authentication failed" in text or "does not exist" in text
+    return state.startswith(("28", "3D")) or any(words in text for words in _REFUSALS)
 
 
 def _words(error: Exception) -> str:

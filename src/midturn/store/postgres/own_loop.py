@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ _PATIENCE = 0.9
 """Seconds that a process waits for all its sessions when it ends; the server ends them otherwise."""
 _AGAIN = 0.05
 """Seconds between two cancellations of the same task."""
-_RUNNING: dict[threading.Thread, asyncio.AbstractEventLoop] = {}
+_RUNNING: dict[threading.Thread, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = {}
 
 
 class OwnLoop:
@@ -74,11 +74,11 @@ class OwnLoop:
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._starting:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_run, args=[self._loop, self._close], name=self._name, daemon=True)
-                _RUNNING[thread] = self._loop
+                self._loop, ending = asyncio.new_event_loop(), asyncio.Event()
+                thread = threading.Thread(target=_run, args=[self._loop, ending, self._close], name=self._name, daemon=True)
+                _RUNNING[thread] = self._loop, ending
                 thread.start()
-                weakref.finalize(self, _stop, self._loop).atexit = False
+                weakref.finalize(self, _end, self._loop, ending).atexit = False
             return self._loop
 
 
@@ -93,11 +93,11 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
             _ = task.cancelled() or task.exception()  # its waiter is gone
 
 
-def _run(loop: asyncio.AbstractEventLoop, close: Close) -> None:
-    """Run the loop until it is stopped; then end what still runs in it, in order."""
+def _run(loop: asyncio.AbstractEventLoop, ending: asyncio.Event, close: Close) -> None:
+    """Run the loop until it is to end, however often that is said; then end what still runs in it, in order."""
     asyncio.set_event_loop(loop)
     try:
-        loop.run_forever()
+        loop.run_until_complete(ending.wait())
         loop.run_until_complete(close())
         loop.run_until_complete(end_tasks(asyncio.all_tasks(loop)))
         loop.close()
@@ -105,17 +105,17 @@ def _run(loop: asyncio.AbstractEventLoop, close: Close) -> None:
         _RUNNING.pop(threading.current_thread(), None)
 
 
-def _stop(loop: asyncio.AbstractEventLoop) -> None:
+def _end(loop: asyncio.AbstractEventLoop, ending: asyncio.Event) -> None:
     with suppress(RuntimeError):  # it has ended
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(ending.set)
 
 
 @atexit.register
 def _end_all() -> None:
     """Let all of them end in order, at the same time."""
     running = dict(_RUNNING)
-    for loop in running.values():
-        _stop(loop)
+    for loop, ending in running.values():
+        _end(loop, ending)
     deadline = time.monotonic() + _PATIENCE
     for thread in running:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -198,12 +198,13 @@ def parse_database_address(url: str) -> DatabaseAddress:
         raise ConfigError(
             f"The store's address cannot be read: {error}. It is `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE`."
         ) from None
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    schema = dict(query).get(_PARAMETER, "midturn")
+    query = parts.query.split("&") if parts.query else []
+    own = {key: unquote(value) for key, _, value in (one.partition("=") for one in query) if key in {_PARAMETER, _DIRECT}}
+    schema = own.get(_PARAMETER, "midturn")
     if not _SCHEMA.fullmatch(schema):
         allowed = "1 to 40 of `a-z 0-9 _`, and not a digit first"
         raise ConfigError(f"`{_PARAMETER}={schema}` in the store's address names no schema: a name is {allowed}.")
-    rest = urlencode([(key, value) for key, value in query if key not in {_PARAMETER, _DIRECT}])
+    rest = "&".join(one for one in query if one.partition("=")[0] not in own)  # as it is: a `+` is no space to the driver
     plain = url.partition("?")[0] + (f"?{rest}" if rest else "")
     host = parts.netloc.rsplit("@", 1)[-1]
-    return DatabaseAddress(plain, dict(query).get(_DIRECT, plain), f"{parts.scheme}://{host}{parts.path}", schema)
+    return DatabaseAddress(plain, own.get(_DIRECT, plain), f"{parts.scheme}://{host}{parts.path}", schema)
