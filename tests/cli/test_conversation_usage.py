@@ -41,3 +41,20 @@ def test_as_json_too(midturn: CommandLine) -> None:
     side = {"input_tokens": 2_200, "output_tokens": 14, "cache_read_tokens": 2_000, "cache_write_tokens": 0}
     whole = {**talk, "questions": {"count": 2, **side}}
     assert printed == {"turns": [whole, {**nothing, "questions": {"count": 0, **nothing}}], "total": whole}
+
+
+def test_how_long_people_were_waited_for_is_counted_over_all_conversations(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks()))
+    for _ in range(2):
+        midturn.run("query", "-m", model, "--defer", "Ship it")
+        midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "yes", "--resume")
+
+    printed = midturn.ok("conversation", "usage", "--people", "--json").json
+    assert [(row["name"], row["answers"]) for row in printed["people"]] == [("ana", 2)]
+    assert (printed["asked"], printed["deadlines_missed"], printed["groups"]) == (2, 0, [])
+    shown = midturn.ok("conversation", "usage", "--people").stdout.splitlines()
+    assert shown[0].split() == ["person", "answers", "half", "within", "longest"]
+    assert shown[1].split()[:2] == ["ana", "2"]
+    assert shown[2].split() == ["asked", "of", "people", "2"]
+    assert midturn.ok("conversation", "usage").stdout == midturn.ok("conversation", "show", "--usage").stdout

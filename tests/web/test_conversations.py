@@ -122,6 +122,8 @@ def test_sums_show_who_answers_and_how_long_they_are_waited_for(store: MemorySto
     assert page.count("<svg") == 1 + 1 + 1 + 1  # the curve, and one bar each: who waited, who answered, what was asked
     assert "deploy: Deploy to production?" in page
     assert ">People<" in page
+    assert '<th scope="row">grace</th><td>1</td>' in page
+    assert "Deadlines missed: 0." in page
 
 
 def test_what_was_open_is_counted_day_by_day() -> None:

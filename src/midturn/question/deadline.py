@@ -63,11 +63,11 @@ def time_left(now: str, asked_at: str, deadline: str) -> str:
     if left <= 0:
         return "the time is over"
     if left > whole / 4:
-        return f"{_amount(left, in_words=False)} left"
-    return f"only {_amount(left, in_words=True)} left"
+        return f"{amount(left)} left"
+    return f"only {amount(left, in_words=True)} left"
 
 
-def _amount(seconds: float, *, in_words: bool) -> str:
+def amount(seconds: float, *, in_words: bool = False) -> str:
     """Write a length of time in the largest unit, and the next one where that counts."""
     whole = max(1, int(seconds))
     place = next(place for place, (size, _, _) in enumerate(_UNITS) if whole >= size)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from midturn.errors import MidturnError
 from midturn.record.events import ChatRequest, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
+from midturn.record.waited import Waited, waited_for
 from midturn.store.conversation import Conversation
 from midturn.turn.view import calls
 from midturn.web.port import Port
@@ -80,6 +81,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     at: str
     words: str
     asked: tuple[FormFact, ...]
+    waited: tuple[Waited, ...] = ()
 
 
 class Library:
@@ -131,6 +133,7 @@ def _summarized(conversation: Conversation) -> Summary:
         at=conversation.events[-1].timestamp if conversation.events else "",
         words="\n".join((conversation.id, conversation.title, *conversation.metadata.labels, *requests)).casefold(),
         asked=tuple(asked(conversation)),
+        waited=tuple(waited_for(conversation.events)),
     )
 
 

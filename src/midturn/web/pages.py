@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
 from midturn.record.events import ChatRequest, ChatResponse, Event
 from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.record.waited import people_sums
 from midturn.store.conversation import Conversation
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.outside_answers import Receipt
@@ -105,7 +106,8 @@ async def stats(request: Request, visitor: Visitor, site: Site) -> Response:
     """Show the sums of the newest conversations."""
     every = await site.library.newest()
     added = sums(fact for one in every for fact in one.asked)
-    values = {"sums": added, "curve": _curve(added), "conversations": len(every), "is_all": len(every) < NEWEST}
+    people = people_sums(fact for one in every for fact in one.waited)
+    values = {"people": people, "sums": added, "curve": _curve(added), "conversations": len(every), "is_all": len(every) < NEWEST}
     return page(request, "stats.html", {**await frame(site, visitor, "Stats"), **values})
 
 

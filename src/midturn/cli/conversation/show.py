@@ -13,8 +13,10 @@ from midturn.cli.conversation.transcript import print_transcript
 from midturn.cli.options import with_conversation, with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, block, line, note, say, say_json, table
 from midturn.cli.place import Place, StoreAddress, find_place
+from midturn.question.deadline import amount
 from midturn.record.events import ChatRequest, Event, InquiryAnswered, InquiryCancelled
 from midturn.record.exchange import Usage
+from midturn.record.waited import PeopleSums, WaitRow, people_sums, waited_for
 from midturn.store.conversation import Conversation
 from midturn.values.json_value import Json
 
@@ -92,6 +94,51 @@ def _usage(event: Event) -> Usage:
         return msgspec.convert((event.metadata or {}).get("usage", {}), Usage)
     except msgspec.ValidationError:
         return Usage()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `conversation usage`: what conversations have cost, in tokens and in the time of people
+
+
+@click.command
+@with_conversation
+@click.option("--people", is_flag=True, help="How long people were waited for; without an ID, in all conversations.")
+@with_json
+@with_store
+def usage_command(id: str | None, *, people: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
+    """Count the tokens of conversation ID (by default the current one), or how long people were waited for."""
+    place = find_place(store)
+    if not people:
+        (print_usage_json if as_json else print_usage)(read_for_a_person(place, id))
+        return ExitStatus.DONE
+    ids = [place.conversation(id)] if id else place.store.ids_sync()
+    added = people_sums(fact for one in ids for fact in waited_for(place.store.read_sync(one).events))
+    if as_json:
+        say_json(added.to_json())
+    else:
+        _print_people(added)
+    return ExitStatus.DONE
+
+
+def _print_people(added: PeopleSums) -> None:
+    for title, rows in (("person", added.people), ("group", added.groups)):
+        if rows:
+            head = tuple(line("{}", word) for word in (title, "answers", "half within", "longest"))
+            for text in table([head, *(tuple(line("{}", cell) for cell in _cells(row)) for row in rows)]):
+                say(text)
+    counted = {
+        "asked of people": added.asked,
+        "reminders": added.reminders,
+        "escalations": added.escalations,
+        "deadlines missed": added.deadlines_missed,
+        "votes overturned": added.votes_overturned,
+    }
+    for text in table([(line("{}", what), line("{}", count)) for what, count in counted.items()]):
+        say(text)
+
+
+def _cells(row: WaitRow) -> tuple[str, ...]:
+    return row.name, str(row.answers), amount(row.half), amount(row.longest)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
