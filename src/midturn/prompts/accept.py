@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from typing import cast
 
@@ -150,6 +150,12 @@ def choose_many(typed: str, options: SelectOptions) -> frozenset[int]:
         return answer.choose_many(typed, options)
 
 
+def chosen_values(options: SelectOptions, places: Collection[int], other: str | None) -> list[Json]:
+    """Return what is chosen, in the order of the options; own words come last."""
+    chosen: list[Json] = [options[place].value for place in sorted(places)]
+    return chosen if other is None else [*chosen, {"other": other}]
+
+
 def bounds(kind: MultiSelectType) -> str:
     """Say how many may be chosen, where that is limited."""
     most = len(kind.options) + kind.allow_other
@@ -244,41 +250,37 @@ EMPTY_TEXT = "that is an empty text: press Enter again to send it"
 EMPTY_SECRET = "nothing was typed: press Enter again to send an empty secret"  # noqa: S105 (it is none)
 
 
-class Empty:
-    """Refuses an empty answer once, unless the question may be skipped, or starts from an empty text."""
+class Once:
+    """Refuses an answer once that may not be meant; the second time it is."""
 
-    def __init__(self, prompt: Prompt) -> None:
-        self._refuses = not prompt.question.optional and initial(prompt) != ""
+    def __init__(self, *, refuses: bool) -> None:
+        self._refuses = refuses
 
-    def refuses(self) -> bool:
-        """Tell whether to ask again; the second time it is meant."""
+    def now(self) -> bool:
+        """Tell whether to ask again."""
         refuses, self._refuses = self._refuses, False
         return refuses
 
-
-class Unchosen:
-    """Refuses once the option that is highlighted from the start, unless the question starts from an answer."""
-
-    def __init__(self, prompt: Prompt) -> None:
-        self._refuses = initial(prompt) is UNSET
-
-    def touched(self) -> None:
-        """Take note of a move: what is highlighted from now on is their choice."""
+    def not_any_more(self) -> None:
+        """Take note of a key by which the answer is meant."""
         self._refuses = False
 
-    def refuses(self) -> bool:
-        """Tell whether to ask again; the second time it is meant."""
-        refuses, self._refuses = self._refuses, False
-        return refuses
+
+def empty_once(prompt: Prompt) -> Once:
+    """Refuse an empty answer, unless the question may be skipped, or starts from an empty text."""
+    return Once(refuses=not prompt.question.optional and initial(prompt) != "")
 
 
-class Unmarked(Unchosen):
-    """Refuses once that nothing is marked, where it may be so, but the question is not optional."""
+def unchosen_once(prompt: Prompt) -> Once:
+    """Refuse the option that is highlighted from the start, unless the question starts from an answer."""
+    return Once(refuses=initial(prompt) is UNSET)
 
-    def __init__(self, prompt: Prompt) -> None:
-        super().__init__(prompt)
-        kind = prompt.question.answer_type
-        self._refuses = self._refuses and not prompt.question.optional and isinstance(kind, MultiSelectType) and kind.min == 0
+
+def unmarked_once(prompt: Prompt) -> Once:
+    """Refuse that nothing is marked, where it may be so, but the question is not optional and starts from no answer."""
+    kind = prompt.question.answer_type
+    may_be = isinstance(kind, MultiSelectType) and kind.min == 0
+    return Once(refuses=initial(prompt) is UNSET and not prompt.question.optional and may_be)
 
 
 def unchosen(name: str) -> str:

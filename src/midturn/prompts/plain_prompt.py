@@ -6,7 +6,7 @@ from typing import assert_never
 
 from msgspec import UNSET
 
-from midturn.prompts.accept import EMPTY_SECRET, EMPTY_TEXT, Empty, NotAccepted, accept, accept_json, accept_number
+from midturn.prompts.accept import EMPTY_SECRET, EMPTY_TEXT, NotAccepted, accept, accept_json, accept_number, empty_once
 from midturn.prompts.cells import glued, hang
 from midturn.prompts.content import initial, one_line, pretty, skipped, yes_no_default
 from midturn.prompts.keys import HELP, BackTo, Command, Commands, KeyStep, find, find_named
@@ -47,11 +47,11 @@ def text(scene: Scene) -> Dialog:
 
 def _text(scene: Scene, draft: Draft, about: str) -> Dialog:
     """Ask for a text of which `about` says what it must be like; an empty one that is not called for is refused once."""
-    empty = Empty(scene.prompt)
+    empty = empty_once(scene.prompt)
 
     def answered(typed: str) -> Json:
         value = accept(scene.prompt, typed)
-        if not typed and empty.refuses():
+        if not typed and empty.now():
             raise NotAccepted([EMPTY_TEXT])
         return value
 
@@ -81,11 +81,11 @@ def secret(scene: Scene) -> Dialog:
     """Ask for a secret; nothing of it is shown, not even its length."""
     keys = ", ".join(glued(f":{spoken_key(command)}", scene.width - 4) for command in scene.commands)
     rows = scene.opening()
-    empty = Empty(scene.prompt)
+    empty = empty_once(scene.prompt)
     while True:
         typed = yield scene.say(rows, f"Hidden input ({keys}):", "hidden")
         command = command_in(typed, scene.commands)
-        if command is None and not typed and empty.refuses():
+        if command is None and not typed and empty.now():
             rows = scene.wrapped([f"{EMPTY_SECRET}."])
             continue
         if command is None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from midturn.prompts.accept import Finder, NotAccepted, accept, bounds, choose, choose_many, is_option
+from midturn.prompts.accept import Finder, NotAccepted, accept, bounds, choose, choose_many, chosen_values, is_option
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import hang
 from midturn.prompts.content import description, first_other, initial, label, marked, one_line, scalar_text, skipped
@@ -123,7 +123,7 @@ def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
                 done = listing.again(marks)
             elif done is None:
                 chosen = choose_many(typed, answer_type.options) if typed else marks
-                return Answered(accept(scene.prompt, _values(answer_type, chosen, listing.other)))
+                return Answered(accept(scene.prompt, chosen_values(listing.options, chosen, listing.other)))
         except NotAccepted as error:
             done = scene.wrapped(error.lines)
         if not isinstance(done, list):
@@ -168,8 +168,3 @@ def _enter(scene: Scene, answer_type: SelectType, start: Json) -> str:
     if place is not None:
         return f" (Enter for {place + 1})"
     return f" (Enter for '{scene.short(choice_text(start))}')" if answer_type.allow_other else ""
-
-
-def _values(answer_type: MultiSelectType, places: frozenset[int], other: str | None) -> list[Json]:
-    chosen: list[Json] = [answer_type.options[place].value for place in sorted(places)]
-    return chosen if other is None else [*chosen, {"other": other}]

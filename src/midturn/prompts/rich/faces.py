@@ -6,14 +6,14 @@ from typing import assert_never
 
 from msgspec import UNSET
 
-from midturn.prompts.accept import EMPTY_TEXT, Empty, NotAccepted, accept, accept_arguments, accept_json, accept_number
+from midturn.prompts.accept import EMPTY_TEXT, NotAccepted, accept, accept_arguments, accept_json, accept_number, empty_once
 from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
 from midturn.prompts.keys import Command, Commands, KeyStep, find, leaves, remembering
 from midturn.prompts.native import expected, is_number, is_text, number_text, shape, wanted
 from midturn.prompts.rich.choice import Choice, Keys, ReviewChoice
 from midturn.prompts.rich.field import FieldSettings, SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
-from midturn.prompts.rich.listing import Listing, MarkSeveral, PickOne
+from midturn.prompts.rich.listing import MarkSeveral, OptionList, PickOne
 from midturn.prompts.rich.options import MOST_WITH_KEYS
 from midturn.prompts.rich.screen import Face, Pressed, Sign
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
@@ -64,11 +64,11 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
 def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
     """Return a field of plain words; an empty answer that is not called for is refused once."""
     start = initial(prompt)
-    empty = Empty(prompt)
+    empty = empty_once(prompt)
 
     def answered(typed: str) -> Pressed:
         value = accept(prompt, typed)
-        if not typed and empty.refuses():
+        if not typed and empty.now():
             raise NotAccepted([EMPTY_TEXT])
         return Answered(value)
 
@@ -104,8 +104,8 @@ def reason_field() -> TextField:
 def other_field(prompt: Prompt, face: Face) -> TextField:
     """Return the field for words of the person's own: the answer itself, or one more of several."""
     settings = FieldSettings("In your own words:")
-    typed_so_far = (face.words if isinstance(face, Filtering) else "") if isinstance(face, Filtering | Listing) else ""
-    if isinstance(face, Listing | Filtering) and isinstance(prompt.question.answer_type, MultiSelectType):
+    typed_so_far = face.words if isinstance(face, OptionList) else ""
+    if isinstance(face, OptionList) and isinstance(prompt.question.answer_type, MultiSelectType):
 
         def keep(typed: str) -> Pressed:
             face.other = typed.strip() or None

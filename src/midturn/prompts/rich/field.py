@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.prompts.accept import EMPTY_SECRET, Empty, NotAccepted
+from midturn.prompts.accept import EMPTY_SECRET, NotAccepted, empty_once
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.buffer import Buffer
@@ -208,7 +208,7 @@ class SecretField:
     def __init__(self, prompt: Prompt, tail: str) -> None:
         self._tail = tail
         self._typed: list[str] = []
-        self._empty = Empty(prompt)
+        self._empty = empty_once(prompt)
         self._message = ""
 
     @property
@@ -234,7 +234,7 @@ class SecretField:
         return None
 
     def _submit(self) -> Pressed:
-        if not self._typed and self._empty.refuses():
+        if not self._typed and self._empty.now():
             self._message = EMPTY_SECRET
             return Sign.RING
         secret = SecretValue("".join(self._typed))

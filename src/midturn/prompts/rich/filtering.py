@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from midturn.prompts.accept import Finder, Hit, NotAccepted, Unchosen, Unmarked, accept, bounds, unchosen, unmarked
-from midturn.prompts.cells import cells, hang, wrap
-from midturn.prompts.content import first_other, label, marked, one_line
+from midturn.prompts.accept import Finder, Hit
+from midturn.prompts.cells import cells, hang
+from midturn.prompts.content import label, marked, one_line
 from midturn.prompts.keys import OTHER
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
-from midturn.prompts.rich.listing import chosen_values
-from midturn.prompts.rich.options import OptionMark, OptionRows
+from midturn.prompts.rich.listing import OptionList
+from midturn.prompts.rich.options import OptionMark
 from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size, Span, joined, parts_rows, row
-from midturn.question.answer_type import MultiSelectType, SelectType
-from midturn.question.reply import Answered
 from midturn.record.prompt import Prompt
 
 MOST_ROWS = 12
@@ -25,45 +21,29 @@ _MOST_CHOSEN_ROWS = 3
 _MOST_KEPT = 6
 
 
-class Filtering:
+class Filtering(OptionList):
     """Pick one, or mark several, among the options that the typed words find."""
 
-    submits = None
+    marks = "Tab"
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
-        self._prompt = prompt
-        self._tail = tail
-        self._type = cast("SelectType | MultiSelectType", prompt.question.answer_type)
-        self._drawn = OptionRows(self._type.options)
-        self._finder = Finder(self._type.options)
-        self._words = Buffer()
+        super().__init__(prompt, tail)
+        self._finder = Finder(self._options)
+        self._typed = Buffer()
         self._found = self._finder.find("")
-        self._chosen = set(marked(prompt)) if self._several else set[int]()
-        self._message: list[str] = []
-        self._unchosen, self._unmarked = Unchosen(prompt), Unmarked(prompt)
-        self.other = first_other(prompt)
         on_own_words = self.other is not None and not self._several and not marked(prompt)
         self._at = len(self._found) if on_own_words else min(marked(prompt), default=0)
 
     @property
-    def empty(self) -> bool:
-        """Whether there is no filter."""
-        return not self._words.text
-
-    @property
     def words(self) -> str:
         """What is typed as the filter."""
-        return self._words.text
-
-    @property
-    def _several(self) -> bool:
-        return isinstance(self._type, MultiSelectType)
+        return self._typed.text
 
     def press(self, key: Key) -> Pressed:
         """Filter, move, pick or mark."""
         self._message = []
         if isinstance(key, Paste):
-            self._words.insert(one_line(key.text))
+            self._typed.insert(one_line(key.text))
             self._filter()
         elif key.key in ENTER:
             return self._enter()
@@ -76,9 +56,9 @@ class Filtering:
         elif key.key in _STEPS:
             self._move(_STEPS[key.key])
         elif key.character:
-            self._words.type(key.character)
+            self._typed.type(key.character)
             self._filter()
-        elif self._words.press(key.key):
+        elif self._typed.press(key.key):
             self._filter()
         else:
             return Sign.RING
@@ -86,50 +66,46 @@ class Filtering:
 
     def frame(self, size: Size) -> Frame:
         """Draw the question's last row, the filter, the options around the highlighted one, and how many there are."""
-        title = [row(text) for text in hang(self._tail, size.columns, "  ")]
-        before = cells(_TITLE) + cells(one_line(self._words.text[: self._words.cursor]))
+        title = self._title(size)
+        before = cells(_TITLE) + cells(one_line(self.words[: self._typed.cursor]))
         words = self._words_row()
         below = [*self._own_words(size), *self._chosen_rows(size)]
-        message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
-        longest = len(self._hint(size, len(self._type.options)))
+        message = self._said(size)
+        longest = len(self._hint(size, len(self._options)))
         room = max(1, min(MOST_ROWS, size.rows - len(title) - len(below) - len(message) - longest - 1))
         listed, hidden = self._listed(size, room)
         hint = self._hint(size, hidden)
         blank: list[Row] = [()] * (room - len(listed) + longest - len(hint))  # whatever is found, nothing below it moves
         return Frame(joined(title, [words], listed, blank, below, hint, message), (len(title), before))
 
-    def retitle(self, title: str) -> None:
-        """Put another last row of the question above: the window has another width."""
-        self._tail = title
-
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys."""
-        title = [row(text) for text in hang(self._tail, size.columns, "  ")]
-        words = [self._words_row()] if self._words.text else []
+        title = self._title(size)
+        words = [self._words_row()] if self.words else []
         chosen = self._chosen_rows(size) if self._chosen else []
         listed, _ = self._listed(size, max(1, min(_MOST_KEPT, size.rows // 3 - len(title) - len(words) - len(chosen))))
         return [*title, *words, *listed, *chosen]
 
     def _words_row(self) -> Row:
-        return (Span(_TITLE, "dim"), Span(f"{one_line(self._words.text)} "))
+        return (Span(_TITLE, "dim"), Span(f"{one_line(self.words)} "))
 
     def _escape(self) -> Pressed:
-        if not self._words.text:
+        if not self.words:
             return Sign.MENU
-        self._words.replace("")
+        self._typed.replace("")
         self._filter()
         return None
 
     def _filter(self) -> None:
-        self._unchosen.touched()
+        self._moved()
         at = self._found[self._at].place if self._at < len(self._found) else -1
-        self._found = self._finder.find(self._words.text)
+        self._found = self._finder.find(self.words)
         places = [hit.place for hit in self._found]
-        self._at = places.index(at) if at in places and not self._words.text else 0
+        self._at = places.index(at) if at in places and not self.words else 0
 
     def _move(self, by: int) -> None:
         rows = len(self._found) + self._type.allow_other
-        self._unchosen.touched()
+        self._moved()
         if rows:
             self._at = (self._at + by) % rows if abs(by) == 1 else max(0, min(rows - 1, self._at + by))
 
@@ -147,30 +123,13 @@ class Filtering:
         self._chosen = self._chosen - visible if visible <= self._chosen else self._chosen | visible
 
     def _enter(self) -> Pressed:
-        on_own_words = self._at >= len(self._found) and self._type.allow_other
-        if not self._several and on_own_words and self.other is None:
-            return OTHER
-        if self._refuses(on_own_words=on_own_words):
-            return Sign.RING
-        try:
-            if self._several:
-                return Answered(accept(self._prompt, chosen_values(self._prompt, self._chosen, self.other)))
-            if on_own_words:
-                return Answered(accept(self._prompt, {"other": self.other}))
-            return Answered(accept(self._prompt, self._type.options[self._found[self._at].place].value))
-        except NotAccepted as error:
-            self._message = error.lines
-            return Sign.RING
-
-    def _refuses(self, *, on_own_words: bool) -> bool:
-        """Refuse what there is not, and once what was not chosen: the option that is highlighted from the start, or no option at all."""
-        if not self._several and not self._found and not on_own_words:
-            self._message = ["nothing matches: change the filter, or press Esc"]
-        elif self._several and not self._chosen and self.other is None and self._unmarked.refuses():
-            self._message = [unmarked("Tab")]
-        elif not self._several and not on_own_words and self._unchosen.refuses():
-            self._message = [unchosen(label(self._type.options[self._found[self._at].place]))]
-        return bool(self._message)
+        if self._several:
+            return self._submit()
+        if self._at < len(self._found):
+            return self._take(self._found[self._at].place)
+        if not self._type.allow_other:
+            return self._complain("nothing matches: change the filter, or press Esc")
+        return OTHER if self.other is None else self._answer({"other": self.other})
 
     def _listed(self, size: Size, room: int) -> tuple[list[Row], int]:
         """Return the rows of the options that are seen, and how many options are not."""
@@ -205,17 +164,14 @@ class Filtering:
         """List what is marked: a filter may hide it."""
         if not self._several:
             return []
-        names = ", ".join(label(self._type.options[place]) for place in sorted(self._chosen)) or "nothing yet"
+        names = ", ".join(label(self._options[place]) for place in sorted(self._chosen)) or "nothing yet"
         rows = hang(f"marked: {names}", size.columns, "  ")
         rest = [] if len(rows) <= _MOST_CHOSEN_ROWS else ["  …"]
         return [row(text, "chosen" if self._chosen else "dim") for text in (*rows[:_MOST_CHOSEN_ROWS], *rest)]
 
     def _hint(self, size: Size, hidden: int = 0) -> list[Row]:
-        chosen: list[str] = []
-        if isinstance(self._type, MultiSelectType):
-            limits = f" ({limited})" if (limited := bounds(self._type)) else ""
-            chosen = [f"{len(self._chosen) + (self.other is not None)} chosen{limits}"]
-        found = f"{len(self._found)}/{len(self._type.options)}"
+        chosen = [self._marked] if self._several else []
+        found = f"{len(self._found)}/{len(self._options)}"
         keys = ["Tab marks", "Enter submits"] if self._several else ["Enter picks"]
         more = [f"↓ {hidden} more"] if hidden else []
         parts = [*chosen, found, "type to filter", *keys, "Esc menu", *more]

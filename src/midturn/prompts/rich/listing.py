@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, cast
 
-from midturn.prompts.accept import NotAccepted, Unchosen, Unmarked, accept, bounds, unchosen, unmarked
+from midturn.prompts.accept import NotAccepted, accept, bounds, chosen_values, unchosen, unchosen_once, unmarked, unmarked_once
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.content import first_other, label, marked, skipped
@@ -25,27 +25,96 @@ _BELOW = "o-"
 """The keys that are rows below the options."""
 
 
-class Listing(ABC):
-    """What a list to pick one from and a list to mark several in have in common."""
+class OptionList:
+    """What every list of options has in common: which are marked, what Enter answers with, and what it refuses once.
+
+    `other` are words of the person's own that are chosen.
+    """
 
     submits = None
-    empty = True
-    boxes: ClassVar[bool]
-    """Whether a box stands before each row."""
+    marks: ClassVar[str] = "Space"
+    """The key that marks the highlighted option."""
 
-    def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
+    def __init__(self, prompt: Prompt, tail: str) -> None:
         self._prompt = prompt
         self._tail = tail
-        self._offered = offered
-        self._options = cast("SelectType | MultiSelectType", prompt.question.answer_type).options
-        self._below = tuple(command for command in offered if command.key in _BELOW)
+        self._type = cast("SelectType | MultiSelectType", prompt.question.answer_type)
+        self._options = self._type.options
+        self._several = isinstance(self._type, MultiSelectType)
+        self._chosen = set(marked(prompt)) if self._several else set[int]()
         self._drawn = OptionRows(self._options)
+        self._refuses = unmarked_once(prompt) if self._several else unchosen_once(prompt)
+        self._message: list[str] = []
+        self.other = first_other(prompt)
+        self._at = 0
+
+    @property
+    def words(self) -> str:
+        """What is typed as the filter, where there is one."""
+        return ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is typed."""
+        return not self.words
+
+    def retitle(self, title: str) -> None:
+        """Put another last row of the question above: the window has another width."""
+        self._tail = title
+
+    def _title(self, size: Size) -> list[Row]:
+        return [row(text) for text in hang(self._tail, size.columns, "  ")]
+
+    def _said(self, size: Size) -> list[Row]:
+        """Draw what there is to say about the last key."""
+        return [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
+
+    def _complain(self, *lines: str) -> Sign:
+        self._message = list(lines)
+        return Sign.RING
+
+    def _answer(self, value: Json) -> Pressed:
+        try:
+            return Answered(accept(self._prompt, value))
+        except NotAccepted as error:
+            return self._complain(*error.lines)
+
+    def _submit(self) -> Pressed:
+        """Answer with all that is marked."""
+        values = chosen_values(self._options, self._chosen, self.other)
+        if not values and self._refuses.now():
+            return self._complain(unmarked(self.marks))
+        return self._answer(values)
+
+    def _moved(self) -> None:
+        """Take note of a move: in a list to pick one from, what is highlighted counts as chosen from now on."""
+        if not self._several:
+            self._refuses.not_any_more()
+
+    def _take(self, place: int) -> Pressed:
+        """Answer with the highlighted option, unless no one has chosen it yet."""
+        if self._refuses.now():
+            return self._complain(unchosen(label(self._options[place])))
+        return self._answer(self._options[place].value)
+
+    @property
+    def _marked(self) -> str:
+        """How many are chosen, and how many may be."""
+        limits = f" ({limited})" if (limited := bounds(cast("MultiSelectType", self._type))) else ""
+        return f"{len(self._chosen) + (self.other is not None)} chosen{limits}"
+
+
+class Listing(OptionList, ABC):
+    """What a list to pick one from and a list to mark several in have in common."""
+
+    def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
+        super().__init__(prompt, tail)
+        self._offered = offered
+        self._below = tuple(command for command in offered if command.key in _BELOW)
         self._initials = [_initial(label(option)) for option in self._options]
         self._tallest: tuple[int, str | None, int] = (0, None, 0)
-        self.other = first_other(prompt)
         self._at = self._start()
         self._help = Help()
-        self._message: list[str] = []
 
     def press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
         """Move, pick, toggle, or do what a key says."""
@@ -72,7 +141,7 @@ class Listing(ABC):
 
     def frame(self, size: Size) -> Frame:
         """Draw the question's last row, the options, the keys; the cursor stands on the highlighted row."""
-        title = [row(text) for text in hang(self._tail, size.columns, "  ")]
+        title = self._title(size)
         listed: list[Row] = []
         cursor = 0
         for place in range(self._rows):
@@ -81,7 +150,7 @@ class Listing(ABC):
             listed += self._row(place, size, highlighted=place == self._at)
         hint = parts_rows(self._hint().split(BETWEEN), size.columns)
         keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
-        message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
+        message = self._said(size)
         steady = self._steady(size) - len(listed)
         helped = self._helped(size) if self._help.is_open else []
         others = len(title) + len(listed) + len(hint) + 1 + len(message)
@@ -92,14 +161,9 @@ class Listing(ABC):
         blank: list[Row] = [()] * max(0, min(steady, size.rows - others - len(helped)))
         return Frame(joined(title, listed, blank, hint, [keys], helped, message), (cursor, 2))
 
-    def retitle(self, title: str) -> None:
-        """Put another last row of the question above: the window has another width."""
-        self._tail = title
-
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys: the question and the options, one row each."""
-        title = [row(text) for text in hang(self._tail, size.columns, "  ")]
-        return [*title, *(drawn for place in range(self._rows) for drawn in self._row(place, size, highlighted=False))]
+        return [*self._title(size), *(drawn for place in range(self._rows) for drawn in self._row(place, size, highlighted=False))]
 
     @property
     def _rows(self) -> int:
@@ -126,7 +190,7 @@ class Listing(ABC):
 
     def _row_below(self, command: Command, size: Size, *, highlighted: bool) -> list[Row]:
         chosen = command.key == "o" and self.other is not None
-        mark = OptionMark(command.key, chosen=chosen if self.boxes and command.key == "o" else None).text
+        mark = OptionMark(command.key, chosen=chosen if self._several and command.key == "o" else None).text
         text = choice_text({"other": self.other}) if chosen else _IN_WORDS[command.key]
         first, *more = hang(text, max(1, size.columns - 2 - cells(mark)), "")
         pointer = Span(POINTER if highlighted else "  ", "pointer")
@@ -163,16 +227,6 @@ class Listing(ABC):
             self._tallest = (size.columns, self.other, sum(low) + more)
         return self._tallest[2]
 
-    def _complain(self, *lines: str) -> Sign:
-        self._message = list(lines)
-        return Sign.RING
-
-    def _answer(self, value: Json) -> Pressed:
-        try:
-            return Answered(accept(self._prompt, value))
-        except NotAccepted as error:
-            return self._complain(*error.lines)
-
     def _mark(self, place: int) -> OptionMark:
         return OptionMark(KEYS[place])
 
@@ -197,13 +251,6 @@ class Listing(ABC):
         """Say what the keys that move and choose do."""
 
 
-def chosen_values(prompt: Prompt, places: set[int], other: str | None) -> list[Json]:
-    """Return what is chosen, in the order of the options; own words come last."""
-    options = cast("MultiSelectType", prompt.question.answer_type).options
-    chosen: list[Json] = [options[place].value for place in sorted(places)]
-    return chosen if other is None else [*chosen, {"other": other}]
-
-
 _IN_WORDS = {"o": "something else, in your own words", "-": "none of this: skip the question"}
 
 
@@ -224,18 +271,12 @@ _MOVES = (
 class PickOne(Listing):
     """Exactly one: its key answers at once, Enter takes the highlighted one."""
 
-    boxes = False
-
-    def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
-        super().__init__(prompt, tail, offered)
-        self._unchosen = Unchosen(prompt)
-
     def press(self, key: Key) -> Pressed:
         """Take a key; after a move, the highlighted option counts as chosen."""
         before = self._at
         pressed = super().press(key)
         if self._at != before:
-            self._unchosen.touched()
+            self._moved()
         return pressed
 
     def _pick(self) -> Pressed:
@@ -247,11 +288,9 @@ class PickOne(Listing):
         return below
 
     def _other_key(self, key: str) -> Pressed:
-        if key in ENTER and self._below_at() is None and self._unchosen.refuses():
-            return self._complain(unchosen(label(self._options[self._at])))
-        if key in ENTER:
-            return self._pick()
-        return self._complain(_no_option(key))
+        if key not in ENTER:
+            return self._complain(_no_option(key))
+        return self._take(self._at) if self._below_at() is None else self._pick()
 
     def _hint(self) -> str:
         return f"{key_names(len(self._options))} or Enter picks"
@@ -262,14 +301,6 @@ class PickOne(Listing):
 
 class MarkSeveral(Listing):
     """Any number: Space or an option's key toggles, Enter submits; words of the person's own may join them."""
-
-    boxes = True
-
-    def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
-        super().__init__(prompt, tail, offered)
-        self._chosen: set[int] = set(marked(prompt))
-        self._bounds = bounds(cast("MultiSelectType", prompt.question.answer_type))
-        self._unmarked = Unmarked(prompt)
 
     def _pick(self) -> Pressed:
         below = self._below_at()
@@ -282,12 +313,7 @@ class MarkSeveral(Listing):
         everything = set(range(len(self._options)))
         if key in ENTER:
             below = self._below_at()
-            if below is not None and below.key == "-":
-                return below
-            values = chosen_values(self._prompt, self._chosen, self.other)
-            if not values and self._unmarked.refuses():
-                return self._complain(unmarked("Space"))
-            return self._answer(values)
+            return below if below is not None and below.key == "-" else self._submit()
         if key in {" ", "c-space"}:
             return self._pick()
         if key == "c-a":
@@ -299,8 +325,7 @@ class MarkSeveral(Listing):
         return OptionMark(KEYS[place], chosen=place in self._chosen)
 
     def _hint(self) -> str:
-        limits = f" ({self._bounds})" if self._bounds else ""
-        return f"{len(self._chosen) + (self.other is not None)} chosen{limits} · Space marks, Enter submits"
+        return f"{self._marked} · Space marks, Enter submits"
 
     def _help_lines(self) -> list[str]:
         return [
