@@ -16,7 +16,7 @@ from midturn.cli.serve_places import directory_of
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.compose.mcp import Connected, can_ask
 from midturn.compose.session import RunParts
-from midturn.config.settings import NotificationSettings
+from midturn.config.settings import Settings
 from midturn.errors import ConfigError, ModelError
 from midturn.journal import Journal
 from midturn.prompter import Prompter
@@ -27,6 +27,7 @@ from midturn.web.keyring import Keyring
 from midturn.web.library import Library
 from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
 from midturn.web.port import Port
+from midturn.web.reminding import Reminding
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
 from midturn.web.walk import Drafts
@@ -48,7 +49,7 @@ def site_of(place: Place, given: Serve) -> Site:
         signs_in=isinstance(access, CookieAccess),
         secrets=settings.web.secrets,
         elsewhere="Answer it at a terminal: midturn answer {id}",
-        notifying=_notifying(settings.notifications, given),
+        notifying=_notifying(settings, given),
         drafts=Drafts(directory_of(given.port) / "drafts"),
     )
 
@@ -85,18 +86,22 @@ async def _resumed(command_line: CommandLine, journal: Journal) -> RunEnding:
         await command_line.aclose()
 
 
-def _notifying(settings: NotificationSettings, given: Serve) -> Callable[[Board], Coroutine[Any, Any, None]] | None:
-    if not settings.services:
+def _notifying(settings: Settings, given: Serve) -> Callable[[Board], Coroutine[Any, Any, None]] | None:
+    wanted, directory = settings.notifications, settings.directory
+    if not wanted.services and not directory.people:
         return None
-    services = NotifyServices(settings.services)
+    services = NotifyServices(wanted.services) if wanted.services else None
+    if addresses := [address for person in directory.people.values() for address in person.notify]:
+        NotifyServices(addresses)  # what is wrong with them is said at the start
 
     def warn(text: str) -> None:
         note("midturn: {}", text)
 
-    notice = NotifyWhen(after=settings.after, address=given.address, remembered=directory_of(given.port) / "sent.json", warn=warn)
+    notice = NotifyWhen(after=wanted.after, address=given.address, remembered=directory_of(given.port) / "sent.json", warn=warn)
 
     async def run(board: Board) -> None:
-        await Notifying(board, services, notice).run()
+        tellers = [Notifying(board, services, notice).run()] if services else []
+        await asyncio.gather(*tellers, *([Reminding(board, directory, notice).run()] if directory.people else []))
 
     return run
 

@@ -38,6 +38,10 @@ class Escalation(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     after: Any
     to: tuple[str, ...]
 
+    if TYPE_CHECKING:
+
+        def __init__(self, after: Wait, to: Sequence[str]) -> None: ...
+
 
 class People(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """Whose question it is. A question with people, or approvals, is decided by people alone: no model, default or configuration answers.

@@ -37,6 +37,7 @@ from midturn.record.events import (
     InquiryRedacted,
     InquiryRequest,
     Note,
+    Notified,
     Reassigned,
     Reminded,
     Vote,
@@ -323,6 +324,8 @@ def _name_of(note: Event) -> str:
             return f"vote-{hashlib.sha256(person.encode()).hexdigest()[:16]}"
         case Reminded(number=number) | Escalated(number=number):
             return f"{note.type}-{number}"
+        case Notified(about="asked"):
+            return "notified-asked"
         case _:
             return f"{note.type}-{os.urandom(8).hex()}"
 

@@ -140,6 +140,16 @@ class Poll(Struct, frozen=True):
             if eligible is not None and not self.people.people_of((name,)) <= eligible:
                 raise NotAllowed(f"{name} may not answer this: only {listed(sorted(eligible))} may.")
 
+    def has_noted(self, note: Note) -> bool:
+        """Whether the same is on record of a moment at which people are told once."""
+        match note:
+            case Reminded(number=number) | Escalated(number=number):
+                return any(type(other) is type(note) and getattr(other, "number", 0) == number for other in self.notes)
+            case Notified(about="asked"):
+                return any(isinstance(other, Notified) and other.about == "asked" for other in self.notes)
+            case _:
+                return False
+
     def due(self, asked_at: str, now: str) -> Reminded | Escalated | None:
         """Return the note that is due first and is not there: a reminder or an escalation. One at a time; what was missed counts once."""
         for number, each in enumerate(self.people.escalate, 1):
@@ -230,6 +240,8 @@ def note_batch(turn: Sequence[Event], at: Address, note: Note, ids: Iterator[str
         poll.check(note.answered_by)
         note = replace(note, answered_by=poll.named(note.answered_by))
         poll.check_noting(note)
+    elif poll.has_noted(note):
+        raise NotAllowed("The same was noted before: those people are told by another process.")
     return (replace(note, id=poll.request, event_id=next(ids)),)
 
 

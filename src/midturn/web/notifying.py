@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -118,18 +117,12 @@ class Notifying:
     async def _tell(self, question: OpenQuestion) -> None:
         if not await self._board.find(question.id):
             return
-        failed = await self._services.send(
-            f"{exact(question.source.header)} asks", f"{wording(question)}{_left(question)}\n{self._link(question)}"
-        )
+        failed = await self._services.send(*sent_as(question, self._notice.address))
         for kind in failed:
             self._notice.warn(f"A question could not be sent to {kind}: the service did not take it.")
 
-    def _link(self, question: OpenQuestion) -> str:
-        return f"{self._notice.address}/q/{question.id}"
-
     def _is_due(self, question: OpenQuestion) -> bool:
-        asked = moment(question.asked_at)
-        return asked is None or time.time() - asked.timestamp() >= self._notice.after
+        return moment_passed(question, self._notice.after, now())
 
     def _remembered(self) -> set[str] | None:
         """Return what was sent before; None where nothing says so."""
@@ -143,6 +136,18 @@ class Notifying:
         """Keep what was sent of what is still open, so that a server that is started again does not send it twice."""
         if self._notice.remembered:
             write_private(self._notice.remembered, json.dumps(sorted(told)).encode())
+
+
+def sent_as(question: OpenQuestion, address: str, why: str = "") -> tuple[str, str]:
+    """Return what is sent of a question: a title, and below it the text with a link to the page."""
+    rows = (f"{wording(question)}{_left(question)}", why, f"{address}/q/{question.id}")
+    return f"{exact(question.source.header)} asks", "\n".join(row for row in rows if row)
+
+
+def moment_passed(question: OpenQuestion, seconds: float, now: str) -> bool:
+    """Whether a question has waited for so long."""
+    asked, here = moment(question.asked_at), moment(now)
+    return asked is None or here is None or (here - asked).total_seconds() >= seconds
 
 
 def _left(question: OpenQuestion) -> str:
