@@ -278,7 +278,9 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
     if isinstance(answer_here(place, question, load_here().settings, _who(), given.reason), EndedTurn):
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.ENDED_BY_USER
-    return _go_on(question, given, held=held)
+    still = next((each for each in place.store.pending_sync(question.conversation) if each.id == question.id), None)
+    votes = still.whose.tally if still and still.whose else ""
+    return _said_yes(question, Receipt(question.conversation, question.id, votes=votes)) or _go_on(question, given, held=held)
 
 
 def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatus:

@@ -190,7 +190,7 @@ def checked_names(given: Sequence[str]) -> tuple[str, ...]:
 
 def _escalation(given: object) -> Escalation:
     each = given if isinstance(given, Escalation) else msgspec.convert(given, Escalation)
-    return Escalation(_seconds(each.after), _names(each.to))
+    return Escalation(cast("Wait", _seconds(each.after)), _names(each.to))
 
 
 def _several(given: object) -> Sequence[object]:

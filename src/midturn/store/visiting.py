@@ -113,6 +113,7 @@ def _asked_next(turn: Sequence[Event], answered: OpenQuestion) -> OpenQuestion |
     if answered.form is None:
         return None
     asked = [question for question in pending(turn, answered.conversation) if question.request.call == answered.request.call]
+    asked = [question for question in asked if question.request.event_id != answered.request.event_id]  # a yes of one of several people
     same = (question for question in asked if question.kind == "review" or question.form == answered.form)
     return next((replace(question, form=answered.form) for question in same), None)
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, QuestionError
 from midturn.prompts.content import pretty
 from midturn.prompts.keys import scope
 from midturn.question.answer_type import SecretType
@@ -24,6 +24,8 @@ from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import Receipt
 from midturn.store.visiting import StoredVisit
 from midturn.turn.closed import went_on
+from midturn.turn.people import open_poll
+from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json, NotJson, read_json
 from midturn.values.secret import SecretValue
@@ -70,14 +72,43 @@ class PageVisit:
             NotOpen: The question is closed.
         """
         await self._site.board.port.admit(self._question, self._visitor.name)
+        await self._check_people()
         try:
-            return await self._act(sent)
+            return await self._noted(sent.one("act"), sent) or await self._act(sent)
+        except QuestionError as error:  # a name that is none
+            raise PageAgain(await self.shown(sent.text("walk"), sent), error.problems) from None
         except AnswerError as error:
             try:
                 shown = await self.shown(sent.text("walk"), sent)
             except (AlreadyAnswered, NotOpen):  # the turn has gone on meanwhile: what was wrong is what there is to say
                 raise NotOpen(str(error)) from None
             raise PageAgain(shown, error.problems) from None
+
+    async def _check_people(self) -> None:
+        """Let no one answer who may not, in whatever way: a secret goes past the store.
+
+        Raises:
+            NotAllowed: This visitor may not.
+        """
+        if self._question.whose is None:
+            return
+        poll = open_poll(self._question.request, TurnView.last(await self._turn()).record.notes)
+        if poll is not None:
+            poll.check(AnsweredBy("user", via="web", user=self._visitor.name))
+
+    async def _noted(self, act: str | None, sent: Fields) -> Receipt | None:
+        """Pass the question on, or take a yes back; None where that is not what was sent."""
+        store, id, user = self._site.board.port.store, self._question.id, self._visitor.name  # noqa: A001  the wire's word
+        match act:
+            case "pass":
+                names = [name.strip() for name in sent.text("to").split(",") if name.strip()]
+                receipt = await store.pass_on(id, names, user=user, via="web")
+            case "take-back":
+                receipt = await store.take_back(id, user=user, via="web")
+            case _:
+                return None
+        await self._site.board.look_again()
+        return receipt
 
     async def _act(self, sent: Fields) -> Receipt | ShownPage:
         match sent.one("act"):

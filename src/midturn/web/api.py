@@ -11,9 +11,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from midturn.errors import AlreadyAnswered, AnswerError, DeadlinePassed, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
+from midturn.errors import (
+    AlreadyAnswered,
+    AnswerError,
+    DeadlinePassed,
+    NotAllowed,
+    NotOpen,
+    PersonNeeded,
+    Problem,
+    QuestionError,
+    StoreError,
+)
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.store.outside_answers import Receipt
 from midturn.store.port import following
 from midturn.turn.closed import no_question
 from midturn.values.json_value import Json, pointer_to
@@ -33,8 +44,10 @@ _SHAPES = {
     "remember": bool | str,
     "content": str,
     "arguments": Mapping,
+    "pass_to": list,
+    "take_back": bool,
 }
-_NAMES = {bool | str: "true, false or a string", bool: "true or false", str: "a string", Mapping: "an object"}
+_NAMES = {bool | str: "true, false or a string", bool: "true or false", str: "a string", Mapping: "an object", list: "a list of names"}
 
 
 async def questions(request: Request, visitor: Visitor, site: Site) -> Response:
@@ -80,8 +93,8 @@ async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
 async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visitor, site: Site) -> Response:
     how: dict[str, Any] = {key: body[key] for key in _KEYS if key in body}
     try:
-        receipt = await site.board.port.answer(found.id, **how, user=visitor.name, via="api")
-    except AnswerError as error:
+        receipt = await _given(found, how, visitor, site)
+    except (AnswerError, QuestionError) as error:
         return _misfit([Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
     except (AlreadyAnswered, NotOpen) as closed_meanwhile:
         await site.board.look_again()
@@ -92,7 +105,16 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
     await site.board.look_again()
     if site.resumer:
         site.resumer.nudge()
-    return JSONResponse({"conversation": receipt.conversation, "id": found.id, "held": receipt.held})
+    return JSONResponse({**receipt.to_json(), "id": found.id})
+
+
+async def _given(found: OpenQuestion, how: dict[str, Any], visitor: Visitor, site: Site) -> Receipt:
+    port, user = site.board.port, visitor.name
+    if "pass_to" in how:
+        return await port.store.pass_on(found.id, how["pass_to"], reason=how.get("reason"), user=user, via="api")
+    if "take_back" in how:
+        return await port.store.take_back(found.id, user=user, via="api")
+    return await port.answer(found.id, **how, user=user, via="api")
 
 
 async def conversations(request: Request, visitor: Visitor, site: Site) -> Response:
@@ -152,7 +174,9 @@ def _problems(body: Mapping[str, Json]) -> list[Problem]:
         if key in body and not isinstance(body[key], shape):
             found.append(Problem(f"/{key}", f"must be {_NAMES[shape]}."))
     found += [
-        Problem(f"/{key}", "must be true: leave it out to do something else.") for key in ("back", "cancel") if body.get(key) is False
+        Problem(f"/{key}", "must be true: leave it out to do something else.")
+        for key in ("back", "cancel", "take_back")
+        if body.get(key) is False
     ]
     return found
 

@@ -19,7 +19,7 @@ from midturn.web.site import Site
 # The shapes of the API: what its document is generated from, and what bodies are read as
 
 
-WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
+WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel", "pass_to", "take_back")
 """The ways to answer; each request takes exactly one."""
 
 
@@ -71,6 +71,7 @@ class QuestionShape(Struct):
     content: str | UnsetType = UNSET
     is_error: bool | UnsetType = UNSET
     asker: AskerShape | UnsetType = UNSET
+    people: dict[str, Any] | UnsetType = UNSET
 
 
 class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -78,7 +79,8 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     `value` is the answer (of a form, an object by question id), `approve` a decision, `arguments` what a call shall run with instead,
     `content` what shall be delivered instead of a result, `reply` words for the model instead of an answer, `back` asks the question before
-    this one again, `cancel` ends the turn. `remember` keeps a yes or a no for the rest of the turn; of the
+    this one again, `cancel` ends the turn. `pass_to` puts the question to other people or groups, `take_back` takes back a yes of the
+    visitor that waits for those of others. `remember` keeps a yes or a no for the rest of the turn; of the
     call of another agent, it is one of what that offers to keep (`asker.always`).
     """
 
@@ -89,16 +91,19 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     reply: str | UnsetType = UNSET
     back: Literal[True] | UnsetType = UNSET
     cancel: Literal[True] | UnsetType = UNSET
+    pass_to: list[str] | UnsetType = UNSET
+    take_back: Literal[True] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     remember: bool | str | UnsetType = UNSET
 
 
 class ReceiptShape(Struct):
-    """The answer is safe; `held` says whether a process runs the turn now."""
+    """The answer is safe; `held` says whether a process runs the turn now, `votes` how many have said yes, of how many."""
 
     conversation: str
     id: str
     held: bool
+    votes: str | UnsetType = UNSET
 
 
 class ProblemShape(Struct):

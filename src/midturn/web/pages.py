@@ -253,13 +253,18 @@ async def _sent(visit: _Visit, answering: PageVisit, found: OpenQuestion) -> Res
         shown = await answering.shown(sent.text("walk"), sent)
         return await _shown(visit, found, shown, _Refused(why.status, sent, [Problem("", why.message)]))
     if isinstance(came_to, Receipt):
-        return RedirectResponse(await _next_page(visit, found, sent), 303)
+        return RedirectResponse(await _next_page(visit, found, sent, stays=bool(came_to.votes) or sent.one("act") in _NOTES), 303)
     return await _shown(visit, found, came_to)
 
 
-async def _next_page(visit: _Visit, found: OpenQuestion, sent: Fields) -> str:
-    """Return where the visitor goes on: after Back at what is on record, to the question that is asked again."""
+_NOTES = ("pass", "take-back")
+
+
+async def _next_page(visit: _Visit, found: OpenQuestion, sent: Fields, *, stays: bool) -> str:
+    """Return where the visitor goes on: after Back to the question that is asked again; it `stays` where others have to say yes, too."""
     base = str(visit.request.scope.get("root_path", "")).rstrip("/")
+    if stays:
+        return f"{base}/q/{found.id}"
     again = await visit.site.board.asked_again(found) if sent.one("act") == "back" else None
     return f"{base}/?done={found.id}" if again is None else f"{base}/q/{again.id}"
 
