@@ -106,6 +106,7 @@ COMMANDS = {
     "/quit": "leave; so does Ctrl-D",
 }
 _INTERRUPTED = 130
+_ANNOUNCED = 20  # questions of other conversations before one prompt
 
 
 class Chat:
@@ -185,8 +186,8 @@ class Chat:
         self._conversation = conversation
 
     def _announce(self) -> None:
-        """Say which questions wait in other conversations, each once."""
-        for question in self._place.store.pending_sync():
+        """Say which questions wait in other conversations, each once, and not more than a screen holds."""
+        for question in self._place.store.pending_sync(limit=_ANNOUNCED):
             if question.conversation != self._conversation and question.id not in self._announced:
                 self._announced.add(question.id)
                 note("midturn: {} asks in another conversation: {}  (/inbox)", question.source.header, question.question.text)

@@ -33,11 +33,14 @@ def _conversations(ctx: click.Context, param: click.Parameter, incomplete: str) 
         return []  # nothing to choose from: the command itself says why
 
 
+_OFFERED = 500  # questions: of more, those that have waited longest
+
+
 def _questions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the id of an open question, also by its last part, whose beginning is enough for `answer`."""
     del param
     try:
-        pending = place_in(Path.cwd(), ctx.params.get("store")).store.pending_sync()
+        pending = place_in(Path.cwd(), ctx.params.get("store")).store.pending_sync(limit=_OFFERED)
     except (MidturnError, OSError):
         return []  # as above
     named = [(name, question) for question in pending for name in (question.id, question.id.rpartition("-")[2])]

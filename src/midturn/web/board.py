@@ -186,6 +186,8 @@ class Board:
     async def look(self) -> None:
         """Find out what is open now, and tell what has changed."""
         async with self._looking:
+            if not self._looked_at:
+                await self.port.stirred(0)  # it listens from now on
             begun = time.monotonic()
             changes = await self._watch.look()
             self._unread.over()

@@ -50,6 +50,7 @@ GIVEN: dict[str, object] = {
     "before": b"{}",
     "root": None,
     "deadline": None,
+    "noted": ["e1"],
 }
 HELD = {**GIVEN, "holder": 1}
 EXPLAINED: dict[str, tuple[str, dict[str, object]]] = {
@@ -71,6 +72,7 @@ EXPLAINED: dict[str, tuple[str, dict[str, object]]] = {
     "a page of the newest": (statements.NEWEST, GIVEN),
     "a page of what they are called": (statements.LISTED, GIVEN),
     "read": (statements.READ, GIVEN),
+    "remove": (statements.REMOVE, GIVEN),
     "describe": (statements.DESCRIBE, GIVEN),
 }
 

@@ -26,6 +26,7 @@ from midturn.store.tail import NAME
 from midturn.terminal.editor import NoEdit, editor_command
 
 if TYPE_CHECKING:
+    from midturn.record.open_question import OpenQuestion
     from midturn.store.pruning import Prunable
 
 
@@ -109,11 +110,18 @@ def rm_command(ids: tuple[str, ...], *, yes: bool, store: StoreAddress | None) -
 
 
 def _agreed(place: Place, chosen: list[str]) -> bool:
-    waiting = {question.conversation for question in place.store.pending_sync()}
+    waiting = {question.conversation for number in chosen for question in _asked(place, number)}
     for row in table([(line("{}", number), line("{}{}", *_described(place, number, waiting))) for number in chosen]):
         say(row)
     what = "this conversation" if len(chosen) == 1 else f"these {len(chosen)} conversations"
     return confirmed(Question.boolean("remove", f"Remove {what} for good?"), "Add `--yes` to remove without being asked.")
+
+
+def _asked(place: Place, number: str) -> list[OpenQuestion]:
+    try:
+        return place.store.pending_sync(number)
+    except StoreError:  # it is damaged, as below
+        return []
 
 
 def _described(place: Place, number: str, waiting: set[str]) -> tuple[str, str]:

@@ -115,7 +115,7 @@ def _in_database(place: Place, limit: int | None) -> Iterator[_Found]:
     oldest = place.run(port.newest(limit))[-1:] if limit else []
     after = _before(oldest[0]) if oldest else ""
     opened = set(place.run(port.ids(which="open", after=after)))
-    waiting = Counter(question.conversation for question in place.run(port.questions(after=f"{after}-x" if after else None)))
+    waiting = Counter(question.conversation for question in place.run(port.questions(after=f"{oldest[0]}-x" if oldest else None)))
     while page := place.run(port.described(after=after)):
         yield from ((number, metadata, number in opened, waiting[number]) for number, metadata in page)
         after = page[-1][0]

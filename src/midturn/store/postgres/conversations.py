@@ -10,6 +10,7 @@ from functools import partial
 from typing import cast
 
 import msgspec
+from msgspec import Struct
 
 from midturn.clock import now
 from midturn.errors import Busy
@@ -33,6 +34,14 @@ from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 _PAGE = 500
 _ALL = 1 << 62
+
+
+class _Place(Struct, frozen=True):
+    """Where a watcher is: the oldest transaction that ran at its last look, and how many removals it has heard of in which session."""
+
+    now: str
+    session: int
+    removed: int
 
 
 class PostgresConversations:
@@ -98,8 +107,15 @@ class PostgresConversations:
 
     async def grown(self, since: Growth | None = None) -> Growth:
         """Return how many events the conversations have whose rows were written since; at first, all."""
-        rows = await self.loop.run(self.database.rows(statements.GROWN, {"since": since.token if since else None}))
-        return Growth({row["id"]: row["head"] for row in rows if row["id"] is not None}, rows[0]["now"])
+        return await self.loop.run(self._grown(since.token if since and isinstance(since.token, _Place) else None))
+
+    async def _grown(self, before: _Place | None) -> Growth:
+        session, removed = self.database.removals.session, len(self.database.removals.ids)
+        rows = await self.database.rows(statements.GROWN, {"since": before.now if before else None})
+        lengths = {row["id"]: row["head"] for row in rows if row["id"] is not None}
+        heard = before is not None and session > 0 and session == before.session
+        gone = self.database.removals.ids[before.removed : removed] if before and heard else None
+        return Growth(lengths, _Place(rows[0]["now"], session, removed), gone)
 
     async def events_within(self, id: str, length: int) -> int:
         """Return the length: it is counted in events."""
@@ -225,6 +241,8 @@ class PostgresConversations:
         return await self.loop.run(self._remove(id) if may_go is None else self._settling.remove(id, may_go))
 
     async def _remove(self, id: str) -> bool:
-        if not await self.database.rows(statements.REMOVE, {"id": id, "fence": None, "head": None}):
+        if not await self.database.rows(
+            statements.REMOVE, {"id": id, "fence": None, "head": None, "stirred": self.database.stirred_channel}
+        ):
             raise await self._rows.refusal(id)
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -51,7 +52,34 @@ DUE = "due"
 STIRRED = "stirred"
 """The bell for questions that were asked or closed, and for turns that began or ended."""
 _LOOK_ANYWAY = 5.0
+_ID = re.compile("[0-9]{1,20}")
+_REMOVALS = 10_000  # ids that are kept
 """Seconds after which a wait for `STIRRED` looks, whatever was heard."""
+
+
+class Removals:
+    """The ids of conversations that were removed, as far as this process has heard of it since a session began; it has none at 0."""
+
+    def __init__(self) -> None:
+        self.session = 0
+        self.ids: list[str] = []
+        self._sessions = 0
+
+    def begin(self) -> None:
+        """Note that from now on all is heard."""
+        self._sessions += 1
+        self.session = self._sessions
+        self.ids = []
+
+    def lose(self) -> None:
+        """Note that something may be missed."""
+        self.session = 0
+
+    def note(self, id: str) -> None:
+        """Note that one was removed; those of very many are not kept, which is as if they were missed."""
+        if len(self.ids) >= _REMOVALS:
+            self.begin()
+        self.ids.append(id)
 
 
 class Database:
@@ -77,6 +105,8 @@ class Database:
         self._deaf = Outage(_LOG, f"the session with {address.shown} is back")
         self._wants_stirs = False
         self._hears_stirs = False
+        self.removals = Removals()
+        """The conversations that were removed while this process listens."""
 
     @property
     def due_channel(self) -> str:
@@ -112,6 +142,7 @@ class Database:
         holder = await self.holder()
         if not self._hears_stirs:  # the session listens to something already: a word to ourselves has it look up
             await self.rows(statements.NOTIFY, {"channel": self.channel(holder)})
+            await self.bells.wait(STIRRED, _LOOK_ANYWAY)
         if self.bells.rung[STIRRED] + 1 == since:
             await self.bells.wait(STIRRED, _LOOK_ANYWAY)
         return self.bells.rung[STIRRED] + 1
@@ -333,6 +364,7 @@ class Database:
         await connection.execute(f"set idle_session_timeout = '{HUNG}'")
         await connection.execute("select pg_advisory_lock(%s, %s)", [self._class, holder])
         self._hears_stirs = False
+        self.removals.lose()
         for channel in (self.due_channel, self.channel(holder)):
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
         await self._hear_stirs(connection)
@@ -342,12 +374,15 @@ class Database:
         if self._wants_stirs and not self._hears_stirs:
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel)))
             self._hears_stirs = True
+            self.removals.begin()
             self.bells.ring(STIRRED)
 
     async def _listen(self, connection: psycopg.AsyncConnection) -> None:
         pinged = looked = time.monotonic()
         while True:
             async for notification in connection.notifies(timeout=ORPHANED, stop_after=1):
+                if notification.channel == self.stirred_channel and _ID.fullmatch(notification.payload):  # any user may notify
+                    self.removals.note(notification.payload)
                 self.bells.ring(self._bell(notification))
             await self._hear_stirs(connection)
             now = time.monotonic()

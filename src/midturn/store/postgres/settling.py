@@ -145,7 +145,9 @@ class Settling:
                 raise await self._rows.refusal(id)
             if not may_go(self._rows.turn(id, row)):
                 return False
-            if await self._database.rows(statements.REMOVE, {"id": id, "fence": row["fence"], "head": row["head"]}):
+            if await self._database.rows(
+                statements.REMOVE, {"id": id, "fence": row["fence"], "head": row["head"], "stirred": self._database.stirred_channel}
+            ):
                 return True
         raise self._rows.busy(id)
 

@@ -202,10 +202,14 @@ METADATA = "select metadata from {s}.conversation where id = %(id)s"
 
 DESCRIBE = "update {s}.conversation set metadata = %(metadata)s where id = %(id)s and metadata = %(before)s returning id"
 
+# Who watches the store hears which one it was: there is no row left that could tell.
 REMOVE = f"""
-delete from {{s}}.conversation c
-where id = %(id)s and not {_ALIVE} and (%(fence)s::bigint is null or fence = %(fence)s) and (%(head)s::int is null or head = %(head)s)
-returning id
+with gone as (
+  delete from {{s}}.conversation c
+  where id = %(id)s and not {_ALIVE} and (%(fence)s::bigint is null or fence = %(fence)s) and (%(head)s::int is null or head = %(head)s)
+  returning id
+)
+select id, pg_notify(%(stirred)s, id) from gone
 """
 
 WHOLE = """
