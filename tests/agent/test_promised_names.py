@@ -218,7 +218,7 @@ def asynchronous() -> Iterator[tuple[str, object]]:
         if inspect.isclass(value):
             for method in dir(value):
                 function = inspect.unwrap(getattr(value, method)) if callable(getattr(value, method)) else None
-                if not method.startswith("_") and _is_asynchronous(function):
+                if not method.startswith("_") and not method.endswith("_sync") and _is_asynchronous(function):
                     yield f"{name}.{method}", value
         elif inspect.iscoroutinefunction(value):
             yield name, mt

@@ -7,12 +7,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from midturn.collector import loading
-from midturn.store.sync_forms import in_a_loop, refuse_inside_a_loop
+from midturn.store.sync_forms import in_a_loop, refuse_inside_a_loop, sync_form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
-    from typing import Literal, Self
+    from typing import Literal, Self, TypedDict, Unpack
 
     from typing_extensions import TypeVar
 
@@ -32,6 +32,21 @@ if TYPE_CHECKING:
     Deps = TypeVar("Deps", default=Any)
     Shape = TypeVar("Shape", default=None)
     Answer = TypeVar("Answer")
+
+    class ResumeArguments(TypedDict, Generic[Deps], total=False):
+        """What `resume` takes, whatever the shape of the answer."""
+
+        deps: Deps | None
+        prompter: Prompter | None
+        on_event: OnEvent | None
+
+    class RunArguments(ResumeArguments[Deps], total=False):
+        """What `run` takes, whatever the shape of the answer."""
+
+        conversation: str | None
+        history: Sequence[HistoryMessage] | None
+        author: str | None
+
 else:
     from typing import TypeVar
 
@@ -46,6 +61,20 @@ def _turns() -> type[Turns]:
         from midturn.agent.turns import Turns
 
     return Turns
+
+
+def _blocking(_: object, name: str, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Run a method of an agent to its end, in a loop of its own.
+
+    Raises:
+        RuntimeError: An event loop is running in this thread.
+    """
+    try:
+        refuse_inside_a_loop(f"{name}_sync", f"await agent.{name}(…)")
+    except BaseException:
+        work.close()
+        raise
+    return in_a_loop(work)
 
 
 class Agent(Generic[Deps, Shape]):
@@ -123,46 +152,13 @@ class Agent(Generic[Deps, Shape]):
         return self._turns.store
 
     @overload
-    async def run(
-        self,
-        text: str,
-        *,
-        conversation: str | None = None,
-        history: Sequence[HistoryMessage] | None = None,
-        deps: Deps | None = None,
-        author: str | None = None,
-        prompter: Prompter | None = None,
-        schema: None = None,
-        on_event: OnEvent | None = None,
-    ) -> RunResult[Shape]: ...
+    async def run(self, text: str, *, schema: None = None, **how: Unpack[RunArguments[Deps]]) -> RunResult[Shape]: ...
 
     @overload
-    async def run(
-        self,
-        text: str,
-        *,
-        conversation: str | None = None,
-        history: Sequence[HistoryMessage] | None = None,
-        deps: Deps | None = None,
-        author: str | None = None,
-        prompter: Prompter | None = None,
-        schema: type[Answer],
-        on_event: OnEvent | None = None,
-    ) -> RunResult[Answer]: ...
+    async def run(self, text: str, *, schema: type[Answer], **how: Unpack[RunArguments[Deps]]) -> RunResult[Answer]: ...
 
     @overload
-    async def run(
-        self,
-        text: str,
-        *,
-        conversation: str | None = None,
-        history: Sequence[HistoryMessage] | None = None,
-        deps: Deps | None = None,
-        author: str | None = None,
-        prompter: Prompter | None = None,
-        schema: JsonObject,
-        on_event: OnEvent | None = None,
-    ) -> RunResult[Json]: ...
+    async def run(self, text: str, *, schema: JsonObject, **how: Unpack[RunArguments[Deps]]) -> RunResult[Json]: ...
 
     async def run(  # noqa: PLR0913  a public signature
         self,
@@ -202,46 +198,13 @@ class Agent(Generic[Deps, Shape]):
         )
 
     @overload
-    def run_sync(
-        self,
-        text: str,
-        *,
-        conversation: str | None = None,
-        history: Sequence[HistoryMessage] | None = None,
-        deps: Deps | None = None,
-        author: str | None = None,
-        prompter: Prompter | None = None,
-        schema: None = None,
-        on_event: OnEvent | None = None,
-    ) -> RunResult[Shape]: ...
+    def run_sync(self, text: str, *, schema: None = None, **how: Unpack[RunArguments[Deps]]) -> RunResult[Shape]: ...
 
     @overload
-    def run_sync(
-        self,
-        text: str,
-        *,
-        conversation: str | None = None,
-        history: Sequence[HistoryMessage] | None = None,
-        deps: Deps | None = None,
-        author: str | None = None,
-        prompter: Prompter | None = None,
-        schema: type[Answer],
-        on_event: OnEvent | None = None,
-    ) -> RunResult[Answer]: ...
+    def run_sync(self, text: str, *, schema: type[Answer], **how: Unpack[RunArguments[Deps]]) -> RunResult[Answer]: ...
 
     @overload
-    def run_sync(
-        self,
-        text: str,
-        *,
-        conversation: str | None = None,
-        history: Sequence[HistoryMessage] | None = None,
-        deps: Deps | None = None,
-        author: str | None = None,
-        prompter: Prompter | None = None,
-        schema: JsonObject,
-        on_event: OnEvent | None = None,
-    ) -> RunResult[Json]: ...
+    def run_sync(self, text: str, *, schema: JsonObject, **how: Unpack[RunArguments[Deps]]) -> RunResult[Json]: ...
 
     def run_sync(  # noqa: PLR0913  a public signature
         self,
@@ -266,37 +229,13 @@ class Agent(Generic[Deps, Shape]):
         )
 
     @overload
-    async def resume(
-        self,
-        conversation: str,
-        *,
-        deps: Deps | None = None,
-        prompter: Prompter | None = None,
-        on_event: OnEvent | None = None,
-        schema: None = None,
-    ) -> RunResult[Any]: ...
+    async def resume(self, conversation: str, *, schema: None = None, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Any]: ...
 
     @overload
-    async def resume(
-        self,
-        conversation: str,
-        *,
-        deps: Deps | None = None,
-        prompter: Prompter | None = None,
-        on_event: OnEvent | None = None,
-        schema: type[Answer],
-    ) -> RunResult[Answer]: ...
+    async def resume(self, conversation: str, *, schema: type[Answer], **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Answer]: ...
 
     @overload
-    async def resume(
-        self,
-        conversation: str,
-        *,
-        deps: Deps | None = None,
-        prompter: Prompter | None = None,
-        on_event: OnEvent | None = None,
-        schema: JsonObject,
-    ) -> RunResult[Json]: ...
+    async def resume(self, conversation: str, *, schema: JsonObject, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Json]: ...
 
     async def resume(
         self,
@@ -327,37 +266,13 @@ class Agent(Generic[Deps, Shape]):
         return await self._turns.resume(conversation, on_event, deps=deps, prompter=prompter, schema=schema)
 
     @overload
-    def resume_sync(
-        self,
-        conversation: str,
-        *,
-        deps: Deps | None = None,
-        prompter: Prompter | None = None,
-        on_event: OnEvent | None = None,
-        schema: None = None,
-    ) -> RunResult[Any]: ...
+    def resume_sync(self, conversation: str, *, schema: None = None, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Any]: ...
 
     @overload
-    def resume_sync(
-        self,
-        conversation: str,
-        *,
-        deps: Deps | None = None,
-        prompter: Prompter | None = None,
-        on_event: OnEvent | None = None,
-        schema: type[Answer],
-    ) -> RunResult[Answer]: ...
+    def resume_sync(self, conversation: str, *, schema: type[Answer], **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Answer]: ...
 
     @overload
-    def resume_sync(
-        self,
-        conversation: str,
-        *,
-        deps: Deps | None = None,
-        prompter: Prompter | None = None,
-        on_event: OnEvent | None = None,
-        schema: JsonObject,
-    ) -> RunResult[Json]: ...
+    def resume_sync(self, conversation: str, *, schema: JsonObject, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Json]: ...
 
     def resume_sync(
         self,
@@ -492,16 +407,7 @@ class Agent(Generic[Deps, Shape]):
         """
         await self._turns.work(at_once, deps, engine, on_event)
 
-    def work_sync(
-        self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none", on_event: OnWork | None = None
-    ) -> None:
-        """Go on with turns that are due, in a program without an event loop, until Ctrl-C (see `work`).
-
-        Raises:
-            RuntimeError: An event loop is running in this thread; use `await agent.work(…)` there.
-        """
-        refuse_inside_a_loop("work_sync", "await agent.work(…)")
-        in_a_loop(self.work(at_once=at_once, deps=deps, engine=engine, on_event=on_event))
+    work_sync = sync_form(work, _blocking)
 
     def with_store(self, store: ConversationStore) -> Self:
         """Return the same agent on another store, guarded by the same `may_answer`.
@@ -517,14 +423,7 @@ class Agent(Generic[Deps, Shape]):
         """Close what was opened to reach models; the agent can be used again all the same."""
         await self._turns.aclose()
 
-    def aclose_sync(self) -> None:
-        """Close what was opened to reach models, in a program without an event loop (see `aclose`).
-
-        Raises:
-            RuntimeError: An event loop is running in this thread; use `await agent.aclose()` there.
-        """
-        refuse_inside_a_loop("agent.aclose_sync", "agent.aclose()")
-        in_a_loop(self.aclose())
+    aclose_sync = sync_form(aclose, _blocking)
 
     def __enter__(self) -> Self:
         refuse_inside_a_loop("with agent", "async with agent")

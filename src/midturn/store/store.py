@@ -48,7 +48,7 @@ from midturn.store.held import HeldConversation
 from midturn.store.lock import looked_at
 from midturn.store.port import HeldBy, PortJournal, Settled, StorePort, following
 from midturn.store.submission import Submission
-from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
+from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop, sync_form
 from midturn.values.json_value import Json
 from midturn.values.text import TimeOfDay, check_text
 
@@ -221,23 +221,10 @@ class ConversationStore:
             limit: How many at most; None for all.
         """
         if conversation is None:
-            return await self._page("", after, limit)
+            return await _page(self.port, self._clock, "", after, limit)
         family = [f"{id}-" for id in await open_family(self.port, conversation)]  # noqa: A001
-        found = [question for prefix in family for question in await self._page(prefix, None, None)]
+        found = [question for prefix in family for question in await _page(self.port, self._clock, prefix, None, None)]
         return following(found, after)[:limit]
-
-    async def _page(self, prefix: str, after: str | None, limit: int | None) -> list[OpenQuestion]:
-        """Return as many questions as are wanted: those that are over by their own end are on no page."""
-        found: list[OpenQuestion] = []
-        now = trusted(self._clock).now() or ""
-        while limit is None or len(found) < limit:
-            wanted = None if limit is None else limit - len(found)
-            questions = await self.port.questions(prefix, after=after, limit=wanted)
-            found += [looked for question in questions if (looked := looked_at(question, now))]
-            if wanted is None or len(questions) < wanted:
-                break
-            after = questions[-1].id
-        return found
 
     async def ready(self) -> list[str]:
         """Return the conversations whose turn can go on: an open question was answered, and they are free.
@@ -353,14 +340,14 @@ class ConversationStore:
             NotAllowed: The same was noted before, in another process.
             StoreError: The conversation cannot be read or written.
         """
-        return await self._answering.answer(id, note)
+        return await self._record(id, note)
 
-    @property
-    def _answering(self) -> OutsideAnswers:
-        return _load_outside_answers()(self.port, self.admission, self._clock, self._take_over)
+    async def _record(self, id: str, given: Given | Note) -> Receipt:
+        outside = _load_outside_answers()(self.port, self.admission, self._clock, partial(_take_over, self))
+        return await outside.answer(id, given)
 
     async def _submit(self, id: str, submission: Given) -> Receipt:
-        receipt = await self._answering.answer(id, submission)
+        receipt = await self._record(id, submission)
         if self._on_wake and not receipt.held:
             from midturn.store.watching import wake  # only for programs that want to be woken
 
@@ -383,82 +370,6 @@ class ConversationStore:
 
     # Without an event loop -----------------------------------------------------------------------------------------------
 
-    def new_sync(self, title: str = "") -> str:
-        """Make a conversation without any event in it, see `new`."""
-        return self.run_sync("new", self.new(title))
-
-    def read_sync(self, id: str) -> Conversation:
-        """Read a conversation, see `read`."""
-        return self.run_sync("read", self.read(id))
-
-    def ids_sync(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
-        """Return the ids of conversations, oldest first, see `ids`."""
-        return self.run_sync("ids", self.ids(after=after, limit=limit))
-
-    def fork_sync(self, id: str, turns: int | None = None) -> str:
-        """Copy finished turns into a new conversation, see `fork`."""
-        return self.run_sync("fork", self.fork(id, turns))
-
-    def remove_sync(self, id: str) -> None:
-        """Remove a conversation for good, see `remove`."""
-        self.run_sync("remove", self.remove(id))
-
-    def prune_sync(self, older: timedelta) -> Pruned:
-        """Remove conversations that are over, see `prune`."""
-        return self.run_sync("prune", self.prune(older))
-
-    def prunable_sync(self, older: timedelta) -> list[Prunable]:
-        """Return what `prune` would remove now, see `prunable`."""
-        return self.run_sync("prunable", self.prunable(older))
-
-    def pending_sync(self, conversation: str | None = None, *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
-        """Return the open questions, see `pending`."""
-        return self.run_sync("pending", self.pending(conversation, after=after, limit=limit))
-
-    def ready_sync(self) -> list[str]:
-        """Return the conversations whose turn can go on, see `ready`."""
-        return self.run_sync("ready", self.ready())
-
-    def open_turns_sync(self, conversation: str | None = None) -> set[str]:
-        """Return the conversations whose last turn is open, see `open_turns`."""
-        return self.run_sync("open_turns", self.open_turns(conversation))
-
-    def answer_sync(  # noqa: PLR0913  a public signature
-        self,
-        id: str,
-        value: Json | UnsetType = UNSET,
-        *,
-        approve: bool | None = None,
-        arguments: Json | UnsetType = UNSET,
-        content: str | UnsetType = UNSET,
-        reply: str | None = None,
-        back: bool = False,
-        cancel: bool = False,
-        reason: str | None = None,
-        remember: bool | str = False,
-        user: str | None = None,
-        via: str = "api",
-    ) -> Receipt:
-        """Answer an open question, see `answer`."""
-        submission = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
-        return self.run_sync("answer", self._submit(id, submission))
-
-    def pass_on_sync(self, id: str, to: Sequence[str], *, reason: str | None = None, user: str | None = None, via: str = "api") -> Receipt:
-        """Put an open question to other people, see `pass_on`."""
-        return self.run_sync("pass_on", self.pass_on(id, to, reason=reason, user=user, via=via))
-
-    def take_back_sync(self, id: str, *, user: str | None = None, via: str = "api") -> Receipt:
-        """Take back a yes, see `take_back`."""
-        return self.run_sync("take_back", self.take_back(id, user=user, via=via))
-
-    def watch_sync(self, conversation: str | None = None, *, events: bool = False) -> Iterator[StoreChange]:
-        """Yield what happens to questions from now on, see `watch`."""
-        watched = self.watch(conversation, events=events)
-        with keeper(needs_loop=self.port.needs_loop) as run:
-            while True:
-                refuse_inside_a_loop("store.watch_sync", "store.watch(…)")
-                yield run(_next(watched))
-
     def run_sync(self, name: str, work: Coroutine[Any, Any, T]) -> T:
         """Run one of the methods to its end.
 
@@ -476,6 +387,29 @@ class ConversationStore:
             raise
         return in_a_loop(work) if self.port.needs_loop or self.admission or self._on_wake else drive(work)
 
+    new_sync = sync_form(new, run_sync)
+    read_sync = sync_form(read, run_sync)
+    ids_sync = sync_form(ids, run_sync)
+    fork_sync = sync_form(fork, run_sync)
+    remove_sync = sync_form(remove, run_sync)
+    prune_sync = sync_form(prune, run_sync)
+    prunable_sync = sync_form(prunable, run_sync)
+    pending_sync = sync_form(pending, run_sync)
+    ready_sync = sync_form(ready, run_sync)
+    open_turns_sync = sync_form(open_turns, run_sync)
+    answer_sync = sync_form(answer, run_sync)
+    pass_on_sync = sync_form(pass_on, run_sync)
+    take_back_sync = sync_form(take_back, run_sync)
+    note_sync = sync_form(note, run_sync)
+
+    def watch_sync(self, conversation: str | None = None, *, events: bool = False) -> Iterator[StoreChange]:
+        """Yield what happens to questions from now on, see `watch`."""
+        watched = self.watch(conversation, events=events)
+        with keeper(needs_loop=self.port.needs_loop) as run:
+            while True:
+                refuse_inside_a_loop("store.watch_sync", "store.watch(…)")
+                yield run(_next(watched))
+
     # Holding --------------------------------------------------------------------------------------------------------------
 
     async def create(self, first_words: str) -> HeldConversation:
@@ -484,7 +418,7 @@ class ConversationStore:
         Args:
             first_words: What the user says first, for the title.
         """
-        return self._held(await self.port.create(first_words))
+        return HeldConversation(await self.port.create(first_words), self.admission, self._clock, partial(is_answered_inside, self.port))
 
     async def open(self, id: str) -> HeldConversation:
         """Hold a conversation for writing; what was handed over to a holder that died is recorded first.
@@ -518,22 +452,20 @@ class ConversationStore:
 
     async def claim(self, limit: int = 1) -> Sequence[HeldConversation]:
         """Hold up to `limit` conversations that are due and free; no other process gets them."""
-        return [held for journal in await self.port.claim(limit) if (held := await self._claimed(journal))]
-
-    async def _claimed(self, journal: PortJournal) -> HeldConversation | None:
-        """Take over a conversation that is due; one that needs a newer version is left to a worker that has it, and hides no other."""
-        try:
-            return await self._taken_over(journal)
-        except TooOld as error:
-            _LOG.warning("%s", error)
-            return None
+        claimed: list[HeldConversation] = []
+        for journal in await self.port.claim(limit):
+            try:
+                claimed.append(await self._taken_over(journal))
+            except TooOld as error:  # it is left to a worker of a newer version, and hides no other
+                _LOG.warning("%s", error)
+        return claimed
 
     async def woken(self) -> None:
         """Return when a conversation may have become due."""
         await self.port.woken()
 
     async def _taken_over(self, journal: PortJournal) -> HeldConversation:
-        held = self._held(journal)
+        held = HeldConversation(journal, self.admission, self._clock, partial(is_answered_inside, self.port))
         try:
             window = last_turn(journal.events)
             check_version(window.events if window else (), journal.conversation)
@@ -543,9 +475,6 @@ class ConversationStore:
             raise
         return held
 
-    def _held(self, journal: PortJournal) -> HeldConversation:
-        return HeldConversation(journal, self.admission, self._clock, partial(is_answered_inside, self.port))
-
     async def taken_over(self, conversation: str) -> None:
         """Make sure that nothing is left over that was handed to a holder that is gone.
 
@@ -554,13 +483,28 @@ class ConversationStore:
         """
         last = await self.port.look(conversation)
         if isinstance(last, Settled) and last.turn.handed:
-            await self._take_over(conversation)
+            await _take_over(self, conversation)
 
-    async def _take_over(self, conversation: str) -> None:
-        """Record what was handed over to a holder that is gone; a new holder of the conversation does it otherwise."""
-        with suppress(StoreLocked):
-            async with await self.open(conversation):
-                pass
+
+async def _take_over(store: ConversationStore, conversation: str) -> None:
+    """Record what was handed over to a holder that is gone; a new holder of the conversation does it otherwise."""
+    with suppress(StoreLocked):
+        async with await store.open(conversation):
+            pass
+
+
+async def _page(port: StorePort, clock: TimeOfDay, prefix: str, after: str | None, limit: int | None) -> list[OpenQuestion]:
+    """Return as many questions as are wanted: those that are over by their own end are on no page."""
+    found: list[OpenQuestion] = []
+    now = trusted(clock).now() or ""
+    while limit is None or len(found) < limit:
+        wanted = None if limit is None else limit - len(found)
+        questions = await port.questions(prefix, after=after, limit=wanted)
+        found += [looked for question in questions if (looked := looked_at(question, now))]
+        if wanted is None or len(questions) < wanted:
+            break
+        after = questions[-1].id
+    return found
 
 
 async def _next(watched: AsyncGenerator[StoreChange]) -> StoreChange:

@@ -5,9 +5,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S")
+
+
+def sync_form(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]], run: Callable[[S, str, Coroutine[Any, Any, Any]], Any]
+) -> Callable[Concatenate[S, P], T]:
+    """Return the form of an async method for programs without an event loop; `run` is given the object, the method's name, and the work."""
+    name = method.__name__
+
+    @wraps(method)
+    def form(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(self, name, getattr(self, name)(*args, **kwargs))
+
+    form.__name__, form.__qualname__ = f"{name}_sync", f"{method.__qualname__}_sync"
+    form.__doc__ = f"{(method.__doc__ or '').splitlines()[0]} See `{name}`; this form is for programs without an event loop."
+    return form
 
 
 def refuse_inside_a_loop(name: str, instead: str) -> None:
