@@ -114,14 +114,19 @@ class CommandLine:
     def on_a_terminal(self, *arguments: str, size: tuple[int, int] = (80, 40), plain: bool = True, **environment: str) -> PtySession:
         """Run a command on a terminal of its own."""
         mode = {"TERM": "dumb" if plain else "xterm-256color"}
+        if self.program is CommandLine.program and can_be_warm(environment):
+            return PtySession(self.command(*arguments, **{**self._of_a_terminal, **mode, **environment}), size=size)
         return self.on_a_terminal_run(*self.program, *arguments, size=size, **{**mode, **environment})
 
     def on_a_terminal_run(self, *command: str, size: tuple[int, int] = (80, 40), **environment: str) -> PtySession:
         """Run any command there; `python` is the one of the tests."""
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        alone = {**self.environment, "TERM": "dumb", "PATH": path, **environment}
+        alone = {**self.environment, **self._of_a_terminal, **environment}
         env = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in alone.items())]
         return PtySession([*env, "/bin/sh", "-c", _IN_DIRECTORY, "sh", str(self.root), *command], size=size)
+
+    @property
+    def _of_a_terminal(self) -> dict[str, str]:
+        return {"TERM": "dumb", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
     # What stands in the files ---------------------------------------------------------------------------------------------
 

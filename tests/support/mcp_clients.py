@@ -95,7 +95,7 @@ async def _over_pipes(command: Command) -> AsyncGenerator[Streams]:
         incoming.close()
         outgoing.close()
         with anyio.CancelScope(shield=True):
-            await asyncio.gather(speaking, asyncio.to_thread(exit_status, pipes), errors, listening)
+            await asyncio.gather(speaking, asyncio.to_thread(exit_status, pipes.ended), errors, listening)
         out.close()
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import pty
+import select
+import signal
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
 import pexpect
 import pyte
+
+from support.warm_commands import Command, can_be_warm, exit_status, start_on_terminal
 
 TESTS = Path(__file__).parents[1]
 ASK_ONCE = Path(__file__).with_name("ask_once.py")
@@ -29,19 +34,114 @@ class _Screen(pyte.Screen):
         super().report_device_status(mode)
 
 
+class _WarmChild:
+    """A command that was forked from what has loaded everything, on a pseudo terminal: what this module needs of `pexpect.spawn`."""
+
+    def __init__(self, command: Command, rows: int, columns: int) -> None:
+        self.child_fd, terminal = pty.openpty()
+        self.setwinsize(rows, columns)
+        self.settings = termios.tcgetattr(self.child_fd)
+        try:
+            self.pid, self._ended = start_on_terminal(command, terminal)
+        finally:
+            os.close(terminal)
+        self._status: int | None = None
+        self._is_open = True
+
+    def send(self, keys: str | bytes) -> None:
+        """Press keys."""
+        os.write(self.child_fd, keys.encode() if isinstance(keys, str) else keys)
+
+    def read_nonblocking(self, size: int, timeout: float) -> bytes:
+        """Return what was written within so many seconds."""
+        if not self._is_open:
+            raise pexpect.EOF("the window is closed")
+        if not select.select([self.child_fd], [], [], timeout)[0]:
+            raise pexpect.TIMEOUT("nothing was written")
+        try:
+            data = os.read(self.child_fd, size)
+        except OSError:  # so ends a terminal on Linux
+            data = b""
+        if not data:
+            raise pexpect.EOF("the command has ended")
+        return data
+
+    def setwinsize(self, rows: int, columns: int) -> None:
+        """Change the size of the window."""
+        termios.tcsetwinsize(self.child_fd, (rows, columns))
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self.child_fd)
+
+    def kill(self, number: int) -> None:
+        """Send a signal."""
+        if self.isalive():
+            os.kill(self.pid, number)
+
+    def isalive(self) -> bool:
+        """Say whether it runs."""
+        if self._status is None and select.select([self._ended], [], [], 0)[0]:
+            self.wait()
+        return self._status is None
+
+    def wait(self) -> int | None:
+        """Wait for its end; return the exit status."""
+        if self._status is None:
+            self._status = exit_status(self._ended)
+        return self.exitstatus
+
+    def close(self, *, force: bool) -> None:
+        """Close the window, and end it."""
+        self.hang_up()
+        if force:
+            self.kill(signal.SIGKILL)
+        self.wait()
+
+    @property
+    def exitstatus(self) -> int | None:
+        """With what it has ended by itself."""
+        return self._status if self._status is not None and self._status >= 0 else None
+
+    @property
+    def signalstatus(self) -> int | None:
+        """Which signal has ended it."""
+        return -self._status if self._status is not None and self._status < 0 else None
+
+
+class _Spawned(pexpect.spawn):  # type: ignore[type-arg]  # it takes none at run time
+    """A program that was started."""
+
+    @property
+    def settings(self) -> list[Any]:
+        """How the terminal is set: a program takes longer to start than it takes to look."""
+        return termios.tcgetattr(self.child_fd)
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        cast("Any", self).ptyproc.fileobj.close()
+
+
 class PtySession:
     """One child on a pseudo terminal of its own. Wait for what is on the screen, never for a time."""
 
-    def __init__(self, command: list[str], *, size: tuple[int, int] = (80, 30), environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, command: list[str] | Command, *, size: tuple[int, int] = (80, 30), environment: dict[str, str] | None = None
+    ) -> None:
+        """Start a program, with the environment of the tests and what is given; or fork a command, which has its own."""
         columns, rows = size
-        env = {**_inherited(), "LC_ALL": "C.UTF-8", **(environment or {})}
-        env["PYTHONPATH"] = os.pathsep.join((str(TESTS), env.get("PYTHONPATH", "")))
-        self.child = pexpect.spawn(command[0], command[1:], dimensions=(rows, columns), env=cast("Any", env), timeout=10)
-        self.child.delaybeforesend = None
+        if isinstance(command, Command):
+            self.child: _Spawned | _WarmChild = _WarmChild(command, rows, columns)
+        else:
+            env = _of_tests(environment or {})
+            self.child = _Spawned(command[0], command[1:], dimensions=(rows, columns), env=cast("Any", env), timeout=10)
+            self.child.delaybeforesend = None
         self.raw = b""
         self.screen = _Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
-        self.settings = self.read_settings()
+        self.settings = self.child.settings
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +191,7 @@ class PtySession:
 
     def hang_up(self) -> None:
         """Close the window."""
-        cast("Any", self.child).ptyproc.fileobj.close()
+        self.child.hang_up()
 
     @property
     def text(self) -> str:
@@ -152,10 +252,22 @@ def ask_once(
     name: str, result: Path, *, case: str = "", size: tuple[int, int] = (80, 30), environment: dict[str, str] | None = None
 ) -> PtySession:
     """Ask one prompt of the catalogue on a terminal; the reply is written to `result`."""
-    return PtySession([sys.executable, str(ASK_ONCE), name, str(result), case], size=size, environment=environment)
+    return on_a_terminal(ASK_ONCE, [name, str(result), case], size=size, environment=environment)
 
 
-def _inherited() -> dict[str, str]:
-    """Return our environment without what would change how a prompt looks."""
+def on_a_terminal(
+    program: Path, arguments: Sequence[str], *, size: tuple[int, int] = (80, 30), environment: Mapping[str, str] | None = None
+) -> PtySession:
+    """Run a program of the tests on a terminal."""
+    given = environment or {}
+    if can_be_warm(given):
+        return PtySession(Command(arguments, Path.cwd(), _of_tests(given), program=program), size=size)
+    return PtySession([sys.executable, str(program), *arguments], size=size, environment={**given})
+
+
+def _of_tests(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return our environment without what would change how a prompt looks, with what is given."""
     looks = {"ACCESSIBLE", "NO_COLOR", "COLORTERM", "EDITOR", "VISUAL"}
-    return {name: value for name, value in os.environ.items() if name not in looks}
+    ours = {name: value for name, value in os.environ.items() if name not in looks}
+    path = os.pathsep.join((str(TESTS), environment.get("PYTHONPATH", ours.get("PYTHONPATH", ""))))
+    return {**ours, "LC_ALL": "C.UTF-8", **environment, "PYTHONPATH": path}

@@ -4,22 +4,25 @@ What speaks with servers or providers goes through a second one, which loads bes
 libraries take a second each.
 
 A command forked so differs from one that was started in nothing but what its start costs, and that it waits for no disk: it has a session,
-a directory, an environment, streams and an end of its own. Tests whose subject is the start itself, a terminal or a signal start a program
-as users do.
+a directory, an environment, streams and an end of its own, and where it is given a terminal, that is its session's. Tests whose subject is
+the start itself, a shell or its jobs start a program as users do.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import importlib
 import json
 import os
 import pkgutil
+import runpy
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +34,9 @@ from typing import NamedTuple, NoReturn
 _LOADED = ("midturn.cli", "midturn.compose", "midturn.config", "midturn.prompts", "midturn.store", "midturn.terminal", "midturn.tools")
 _SCRIPTS = ("midturn.cli.demo.publish",)  # tools of the demo, which run when they are imported
 _DECIDED_AT_START = ("PYTHON", "LC_", "LANG")
-_STATUS = struct.Struct("i")
+_NUMBER = struct.Struct("i")
+_TESTS = Path(__file__).parents[1]
+_OF_PROGRAMS = ("support.prompt_catalogue",)  # what programs of the tests import, and need not load each time
 
 
 def can_be_warm(environment: Mapping[str, str]) -> bool:
@@ -40,12 +45,16 @@ def can_be_warm(environment: Mapping[str, str]) -> bool:
 
 
 class Command(NamedTuple):
-    """What is run, where, and under which environment; `speaks` with servers or providers, or not."""
+    """What is run, where, and under which environment; `speaks` with servers or providers, or not.
+
+    `program` is a program of the tests; without it, it is `midturn`.
+    """
 
     arguments: Sequence[str]
     directory: Path
     environment: Mapping[str, str]
     speaks: bool = False
+    program: Path | None = None
 
 
 class Pipes(NamedTuple):
@@ -57,16 +66,39 @@ class Pipes(NamedTuple):
     ended: int
 
 
+class Started(NamedTuple):
+    """A command on a terminal: its process, and where its exit status can be read."""
+
+    pid: int
+    ended: int
+
+
 def start_warm(command: Command) -> Pipes:
     """Start a command in a session of its own, without a terminal."""
-    (stdin, feed), (out, stdout), (err, stderr), (ended, status) = [os.pipe() for _ in range(4)]
-    request = json.dumps([[*command.arguments], str(command.directory), {**command.environment}]).encode()
+    (stdin, feed), (out, stdout), (err, stderr) = [os.pipe() for _ in range(3)]
     try:
-        socket.send_fds(_zygote(command.speaks), [struct.pack("I", len(request)) + request], [stdin, stdout, stderr, status])
+        started = _start(command, [stdin, stdout, stderr], on_terminal=False)
     finally:
-        for theirs in (stdin, stdout, stderr, status):
+        for theirs in (stdin, stdout, stderr):
             os.close(theirs)
-    return Pipes(feed, out, err, ended)
+    return Pipes(feed, out, err, started.ended)
+
+
+def start_on_terminal(command: Command, terminal: int) -> Started:
+    """Start a command in a session of its own, whose terminal this is."""
+    return _start(command, [terminal] * 3, on_terminal=True)
+
+
+def _start(command: Command, streams: Sequence[int], *, on_terminal: bool) -> Started:
+    ended, status = os.pipe()
+    program = str(command.program or "")
+    request = json.dumps([[*command.arguments], str(command.directory), {**command.environment}, program, on_terminal]).encode()
+    try:
+        socket.send_fds(_zygote(command.speaks), [struct.pack("I", len(request)) + request], [*streams, status])
+    finally:
+        os.close(status)
+    (pid,) = _NUMBER.unpack(os.read(ended, _NUMBER.size))
+    return Started(pid, ended)
 
 
 def run_warm(command: Command, given: bytes) -> subprocess.CompletedProcess[bytes]:
@@ -75,13 +107,13 @@ def run_warm(command: Command, given: bytes) -> subprocess.CompletedProcess[byte
     with ThreadPoolExecutor(3) as streams:
         printed, told = streams.submit(read_whole, pipes.out), streams.submit(read_whole, pipes.err)
         streams.submit(_write, pipes.feed, given)
-        code = exit_status(pipes)
+        code = exit_status(pipes.ended)
     return subprocess.CompletedProcess([*command.arguments], code, printed.result(), told.result())
 
 
-def exit_status(pipes: Pipes) -> int:
+def exit_status(ended: int) -> int:
     """Wait for a command's end; return its exit status, or minus the signal that ended it."""
-    (code,) = _STATUS.unpack(read_whole(pipes.ended))
+    (code,) = _NUMBER.unpack(read_whole(ended))
     return code
 
 
@@ -121,16 +153,36 @@ def _serve(requests: socket.socket, lessons: Lessons | None) -> None:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if module.name not in _SCRIPTS:
                 importlib.import_module(module.name)
+    if not lessons:
+        _load_for_programs()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while request := _received(requests):
-        (arguments, directory, environment), streams = request
+    while received := _received(requests):
+        request, streams = received
         if lessons:
             lessons.learn()
         if os.fork() == 0:
             requests.close()
-            _watch(arguments, directory, environment, streams, lessons)
+            _watch(request, streams, lessons)
         for stream in streams:
             os.close(stream)
+
+
+def _load_for_programs() -> None:
+    """Load what programs of the tests import; commands find none of it."""
+    sys.path.append(str(_TESTS))
+    for name in _OF_PROGRAMS:
+        importlib.import_module(name)
+    sys.path.remove(str(_TESTS))
+
+
+class Request(NamedTuple):
+    """What is to be forked; see `Command`."""
+
+    arguments: list[str]
+    directory: str
+    environment: dict[str, str]
+    program: str
+    on_terminal: bool
 
 
 class Lessons:
@@ -164,7 +216,7 @@ class Lessons:
                 os.write(self._told, f"{name}\n".encode())
 
 
-def _received(requests: socket.socket) -> tuple[tuple[list[str], str, dict[str, str]], list[int]] | None:
+def _received(requests: socket.socket) -> tuple[Request, list[int]] | None:
     head, streams, _, _ = socket.recv_fds(requests, 4, 4)
     if not head:
         return None
@@ -172,34 +224,38 @@ def _received(requests: socket.socket) -> tuple[tuple[list[str], str, dict[str, 
     data = b""
     while len(data) < length:
         data += requests.recv(length - len(data))
-    return json.loads(data), list(streams)
+    return Request(*json.loads(data)), list(streams)
 
 
-def _watch(arguments: list[str], directory: str, environment: dict[str, str], streams: list[int], lessons: Lessons | None) -> NoReturn:
-    """Fork once more, and tell how the command ended: whoever loaded everything goes on at once."""
+def _watch(request: Request, streams: list[int], lessons: Lessons | None) -> NoReturn:
+    """Fork once more, and tell which process that is and how it ended: whoever loaded everything goes on at once."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     *standard, status = streams
     command = os.fork()
     if command == 0:
         os.close(status)
-        _become(arguments, directory, environment, standard, lessons)
+        _become(request, standard, lessons)
     for stream in standard:
         os.close(stream)
+    os.write(status, _NUMBER.pack(command))
     _, ended = os.waitpid(command, 0)
-    os.write(status, _STATUS.pack(os.waitstatus_to_exitcode(ended)))
+    os.write(status, _NUMBER.pack(os.waitstatus_to_exitcode(ended)))
     os._exit(0)
 
 
-def _become(arguments: list[str], directory: str, environment: dict[str, str], standard: list[int], lessons: Lessons | None) -> NoReturn:
+def _become(request: Request, standard: list[int], lessons: Lessons | None) -> NoReturn:
     os.setsid()
     for number, stream in enumerate(standard):
         os.dup2(stream, number)
         os.close(stream)
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(request.environment)
     time.tzset()
-    os.chdir(directory)
+    os.chdir(request.directory)
     os.fsync = os.fdatasync = os.fstat  # no test brings a loss of power about
+    if request.on_terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        _open_streams()
     leave = os._exit
 
     def told(status: int) -> NoReturn:
@@ -208,15 +264,30 @@ def _become(arguments: list[str], directory: str, environment: dict[str, str], s
         leave(status)
 
     own, os._exit = os.getpid(), told  # so ends a command, too
-    told(_main(arguments))
+    status = _run(request.program, request.arguments)
+    with suppress(OSError):  # as an interpreter does that ends
+        sys.stdout.flush()
+    told(status)
 
 
-def _main(arguments: list[str]) -> int:
-    from midturn import __main__ as program
+def _open_streams() -> None:
+    """Open the streams anew, as an interpreter does that starts on a terminal: what is printed is there after each line."""
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115  it stays open
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", errors="surrogateescape", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
 
-    sys.argv = [str(program.__file__), *arguments]
+
+def _run(program: str, arguments: list[str]) -> int:
     try:
-        program.main()
+        if program:
+            sys.path[:0] = [str(_TESTS)]
+            sys.argv = [program, *arguments]
+            runpy.run_path(program, run_name="__main__")
+        else:
+            from midturn import __main__ as midturn
+
+            sys.argv = [str(midturn.__file__), *arguments]
+            midturn.main()
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else 1
     except BaseException as error:  # noqa: BLE001  as an interpreter ends that nothing has caught
