@@ -260,4 +260,4 @@ def test_a_wrong_rule_is_named_with_its_place(midturn: CommandLine) -> None:
     midturn.configure('[[conversation.tools.deploy.rules]]\nrun = "ask"\nask = ["ops"]\n')
     told = midturn.run("tools", "ls")
     assert told.status == 2
-    assert "config.toml:1: `conversation.tools.deploy.rules`: rule 1: `ask` is about other people" in told.stderr
+    assert "config.toml:1: `conversation.tools.deploy.rules`: there is no person or group `ops`" in told.stderr
