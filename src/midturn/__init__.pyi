@@ -65,15 +65,15 @@ from midturn.question.reply import (
     Unavailable as Unavailable,
     WentBack as WentBack,
 )
-from midturn.question.steps import (
+from midturn.question.walker import (
     Ask as Ask,
     Cancelled as Cancelled,
     Completed as Completed,
     FormEnded as FormEnded,
+    FormWalker as FormWalker,
     Review as Review,
     Step as Step,
 )
-from midturn.question.walker import FormWalker as FormWalker
 from midturn.record import events as events
 from midturn.record.events import Source as Source
 from midturn.record.exchange import (
@@ -94,9 +94,8 @@ from midturn.record.exchange import (
 )
 from midturn.record.open_question import OpenQuestion as OpenQuestion
 from midturn.record.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
-from midturn.record.prompt import Prompt as Prompt
+from midturn.record.prompt import CallSubject as CallSubject, FormSubject as FormSubject, Prompt as Prompt, ResultSubject as ResultSubject
 from midturn.record.provider_view import sanitize as sanitize
-from midturn.record.subject import CallSubject as CallSubject, FormSubject as FormSubject, ResultSubject as ResultSubject
 from midturn.routing.policy import DetachedPolicy as DetachedPolicy, Target as Target
 from midturn.routing.table import (
     AskAssistant as AskAssistant,

@@ -11,8 +11,7 @@ from midturn.prompts.body import subject_lines
 from midturn.question.question import Question
 from midturn.record.events import Image
 from midturn.record.exchange import ToolCall
-from midturn.record.prompt import Prompt
-from midturn.record.subject import ResultSubject
+from midturn.record.prompt import Prompt, ResultSubject
 from support.cli import CommandLine, calls
 
 PICTURE = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==")

@@ -9,8 +9,7 @@ import pytest
 
 from midturn.config.assign import Assignment, static_answer, unreadable
 from midturn.config.load import Loaded
-from midturn.record.enabling import Toggle
-from midturn.routing.policy import Words
+from midturn.routing.policy import Toggle, Words
 from midturn.values.json_value import Json
 from support.workspaces import Workspace
 

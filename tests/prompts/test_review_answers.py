@@ -6,8 +6,7 @@ import pytest
 
 from midturn.prompts.body import subject_lines
 from midturn.question.question import Question
-from midturn.record.prompt import Prompt
-from midturn.record.subject import FormSubject
+from midturn.record.prompt import FormSubject, Prompt
 from midturn.values.json_value import Json
 
 

@@ -12,9 +12,8 @@ import pydantic
 import pytest
 
 from midturn.errors import AnswerError
-from midturn.question.python_types import Mismatch
+from midturn.question.python_types import Mismatch, value_type
 from midturn.question.question import Question
-from midturn.question.value_type import value_type
 
 
 class Colour(Enum):

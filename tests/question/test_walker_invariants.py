@@ -12,8 +12,7 @@ from msgspec import UNSET
 from midturn.errors import AnswerError
 from midturn.question.form import Form
 from midturn.question.reply import Answered, WentBack
-from midturn.question.steps import Ask, Completed, Review, Step
-from midturn.question.walker import FormWalker, MisplacedReplyError
+from midturn.question.walker import Ask, Completed, FormWalker, MisplacedReplyError, Review, Step
 from midturn.values.json_value import json_equal
 from midturn.values.secret import SecretValue
 from support.depth import tries

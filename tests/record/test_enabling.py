@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from midturn.errors import ConfigError
-from midturn.record.enabling import Enable, Toggle, offered
+from midturn.routing.policy import Enable, Toggle, offered
 
 ON = Toggle(on=True)
 OFF = Toggle(on=False)

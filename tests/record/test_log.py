@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 
 from midturn.record.codec import decode_event, decode_lines, encode_event
 from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
-from midturn.record.log import EventLog, Past
-from midturn.record.provider_view import mended_view, provider_view, whole_view
+from midturn.record.provider_view import EventLog, Past, mended_view, provider_view, whole_view
 from midturn.record.window import last_turn, open_turn, starts_turn, turns
 from support.damaged_streams import STREAMS
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import StoreError
-from midturn.record import log
 from midturn.record.codec import decode_visible
 from midturn.record.events import AnsweredBy, ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
 from midturn.record.provider_view import provider_view
@@ -143,7 +142,7 @@ def test_who_goes_on_with_a_conversation_reads_anew_only_what_has_changed(tmp_pa
         seen.append(data.count(b"\n"))
         return decode_visible(data)
 
-    monkeypatch.setattr(log, "decode_visible", counting)
+    monkeypatch.setattr("midturn.record.provider_view.decode_visible", counting)
     for turn in range(4):
         said = [
             TurnStart(event_id=f"a{turn}"),

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 import midturn as mt
-from midturn.question.steps import Cancelled
+from midturn.question.walker import Cancelled
 from midturn.record.events import Event, InquiryRequest, ToolCallResponse
 from midturn.store.sync_forms import drive
 from midturn.testing.recorded import RecordedPair, recorded_pairs

@@ -12,7 +12,7 @@ from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
-from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
+from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, Step
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 

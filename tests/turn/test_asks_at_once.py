@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Submitted
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
-from midturn.record.subject import FormSubject
+from midturn.record.prompt import FormSubject
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target
 from midturn.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
 from midturn.turn.inputs import AssistantReplied, FormDropped, ToolQueued, UserReplied

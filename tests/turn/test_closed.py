@@ -13,9 +13,8 @@ from midturn.question.reply import Answered, EndedTurn, Replied, Reply, WentBack
 from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Event, InquiryRequest, TurnEnd
 from midturn.routing.policy import DetachedPolicies
-from midturn.turn.closed import describe, why_closed
-from midturn.turn.ending import ending_batch, failed
-from midturn.turn.view import TurnView
+from midturn.turn.state import ending_batch, failed
+from midturn.turn.view import TurnView, describe, why_closed
 from midturn.turn.visit import Visit
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 

@@ -13,9 +13,7 @@ from msgspec.structs import replace
 from midturn.errors import ConfigError, MidturnError, ModelError
 from midturn.journal import Journal
 from midturn.models.wrapper import Spent
-from midturn.question.python_answer import schema_as_json
-from midturn.question.python_types import Mismatch
-from midturn.question.value_type import value_type
+from midturn.question.python_types import Mismatch, schema_as_json, value_type
 from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart
 from midturn.record.exchange import Usage
 from midturn.record.open_question import OpenQuestion

@@ -23,8 +23,8 @@ from midturn.cli.turn_flags import TogglingCommand, with_toggles
 from midturn.compose.mcp import Servers
 from midturn.compose.models import refuse_unusable
 from midturn.errors import MidturnError, TerminalGone
-from midturn.record.enabling import Toggle
 from midturn.record.events import TurnStart
+from midturn.routing.policy import Toggle
 from midturn.terminal.device import open_device
 from midturn.terminal.restore import HUSH, Restored
 from midturn.turn.inputs import TurnRequested

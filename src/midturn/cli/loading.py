@@ -17,9 +17,9 @@ from midturn.config.load import Loaded, LoadRequest, load
 from midturn.config.settings import Settings
 from midturn.config.tree import branch, dotted, entry
 from midturn.errors import ConfigError
-from midturn.record.enabling import Toggle
 from midturn.record.events import ConfigDelta, Event
 from midturn.record.window import open_turn
+from midturn.routing.policy import Toggle
 from midturn.routing.rules import Ruling
 from midturn.store.workspace import Workspace
 from midturn.values.json_value import Json, JsonObject

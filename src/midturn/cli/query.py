@@ -28,8 +28,8 @@ from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.errors import ConfigError
 from midturn.models.wrapper import request_json
-from midturn.record.enabling import Toggle
 from midturn.record.events import ChatRequest, Event
+from midturn.routing.policy import Toggle
 from midturn.turn.inputs import TurnRequested
 from midturn.values.json_value import Json, JsonObject
 

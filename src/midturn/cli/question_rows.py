@@ -12,7 +12,7 @@ from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
 from midturn.question.deadline import time_left
-from midturn.question.steps import Cancelled
+from midturn.question.walker import Cancelled
 from midturn.record.events import (
     AnsweredBy,
     Approval,
@@ -26,11 +26,9 @@ from midturn.record.events import (
 )
 from midturn.record.exchange import ToolCall
 from midturn.record.open_question import OpenQuestion, holds_secret
-from midturn.record.prompt import Prompt
-from midturn.record.subject import CallSubject, ResultSubject, Subject
+from midturn.record.prompt import CallSubject, Prompt, ResultSubject, Subject
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
-from midturn.turn.closed import why_superseded
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, why_superseded
 from midturn.values.json_value import compact
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from midturn.record.events import ChatRequest, Event
 from midturn.record.window import open_turn
 from midturn.runtime.session import was_ended_by_user
 from midturn.sandbox.doors import for_people_only
-from midturn.turn.closed import describe
+from midturn.turn.view import describe
 
 
 class ResumeFlags(Struct, frozen=True, kw_only=True):

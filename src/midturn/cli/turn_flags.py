@@ -14,8 +14,8 @@ from midturn.config.assign import ANSWER, parse_key, read_delta
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError
 from midturn.question.answer_type import SecretType
-from midturn.record.enabling import Toggle
 from midturn.record.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.routing.policy import Toggle
 from midturn.turn.view import pairs
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 

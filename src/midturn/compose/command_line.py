@@ -25,8 +25,8 @@ from midturn.runtime.surroundings import Surroundings, record_effects
 from midturn.store.metadata import event_ids
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
-from midturn.turn.ending import as_it_ended
 from midturn.turn.inputs import Interrupted, TurnSettings
+from midturn.turn.state import as_it_ended
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView
 from midturn.values.json_value import JsonObject

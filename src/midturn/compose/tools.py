@@ -13,8 +13,8 @@ from midturn.config.settings import Settings, ToolSettings
 from midturn.errors import ConfigError
 from midturn.plugins import Registry
 from midturn.ports import Tool
-from midturn.record.enabling import offered
 from midturn.record.exchange import ToolDefinition
+from midturn.routing.policy import offered
 from midturn.tools.ask_user import AskUserTool
 from midturn.tools.describe_tools import DescribeTools, Redescribed, Wording
 from midturn.tools.fs.described import file_tools

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from midturn.config.keys import KEYS, Branch, Leaf, Node
 from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
-from midturn.record.enabling import Toggle
+from midturn.routing.policy import Toggle
 from midturn.values.json_value import Json, JsonObject, canonical
 
 PREFIX = "MIDTURN_CFG_"

@@ -13,9 +13,8 @@ from msgspec import Struct
 from midturn.config.settings import ToolSource, ToolStyle
 from midturn.prompts.settings import Mode
 from midturn.question.deadline import LONGEST, SHORTEST
-from midturn.record.enabling import AllowToggle
 from midturn.record.exchange import Family
-from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
+from midturn.routing.policy import AllowToggle, DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.values.json_value import Json
 from midturn.values.limits import Limits
 from midturn.values.text import NAME, PERSON, QUESTION_ID, OutputProtocol

@@ -22,8 +22,7 @@ from midturn.config.tree import BUILT_IN, Tree
 from midturn.config.trust import FileTrust
 from midturn.errors import ConfigError
 from midturn.prompts.settings import PromptSettings
-from midturn.record.enabling import Toggle
-from midturn.routing.policy import DetachedPolicies
+from midturn.routing.policy import DetachedPolicies, Toggle
 from midturn.values.json_value import Json
 from midturn.values.limits import DEFAULT_LIMITS
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS

@@ -27,10 +27,20 @@ from midturn.config.settings import (
 from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry, plain
 from midturn.prompts.settings import PromptSettings
 from midturn.question.people import Directory, People, Person, read_people
-from midturn.record.enabling import Enable, Toggle
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.exchange import Family
-from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ResultPolicy, RunPolicy, Target, TargetKind, ToolPolicy, Words
+from midturn.routing.policy import (
+    DetachedPolicies,
+    Enable,
+    QuestionPolicy,
+    ResultPolicy,
+    RunPolicy,
+    Target,
+    TargetKind,
+    Toggle,
+    ToolPolicy,
+    Words,
+)
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared
 from midturn.values.json_value import Json, JsonObject, overlay

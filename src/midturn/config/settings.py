@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from midturn.prompts.settings import PromptSettings
 from midturn.question.people import Directory
-from midturn.record.enabling import Enable, Toggle
 from midturn.record.events import Source
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
-from midturn.routing.policy import ToolPolicy
+from midturn.routing.policy import Enable, Toggle, ToolPolicy
 from midturn.routing.rules import Ruling, RunRules, strictest
 from midturn.sandbox.profile import Declared
 from midturn.values.json_value import Json, JsonObject

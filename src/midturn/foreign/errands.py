@@ -49,9 +49,8 @@ from midturn.record.events import Approval, Event, InquiryRequest
 from midturn.record.open_question import OpenQuestion
 from midturn.routing.rules import Ruling
 from midturn.store.store import ConversationStore
-from midturn.turn.closed import why_closed
 from midturn.turn.pending import pending
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, why_closed
 from midturn.values.json_value import Json, JsonObject, canonical
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from midturn.prompts.plain_scene import (
 from midturn.prompts.plain_select import multi_select, select
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Submitted
-from midturn.record.subject import FormSubject, reviewed_places
+from midturn.record.prompt import FormSubject, reviewed_places
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 

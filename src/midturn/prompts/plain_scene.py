@@ -17,8 +17,7 @@ from midturn.prompts.keys import HELP, Command, Commands, KeyStep, commands, cov
 from midturn.prompts.native import native
 from midturn.question.answer_type import SchemaType, SecretType, TextType
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply
-from midturn.record.prompt import Prompt
-from midturn.record.subject import CallSubject, ResultSubject
+from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.values.json_value import Json
 from midturn.values.text import exact
 

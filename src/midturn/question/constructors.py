@@ -12,7 +12,7 @@ from midturn.question.answer_type import OtherAnswer, Persistence, SelectOption,
 from midturn.question.authoring import author, plain
 from midturn.question.deadline import Deadline, deadline_as_json
 from midturn.question.people import People
-from midturn.question.python_answer import default_as_json, options_as_json, schema_as_json
+from midturn.question.python_types import default_as_json, options_as_json, schema_as_json
 from midturn.values.json_value import Json, JsonObject, Scalar
 from midturn.values.limits import DEFAULT_LIMITS
 from midturn.values.secret import SecretValue

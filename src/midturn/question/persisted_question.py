@@ -10,8 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem, QuestionError
-from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, UnknownType
-from midturn.question.persisted_type import read_persisted_type
+from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, UnknownType, read_persisted_type
 from midturn.values.json_value import Json, JsonObject, canonical, is_canonical
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from midturn.question.constructors import Constructors, authored, bounded, terms
 from midturn.question.deadline import Deadline
 from midturn.question.people import People
 from midturn.question.persisted_question import PERSISTED, PersistedQuestion, question_json
-from midturn.question.python_answer import python_answer
+from midturn.question.python_types import python_answer
 from midturn.values.json_value import Json
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 from midturn.values.secret import SecretValue

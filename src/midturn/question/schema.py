@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.errors import Problem
-from midturn.question.schema_keywords import DEFINITIONS, KEYWORDS, ONE_SCHEMA, REFUSED, SCHEMA_LISTS, SCHEMA_MAPS, keyword_problem
+from midturn.question.answer_schema import DEFINITIONS, KEYWORDS, ONE_SCHEMA, REFUSED, SCHEMA_LISTS, SCHEMA_MAPS, keyword_problem
 from midturn.values.json_value import Json, JsonObject, json_problem, pointer_to
 from midturn.values.text import did_you_mean
 

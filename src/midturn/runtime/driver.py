@@ -56,9 +56,9 @@ from midturn.turn.effects import (
     SuspendTurn,
     Warn,
 )
-from midturn.turn.ending import as_it_ended
 from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, Noted, TimeIsUp, TimePassed, TimeRead
 from midturn.turn.people import under_key
+from midturn.turn.state import as_it_ended
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, waiting_until
 from midturn.values.text import stamp

@@ -17,8 +17,8 @@ from midturn.runtime.executing import execute, may_be_asked
 from midturn.runtime.nesting import OUTER, OuterCall
 from midturn.runtime.surroundings import Surroundings
 from midturn.turn.effects import GiveAnswers, Given, RunChild, RunTool
-from midturn.turn.ending import Ending
 from midturn.turn.inputs import FormDropped, FormWanted, Happened, ToolAwaits, ToolDone, ToolQueued, ToolReturned
+from midturn.turn.state import Ending
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 

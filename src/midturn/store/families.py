@@ -16,7 +16,7 @@ from midturn.store.port import LastTurn, StorePort
 from midturn.values.text import TimeOfDay
 
 if TYPE_CHECKING:
-    from midturn.turn.ending import Ending
+    from midturn.turn.state import Ending
     from midturn.turn.view import TurnView
 
 
@@ -65,7 +65,7 @@ async def _was_born_inside(port: StorePort, id: str) -> bool:
 
 async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
     """End the turns around one that was ended, and those inside of it."""
-    from midturn.turn.ending import ended_by_user  # hardly ever is one ended
+    from midturn.turn.state import ended_by_user  # hardly ever is one ended
 
     await end_children(port, clock, _view(turn).open_children, ended_by_user(set()))
     await end_around(port, clock, turn)
@@ -73,7 +73,7 @@ async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
 
 async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: Ending) -> None:
     """End the turns of children that are open on record and not held, those below first."""
-    from midturn.turn.ending import ending_batch  # hardly ever is one left open
+    from midturn.turn.state import ending_batch  # hardly ever is one left open
 
     for child in children:
         below: list[Child] = []
@@ -117,7 +117,7 @@ async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str,
 
 async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
     """End the turns around one that a person has ended, and what else runs inside of them, unless a process runs them: it hears of it."""
-    from midturn.turn.ending import ended_by_user  # hardly ever is a turn ended from outside
+    from midturn.turn.state import ended_by_user  # hardly ever is a turn ended from outside
 
     parent = parent_of(turn)
     while parent is not None:
@@ -136,7 +136,7 @@ async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
 
 
 def _ended(clock: TimeOfDay, child: str, asked: set[str], turn: LastTurn) -> Sequence[Event]:
-    from midturn.turn.ending import ended_by_user, ending_batch
+    from midturn.turn.state import ended_by_user, ending_batch
 
     window = open_turn(turn.events)
     if window is None or not any(each.event_id == child for each in _view(window.events).open_children):

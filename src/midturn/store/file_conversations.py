@@ -19,7 +19,7 @@ from midturn.errors import StoreError, StoreLocked
 from midturn.files import keep, user_data
 from midturn.record.asker import parse_address, parse_beginning
 from midturn.record.events import Event
-from midturn.record.log import NO_PAST
+from midturn.record.provider_view import NO_PAST
 from midturn.record.window import open_turn
 from midturn.store import lock
 from midturn.store.batch import decided

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from midturn.record.events import Event, OpaqueEvent, TurnEnd, TurnStart
-from midturn.record.log import NO_PAST, EventLog, Past
+from midturn.record.provider_view import NO_PAST, EventLog, Past
 from midturn.record.window import Window, last_turn, starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
 from midturn.store.event_file import EventFile

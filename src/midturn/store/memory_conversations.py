@@ -18,8 +18,8 @@ from midturn.clock import SYSTEM_TIME, now, pause
 from midturn.errors import NoConversation, StoreError, StoreLocked
 from midturn.record.codec import decode_lines, encode_event
 from midturn.record.events import Event
-from midturn.record.log import EventLog
 from midturn.record.open_question import OpenQuestion
+from midturn.record.provider_view import EventLog
 from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import decided, encode_batch, may_close, numbered
 from midturn.store.conversation import Conversation

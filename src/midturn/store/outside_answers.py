@@ -52,9 +52,8 @@ from midturn.store.lock import mark
 from midturn.store.metadata import event_ids
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
-from midturn.turn.closed import answered_before, no_question, past_deadline, why_closed
 from midturn.turn.people import COMMAND_LINE, handed_as, note_batch, poll_in
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, answered_before, no_question, past_deadline, why_closed
 from midturn.values.limits import Limits
 from midturn.values.text import TimeOfDay, stamp
 

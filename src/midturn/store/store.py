@@ -18,7 +18,7 @@ acknowledged answer is never lost.
 **Guarantees.**
 
 1. A batch is in the log whole or not at all. On files and in PostgreSQL it survives a crash once `append` has returned.
-2. The first answer to a question counts. A later one hears who was first, how and when (`turn/closed.py`).
+2. The first answer to a question counts. A later one hears who was first, how and when (`turn/view.py`).
 3. Reading takes no lock and never blocks a writer.
 4. What is in memory or in an index can be lost: everything is found again from the logs.
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from midturn.store.outside_answers import Given, OutsideAnswers, Receipt
     from midturn.store.pruning import Prunable, Pruned
     from midturn.store.watching import OnWake, StoreChange
-    from midturn.turn.ending import Ending
+    from midturn.turn.state import Ending
 
 _LOG = logging.getLogger("midturn.store")
 T = TypeVar("T")

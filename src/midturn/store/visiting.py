@@ -20,8 +20,8 @@ from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import check_that_it_lasts
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
-from midturn.turn.closed import went_on
 from midturn.turn.pending import pending
+from midturn.turn.view import went_on
 from midturn.turn.visit import Visit
 
 _STEP = 0.05  # seconds between two looks at whether a reply that was handed over is on record

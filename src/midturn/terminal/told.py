@@ -11,7 +11,7 @@ from midturn.prompts.answer_text import HIDDEN, quoted, value_text
 from midturn.prompts.body import argument_lines
 from midturn.prompts.content import one_line, words_line
 from midturn.question.answer_type import BooleanType
-from midturn.question.steps import Cancelled
+from midturn.question.walker import Cancelled
 from midturn.record.events import (
     AnsweredBy,
     Approval,
@@ -24,7 +24,7 @@ from midturn.record.events import (
     ToolCallResponse,
 )
 from midturn.record.exchange import ToolCall
-from midturn.record.subject import asked_text
+from midturn.record.prompt import asked_text
 from midturn.record.window import is_foretold
 from midturn.values.json_value import compact
 from midturn.values.text import exact, exact_block

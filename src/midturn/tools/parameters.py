@@ -11,8 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.errors import Problem
-from midturn.question.python_types import Mismatch, PlainType, ValueType, plain_schemas
-from midturn.question.value_type import PydanticType, pydantic_schemas, value_type
+from midturn.question.python_types import Mismatch, PlainType, PydanticType, ValueType, plain_schemas, pydantic_schemas, value_type
 from midturn.values.json_value import Json, JsonObject
 
 _EMPTY: object = inspect.Parameter.empty

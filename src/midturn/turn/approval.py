@@ -18,8 +18,7 @@ from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBac
 from midturn.record.asker import address
 from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote, required_by
 from midturn.record.open_question import PromptKind
-from midturn.record.prompt import Prompt
-from midturn.record.subject import CallSubject, FormSubject, ResultSubject, Subject, approval_text
+from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, Subject, approval_text
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
 from midturn.routing.rules import Ruling

@@ -14,10 +14,9 @@ from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Replied
-from midturn.question.steps import Ask, Cancelled, Completed, FormEnded, Review
+from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.record.events import FormAuthored, InquiryRequest, required_by
 from midturn.routing import messages
-from midturn.turn import replay
 from midturn.turn.approval import ReviewStep
 from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
 from midturn.turn.effects import Given, NoAnswer
@@ -25,9 +24,8 @@ from midturn.turn.inputs import FormWanted
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.people import Poll
 from midturn.turn.record import WITH_A_MODEL, Chain
-from midturn.turn.replay import Replay, recorded
 from midturn.turn.state import TurnState
-from midturn.turn.walk import Walk
+from midturn.turn.walk import Replay, Walk, cancel_marker, recorded, with_reasons
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 
@@ -159,7 +157,7 @@ class Asks:
                     self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
                 return Answers(walk.ask, walk.given(answers))
             case Cancelled() as cancelled:
-                return Respond(replay.with_reasons(self._marker(walk, cancelled), self._replay), is_error=False)
+                return Respond(with_reasons(self._marker(walk, cancelled), self._replay), is_error=False)
             case FormEnded():
                 raise AssertionError("End Turn ends the turn, not a walk")
             case _ as other:
@@ -196,7 +194,7 @@ class Asks:
     def _past_deadline(self, walk: Walk, text: str) -> Answers | Respond:
         """Tell a coroutine that no one has answered in time; the call of a tool that returned its questions ends."""
         late = Refuse("deadline", messages.past_deadline(self._view.tool, text))
-        return self._report(walk, late) if self._hears(walk, late) else Respond(replay.with_reasons(late.message, self._replay))
+        return self._report(walk, late) if self._hears(walk, late) else Respond(with_reasons(late.message, self._replay))
 
     def _on_record(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> tuple[Chain, Give | GoBack | Refuse | None]:
         """Return the attempt that comes next and what it led to, None where it is open; it is recorded now where there is none.
@@ -253,7 +251,7 @@ class Asks:
         answers, own = self._view.call.answers, {question.id for question in walk.asking.form.questions}
         by_then = answers.at_reply[on_record] if on_record else answers.now
         before = {key: answer for key, answer in by_then.items() if key not in own}
-        return replay.cancel_marker(Cancelled(before | cancelled.answered, cancelled.reply))
+        return cancel_marker(Cancelled(before | cancelled.answered, cancelled.reply))
 
     def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | Answers | Respond | None:
         """Show all answers once more, unless the record says what was done with them."""

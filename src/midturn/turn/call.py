@@ -16,7 +16,6 @@ from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
-from midturn.turn import replay
 from midturn.turn.approval import Delivery, Foretelling, Permission, ReviewStep, control_problem, foretold_by
 from midturn.turn.asks import Answers, Asks
 from midturn.turn.decision import (
@@ -44,9 +43,8 @@ from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
 from midturn.turn.people import under_key
 from midturn.turn.record import CallRecord
-from midturn.turn.replay import Replay
 from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
-from midturn.turn.walk import answers_to_form
+from midturn.turn.walk import Replay, answers_to_form, for_model, with_reasons
 
 UNATTENDED, SWITCHED_OFF = Ruling("unattended"), Ruling("skip")
 """What is said of every call of a tool, and recorded of none."""
@@ -194,14 +192,14 @@ class Call:
 
     def content_of(self, outcome: Success | ToolError) -> str:
         """Return what the model would read if the tool ended so now."""
-        return replay.for_model(self.record, outcome, self._replay)[0]
+        return for_model(self.record, outcome, self._replay)[0]
 
     def finished(self, outcome: Success | ToolError) -> None:
         """Take the tool's result, and see whether it may be delivered."""
         if not self._may(Move.FINISH):
             return
         self._move(Move.FINISH)
-        content, is_error = replay.for_model(self.record, outcome, self._replay)
+        content, is_error = for_model(self.record, outcome, self._replay)
         images = () if isinstance(outcome, ToolError) else outcome.images
         if isinstance(outcome, Success) and outcome.warning is not None:
             self._state.warn(self.record.request.name, outcome.warning)
@@ -351,7 +349,7 @@ class Call:
             case Refuse() if told := self.asks.report(id, then):
                 self._give(told)
             case Refuse(message=message):
-                self._respond(replay.with_reasons(message, self._replay))
+                self._respond(with_reasons(message, self._replay))
             case Escalate():
                 link = self.asks.escalate(id, then)
                 if isinstance(then.default, UnsetType):

@@ -2,7 +2,7 @@
 
 A decision never changes anything. `going` says who decides, `prompt` what a person sees, and `take` what a reply leads to: a `Closing`
 with the records to write and what the call does **then**. `Call.close` takes the decision off the desk, writes, and follows. Replay
-(`turn/replay.py`) reads the same `Then` out of the record, so a live reply and a recorded one cannot come to differ.
+(`turn/walk.py`) reads the same `Then` out of the record, so a live reply and a recorded one cannot come to differ.
 
 | decision | what comes back | recorded | then |
 | --- | --- | --- | --- |
@@ -16,7 +16,7 @@ with the records to write and what the call does **then**. `Call.close` takes th
 | any | a misfit, or a person who may not decide it | nothing | shown again; the third one fails |
 | any with people | a yes, while more are needed | vote | waits for the next person |
 
-End Turn is the turn's business (`turn/ending.py`). Where no one is attached after all, the same decision is routed again (`unattended`).
+End Turn is the turn's business (`turn/state.py`). Where no one is attached after all, the same decision is routed again (`unattended`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from midturn.errors import AnswerError, NotAllowed, Problem
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
-from midturn.question.steps import Ask
+from midturn.question.walker import Ask
 from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest, Vote
 from midturn.record.prompt import Prompt
 from midturn.routing.policy import ToolPolicy

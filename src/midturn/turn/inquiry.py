@@ -13,7 +13,7 @@ from midturn.question.answer import answer_from_words
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
-from midturn.question.steps import Ask
+from midturn.question.walker import Ask
 from midturn.record.asker import address
 from midturn.record.events import (
     NO_ONE_THERE,
@@ -49,10 +49,10 @@ from midturn.turn.decision import (
     labelled,
     put_to_people,
 )
-from midturn.turn.ending import allowed, is_one_too_many, is_repeated_too_often
 from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.turn.memory import answer_key, may_be_remembered
 from midturn.turn.people import Poll, open_poll
+from midturn.turn.state import allowed, is_one_too_many, is_repeated_too_often
 from midturn.values.json_value import Json, shown
 from midturn.values.secret import SecretValue
 

@@ -14,7 +14,7 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import address
 from midturn.record.events import Approval, Event, FormAuthored, InquiryAnswered, InquiryRequest, Source
 from midturn.record.open_question import OpenQuestion, PromptKind, Whose, fenced, recorded_at, shown
-from midturn.record.subject import FormSubject, asked_text, reviewed_places
+from midturn.record.prompt import FormSubject, asked_text, reviewed_places
 from midturn.turn.people import open_poll
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.view import TurnView

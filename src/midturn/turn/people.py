@@ -20,8 +20,7 @@ from midturn.question.people import MOST_REMINDERS, People
 from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import Whose
-from midturn.turn.closed import why_closed
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, why_closed
 from midturn.values.json_value import Json
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})

@@ -193,7 +193,7 @@ class CallRecord:
     @property
     def open_chains(self) -> list[Chain]:
         """The questions that wait for an answer, in the order in which they were asked."""
-        return [self._open[place] for place in sorted(self._open)]
+        return [self._open[place] for place in sorted(self._open)] if self._open else []
 
     def take_note(self, chain: Chain) -> None:
         """Take note of a chain that has opened or closed."""

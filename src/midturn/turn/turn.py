@@ -63,7 +63,6 @@ from midturn.record.events import (
 from midturn.record.exchange import Part, ToolCallPart, recorded
 from midturn.routing import messages
 from midturn.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
-from midturn.turn.ending import Ending, ended_by_user, failed, out_of_time, why_the_model_is_not_asked, write_ending
 from midturn.turn.inputs import (
     AnsweredElsewhere,
     AssistantFailed,
@@ -96,7 +95,17 @@ from midturn.turn.inputs import (
     UserReplied,
 )
 from midturn.turn.record import CallRecord
-from midturn.turn.state import Stage, Ticket, TurnState
+from midturn.turn.state import (
+    Ending,
+    Stage,
+    Ticket,
+    TurnState,
+    ended_by_user,
+    failed,
+    out_of_time,
+    why_the_model_is_not_asked,
+    write_ending,
+)
 from midturn.values.json_value import json_equal
 
 if TYPE_CHECKING:

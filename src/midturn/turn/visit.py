@@ -15,15 +15,13 @@ from midturn.record.prompt import Prompt
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.asks import TELLS_REPLIES
 from midturn.turn.call import Call
-from midturn.turn.closed import went_on, why_closed
 from midturn.turn.decision import Spoken
 from midturn.turn.effects import Record
-from midturn.turn.ending import ended_by_user, write_ending
 from midturn.turn.inputs import FormWanted, OnFailure, TurnSettings
 from midturn.turn.record import CallRecord, Chain
-from midturn.turn.replay import Replay
-from midturn.turn.state import Ticket, TurnState
-from midturn.turn.view import TurnView
+from midturn.turn.state import Ticket, TurnState, ended_by_user, write_ending
+from midturn.turn.view import TurnView, went_on, why_closed
+from midturn.turn.walk import Replay
 from midturn.values.json_value import Json
 from midturn.values.secret import SecretValue
 

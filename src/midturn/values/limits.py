@@ -1,4 +1,4 @@
-"""Limits of a turn and its questions: `limits.<name>` in the configuration sets each, `turn/ending.py` applies those of a turn."""
+"""Limits of a turn and its questions: `limits.<name>` in the configuration sets each, `turn/state.py` applies those of a turn."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 

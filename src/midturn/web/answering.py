@@ -18,14 +18,12 @@ from midturn.question.reply import Answered, EndedTurn, Replied
 from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
-from midturn.record.prompt import Prompt
-from midturn.record.subject import FormSubject, ResultSubject
+from midturn.record.prompt import FormSubject, Prompt, ResultSubject
 from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import Receipt
 from midturn.store.visiting import StoredVisit
-from midturn.turn.closed import went_on
 from midturn.turn.people import open_poll
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, went_on
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json, NotJson, read_json
 from midturn.values.secret import SecretValue

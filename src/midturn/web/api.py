@@ -26,7 +26,7 @@ from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.store.outside_answers import Receipt
 from midturn.store.port import following
-from midturn.turn.closed import no_question
+from midturn.turn.view import no_question
 from midturn.values.json_value import Json, pointer_to
 from midturn.web.body import read_object
 from midturn.web.closed import closed, read_named, recorded, secret_elsewhere, unrecorded

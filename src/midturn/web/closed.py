@@ -17,11 +17,10 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import Address, parse_address
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.record.open_question import OpenQuestion
-from midturn.record.subject import asked_text
+from midturn.record.prompt import asked_text
 from midturn.store.conversation import Conversation
 from midturn.store.port import HeldBy
-from midturn.turn.closed import why_closed, why_superseded
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, why_closed, why_superseded
 from midturn.web.port import Port
 from midturn.web.site import Site
 

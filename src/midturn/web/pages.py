@@ -22,7 +22,7 @@ from midturn.record.waited import people_sums
 from midturn.store.conversation import Conversation
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.outside_answers import Receipt
-from midturn.turn.closed import no_question
+from midturn.turn.view import no_question
 from midturn.web.answering import PageVisit
 from midturn.web.board import MOST, Board, Waiting
 from midturn.web.body import Fields, read_fields

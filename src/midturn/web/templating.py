@@ -24,7 +24,7 @@ from midturn.clock import now
 from midturn.prompts.answer_text import value_text
 from midturn.question.deadline import time_left
 from midturn.record.open_question import OpenQuestion
-from midturn.turn.closed import cancelled, describe
+from midturn.turn.view import cancelled, describe
 from midturn.values.json_value import compact
 from midturn.values.text import exact, exact_block, prose, worded
 

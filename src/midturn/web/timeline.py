@@ -22,7 +22,7 @@ from midturn.record.events import (
     ToolCallResponse,
     TurnEnd,
 )
-from midturn.record.subject import asked_text
+from midturn.record.prompt import asked_text
 from midturn.record.window import Window, agreed_before
 from midturn.turn.view import calls, pairs
 from midturn.values.json_value import Json

@@ -21,8 +21,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, Reply, Submitted, WentBack
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
-from midturn.record.prompt import Prompt
-from midturn.record.subject import FormSubject, reviewed_places
+from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 from midturn.store.metadata import event_ids
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json, NotJson, read_json

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from midturn.question.answer_schema import KEYWORDS, REFUSED
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate
-from midturn.question.schema_keywords import KEYWORDS, REFUSED
 from support.json_values import JSON
 
 

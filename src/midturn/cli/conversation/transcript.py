@@ -12,7 +12,7 @@ from msgspec import UNSET
 from midturn.cli.output import Shown, block, indented, joined, line, presented, say, spoken, wrapped
 from midturn.prompts.body import argument_lines
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.question.steps import Cancelled
+from midturn.question.walker import Cancelled
 from midturn.record.events import (
     Approval,
     ChatRequest,
@@ -27,7 +27,7 @@ from midturn.record.events import (
     TurnEnd,
 )
 from midturn.record.exchange import ToolCall
-from midturn.record.subject import approval_text, asked_text
+from midturn.record.prompt import approval_text, asked_text
 from midturn.record.window import agreed_before, open_turn
 from midturn.store.conversation import Conversation
 from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided

@@ -11,8 +11,7 @@ from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, find, is_remembered
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
-from midturn.record.prompt import Prompt
-from midturn.record.subject import FormSubject, reviewed_places
+from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 
 _BESIDES = "prb-evs"
 """Which keys are left to the help where the row is too narrow for them; those that come first here have their place first."""

@@ -18,8 +18,7 @@ from midturn.prompts.rich.options import MOST_WITH_KEYS
 from midturn.prompts.rich.screen import Face, Pressed, Sign
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Edited, Replied, Submitted
-from midturn.record.prompt import Prompt
-from midturn.record.subject import CallSubject, ResultSubject
+from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.values.json_value import Json
 
 

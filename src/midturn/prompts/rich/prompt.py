@@ -20,8 +20,7 @@ from midturn.prompts.rich.pager import Pager
 from midturn.prompts.rich.screen import Face, Frame, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Edited, EndedTurn, Reply
-from midturn.record.prompt import Prompt
-from midturn.record.subject import CallSubject, FormSubject
+from midturn.record.prompt import CallSubject, FormSubject, Prompt
 from midturn.values.text import exact
 
 GUTTER = Span("│ ", "gutter")
