@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from midturn.errors import ConfigError
+from midturn.errors import ConfigError, NotAllowed
+from midturn.foreign.errand import Errand, begin, permission
 from midturn.question.people import People
+from midturn.question.reply import Answered
+from midturn.record.asker import Asker
+from midturn.record.events import AnsweredBy
 from midturn.turn.inputs import TurnSettings
+from midturn.turn.visit import Visit
 from support.workspaces import Workspace
 
 OPS = """
@@ -84,6 +90,20 @@ def test_a_file_of_a_workspace_sets_no_people_until_it_is_approved(workspace: Wo
     assert settings.tool("deploy").policy.ruling({"env": "production"}).people is None
     workspace.trust()
     assert workspace.load().settings.directory.person("mallory") == "ana"
+
+
+def test_a_rule_about_another_agents_call_puts_it_to_people(workspace: Workspace) -> None:
+    workspace.user(OPS + "[[agents.claude.tools.Bash.rules]]\nwhen.command = 'terraform *'\nask = ['ops']\nonly = true")
+    ruling = workspace.load().settings.ruling("claude", "Bash", {"command": "terraform apply"})
+    assert ruling.people is not None
+    asker = Asker(agent="claude", name="Claude Code", via="hook")
+    errand = Errand(conversation="1", call="c", id="call", tool="Bash", arguments={"command": "terraform apply"}, asker=asker)
+    waiting = permission(errand, ruling)
+    assert waiting.people is not None
+    assert waiting.people.members["ops"] == ("ana", "bo", "carl")
+    turn = [replace(event, event_id=event.event_id or f"e{place}") for place, event in enumerate((*begin(errand, "Apply"), waiting))]
+    with pytest.raises(NotAllowed, match="dora may not answer this"):
+        Visit(turn, turn[-1].event_id, iter(["n1", "n2"])).take(Answered(True), AnsweredBy("user", via="web", user="dora"))
 
 
 def test_a_program_without_configuration_says_who_is_in_a_group() -> None:

@@ -155,7 +155,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def ruling(self, agent: str, tool: str, arguments: Json) -> Ruling:
         """Say what the rules say about a call of another agent: it is asked about where none holds."""
-        return strictest(Ruling("ask"), self.agent_rules(agent, tool), arguments)
+        ruling = strictest(Ruling("ask"), self.agent_rules(agent, tool), arguments)
+        return replace(ruling, people=self.directory.filled_in(ruling.people)) if ruling.people else ruling
 
     def agent_rules(self, agent: str, tool: str) -> tuple[RunRules, ...]:
         """Return the rules about a tool of another agent."""

@@ -29,6 +29,7 @@ from midturn.record.events import (
     ToolCallResponse,
     TurnEnd,
     TurnStart,
+    required_by,
 )
 from midturn.record.open_question import OpenQuestion
 from midturn.routing.rules import Ruling
@@ -79,7 +80,8 @@ def permission(errand: Errand, ruling: Ruling) -> Approval:
         case "skip":
             return replace(asked, state="skipped", answered_by=by, reason=ruling.reason)
         case _:
-            return replace(asked, reason=ruling.reason, rule=ruling.place)
+            people = ruling.people
+            return replace(asked, reason=ruling.reason, rule=ruling.place, people=people, requires=required_by("", people))
 
 
 def errand_of(conversation: str, turn: Sequence[Event]) -> Errand | None:
