@@ -8,7 +8,6 @@ editor has written is found by and by. Where bells may have been missed, or the 
 from __future__ import annotations
 
 import os
-from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -21,7 +20,7 @@ from midturn.errors import StoreError
 from midturn.store import lock
 from midturn.store.answer_bell import FolderBell
 from midturn.store.directories import Directories
-from midturn.store.open_index import OpenIndex
+from midturn.store.open_index import OPEN, OpenIndex
 from midturn.store.port import Growth
 from midturn.store.tail import NAME as LOG
 
@@ -37,14 +36,16 @@ class _Place(Struct, frozen=True):
         rang: Whether one rang just before: it has changed the indexes, which were looked at earlier.
         marks: What the indexes were.
         held: What was held.
-        last: The last that was compared.
+        names: The conversations with an open turn, as they were when this round through them began.
+        compared: How many of these were compared.
     """
 
     heard: int
     rang: bool
     marks: tuple[object, ...]
     held: frozenset[str]
-    last: str
+    names: Sequence[str]
+    compared: int
 
 
 class Growing:
@@ -83,13 +84,13 @@ class Growing:
             marks = tuple(index.mark() for index in self._indexes)
             heard = self._heard(place.heard if place else -1)
             count = self._count
-        names = self._names()
         if place is None or heard is None or (marks != place.marks and not heard and not place.rang):
-            lengths, _, held = self._look(self._directories.ids(), names)
-            return Growth(lengths, _Place(count, bool(heard), marks, held, ""), is_whole=True)
-        some, last = _next(names, place.last)
-        lengths, gone, held = self._look({*heard, *place.held, *some}, names)
-        return Growth(lengths, _Place(count, bool(heard), marks, held, last), gone)
+            lengths, _, held = self._look(self._directories.ids())
+            return Growth(lengths, _Place(count, bool(heard), marks, held, self._names(), 0), is_whole=True)
+        names, compared = (place.names, place.compared) if place.compared < len(place.names) else (self._names(), 0)
+        some = names[compared : compared + _COMPARED]
+        lengths, gone, held = self._look({*heard, *place.held, *some})
+        return Growth(lengths, _Place(count, bool(heard), marks, held, names, compared + len(some)), gone)
 
     def _heard(self, count: int) -> set[str] | None:
         """Return for which it rang since this many bells; None where some of them were missed. It is called by one at a time."""
@@ -105,7 +106,7 @@ class Growing:
             return None
         return set(islice(reversed(self._rung), missed))
 
-    def _look(self, ids: Iterable[str], names: Sequence[str]) -> tuple[dict[str, int], list[str], frozenset[str]]:
+    def _look(self, ids: Iterable[str]) -> tuple[dict[str, int], list[str], frozenset[str]]:
         lengths: dict[str, int] = {}
         gone: list[str] = []
         held: list[str] = []
@@ -116,30 +117,20 @@ class Growing:
                 length = self._listed(id)
             if length is not None:
                 lengths[id] = length
-                if _is_in(names, id) and _size(f"{place}/{lock.NAME}"):  # who holds it for a turn has signed
+                if _size(f"{place}/{lock.NAME}"):  # who holds it for a turn has signed
                     held.append(id)
-            elif not _is_in(names, id):
+            elif not self._is_named(id):  # else its first turn begins right now
                 gone.append(id)
         return lengths, gone, frozenset(held)
+
+    def _is_named(self, id: str) -> bool:
+        return any(os.access(f"{folder}/{OPEN}/{id}", os.F_OK) for folder in self._directories.folders)
 
     def _listed(self, id: str) -> int | None:
         try:
             return _size(f"{self._directories.path(id)}/{LOG}")
         except StoreError:
             return None
-
-
-def _is_in(names: Sequence[str], id: str) -> bool:
-    """Say whether an id is among these, which are in order: a set of them would be made anew for each look."""
-    place = bisect_left(names, id)
-    return place < len(names) and names[place] == id
-
-
-def _next(names: Sequence[str], last: str) -> tuple[Sequence[str], str]:
-    """Return the names that follow the last of those before, and the last of them; at the end, it begins anew."""
-    start = bisect_right(names, last)
-    some = names[start : start + _COMPARED]
-    return some, some[-1] if some and start + len(some) < len(names) else ""
 
 
 def _size(file: str) -> int | None:

@@ -21,7 +21,6 @@ from midturn.store.folder import Folder, refusal
 OPEN = "open"
 _EMPTY = ".empty"
 _CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
-_ID = r"[0-9]{1,20}"
 
 
 class OpenIndex:
@@ -64,8 +63,7 @@ class OpenIndex:
                 if folder.read(f".boot-{host()}").decode() == boot():
                     changed = self.changed()  # before it is listed: what comes meanwhile is found next time
                     if changed is None or changed != self._kept[0]:
-                        is_id = re.compile(_ID).fullmatch
-                        self._kept = changed, sorted(name for name in folder.names() if is_id(name))
+                        self._kept = changed, sorted(name for name in folder.names() if name.isdecimal() and name.isascii())
                     return self._kept[1]
         except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
             pass
