@@ -19,7 +19,7 @@ from midturn.record.asker import address
 from midturn.record.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
-from midturn.store.handover import FileAnswers, FileFeed
+from midturn.store.handover import FileFeed, HandoverFolder
 from midturn.store.held import HeldConversation
 from midturn.store.memory_conversations import MemoryFeed
 from midturn.store.opening import open_store
@@ -82,7 +82,7 @@ class FileBox:
     """The answers of a conversation on disk."""
 
     def __init__(self, folder: Folder) -> None:
-        self.answers = FileAnswers(folder)
+        self.answers = HandoverFolder(folder)
         self.feed = FileFeed(self.answers)
 
 
@@ -118,7 +118,7 @@ def test_the_first_wins(box: FileBox | MemoryBox) -> None:
 
 def test_an_empty_box_costs_nothing(tmp_path: Path) -> None:
     with Folder.at(tmp_path) as folder:
-        box = FileAnswers(folder)
+        box = HandoverFolder(folder)
         assert box.collect() == ()
         box.remove("e4")
 
@@ -127,7 +127,7 @@ def test_an_empty_box_costs_nothing(tmp_path: Path) -> None:
 
 def test_a_disk_that_cannot_say_whether_somebody_answered_is_not_taken_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Folder.at(tmp_path) as folder:
-        box = FileAnswers(folder)
+        box = HandoverFolder(folder)
         box.put(FIRST)
 
         def fail(*_: object, **__: object) -> None:
@@ -142,7 +142,7 @@ def test_a_disk_that_cannot_say_whether_somebody_answered_is_not_taken_for_nobod
 
 def test_an_id_from_a_stream_is_no_path(tmp_path: Path) -> None:
     with Folder.at(tmp_path) as folder:
-        FileAnswers(folder).put(OTHER)
+        HandoverFolder(folder).put(OTHER)
 
     (name,) = (tmp_path / "answers").iterdir()
     assert len(name.name) == 64 + len(".json")
@@ -155,7 +155,7 @@ def test_a_file_that_is_no_answer_is_put_aside(tmp_path: Path, content: str) -> 
     (tmp_path / "answers" / "e4.json").write_text(content)
     (tmp_path / "answers" / ".e5.tmp").write_text("half a")
     with Folder.at(tmp_path) as folder:
-        box = FileAnswers(folder)
+        box = HandoverFolder(folder)
         assert box.collect() == ()
         box.put(FIRST)
         assert box.collect() == (FIRST,)
@@ -169,7 +169,7 @@ def test_a_link_among_the_answers_is_put_aside_unread(tmp_path: Path) -> None:
     (tmp_path / "answers" / "e5.json").symlink_to(tmp_path / "e5.json")
 
     with Folder.at(tmp_path) as folder:
-        assert FileAnswers(folder).collect() == ()
+        assert HandoverFolder(folder).collect() == ()
 
 
 # The store --------------------------------------------------------------------------------------------------------------
@@ -374,16 +374,16 @@ async def test_an_answer_that_is_recorded_during_a_look_is_seen_on_one_side(tmp_
     assert isinstance(looked, HeldBy)
     at = "2026-11-21T10:00:00.000000Z"
     assert await store.port.hand_over(looked, HandedOver(event_id=event, at=at, submission=Submission(value=True)))
-    collect, is_recorded = FileAnswers.collect, False
+    collect, is_recorded = HandoverFolder.collect, False
 
-    def while_the_holder_records(answers: FileAnswers) -> tuple[HandedOver, ...]:
+    def while_the_holder_records(answers: HandoverFolder) -> tuple[HandedOver, ...]:
         nonlocal is_recorded
         if not is_recorded:
             is_recorded = True
             drive(held.take_over())
         return collect(answers)
 
-    monkeypatch.setattr(FileAnswers, "collect", while_the_holder_records)
+    monkeypatch.setattr(HandoverFolder, "collect", while_the_holder_records)
     turn = (await store.port.look(asked.conversation)).turn
     assert any(handed.event_id == event for handed in turn.handed) or TurnView.last(turn.events).decision(event)
     await held.__aexit__(None, None, None)

@@ -13,7 +13,7 @@ from midturn.files import ensure_private
 from midturn.store.conversation import Conversation
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
-from midturn.store.handover import FileAnswers
+from midturn.store.handover import HandoverFolder
 from midturn.store.opening import open_store
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
@@ -38,7 +38,7 @@ def test_everything_is_private_whatever_the_umask(tmp_path: Path, monkeypatch: p
     store = FileStore(workspace.conversations)
     journal = hold(store, asking()[0])
     with Folder.at(path_of(store, journal.conversation)) as folder:
-        FileAnswers(folder).put(ANSWER)
+        HandoverFolder(folder).put(ANSWER)
     release(journal)
     with (path_of(store, journal.conversation) / "events.jsonl").open("ab") as file:
         file.write(b"torn")
@@ -102,7 +102,7 @@ def test_answers_are_not_handed_over_through_a_link(folder: Folder, tmp_path_fac
     (folder.path / "answers").symlink_to(elsewhere)
 
     with pytest.raises(StoreError, match="answers"):
-        FileAnswers(folder).put(ANSWER)
+        HandoverFolder(folder).put(ANSWER)
 
     assert list(elsewhere.iterdir()) == []
 

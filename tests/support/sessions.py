@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from midturn.compose.agent import AgentParts, compose_agent
+from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.session import RunParts
 from midturn.ports import Happening, Model, Tool
 from midturn.prompter import Prompter
@@ -38,7 +38,7 @@ class OneConversation:
         self, model: Model, tools: Sequence[Tool] = (), *, prompter: Prompter | None = None, limits: Limits = DEFAULT_LIMITS
     ) -> Session:
         """Open a session; questions wait while nobody is attached."""
-        parts = AgentParts(model=model, tools=tools, limits=limits)
+        parts = AgentSettings(model=model, tools=tools, limits=limits)
         return compose_agent(parts, RunParts(prompter=prompter, display=self.seen), self.journal)
 
     def recorded(self, kind: str) -> list[dict[str, Any]]:

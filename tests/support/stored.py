@@ -10,7 +10,7 @@ from midturn.record.events import Event, InquiryRequest
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
-from midturn.store.handover import FileAnswers
+from midturn.store.handover import HandoverFolder
 from midturn.store.held import HeldConversation
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
@@ -81,7 +81,7 @@ def hand_over(store: ConversationStore, conversation: str, answer: HandedOver) -
     """Put an answer where the holder of a conversation finds it, whether anybody holds it or not."""
     if isinstance(store, FileStore):
         with Folder.at(store.files.path(conversation)) as folder:
-            FileAnswers(folder).put(answer)
+            HandoverFolder(folder).put(answer)
         return
     journal = drive(store.port.open(conversation))
     drive(store.port.hand_over(HeldBy(conversation=conversation, turn=LastTurn(())), answer))

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import cast
 
 from midturn.agent.inquirer_call import InquirerCall, check_call
-from midturn.compose.agent import InquirerParts, compose_inquirer
+from midturn.compose.agent import AgentSettings, compose_inquirer
 from midturn.compose.given import check_model, check_prompter, check_store, limits_of, tools_of
 from midturn.compose.given_policies import GivenDetached, GivenRoute, detached_of, routes_of
 from midturn.compose.models import Models
@@ -77,7 +77,7 @@ class Inquirer:
         """
         models = Models(llm={}, display=Silence())
         answering = None if model is None else models.named(model) if isinstance(model, str) else models.around(check_model(model))
-        self._parts = InquirerParts(
+        self._settings = AgentSettings(
             model=answering,
             detached=detached_of(detached, None),
             routes=routes_of(routes, None),
@@ -264,8 +264,8 @@ class Inquirer:
     async def _call(
         self, tool: str | Tool, call_id: str, arguments: JsonObject | None, occurrence: int | None
     ) -> AsyncGenerator[InquirerCall]:
-        name, source = _asking(tool, self._parts.source)
-        check_call(name, call_id, arguments, self._parts.limits.json_depth)
+        name, source = _asking(tool, self._settings.source)
+        check_call(name, call_id, arguments, self._settings.limits.json_depth)
         async with self._held() as turn:
             foreign = await turn.call(source, CallBegun(call_id, name, arguments or {}), occurrence)
             call = InquirerCall(source, turn, foreign)
@@ -294,7 +294,7 @@ class Inquirer:
     async def _begun(self, text: str, author: str | None, key: str | None) -> ForeignTurn:
         async with AsyncExitStack() as undone:
             journal = await undone.enter_async_context(await self._store.open(self._conversation))
-            turn = compose_inquirer(self._parts, RunParts(prompter=self._prompter), journal)
+            turn = compose_inquirer(self._settings, RunParts(prompter=self._prompter), journal)
             await turn.begin(text, author, key)
             self._closing = undone.pop_all()
         return turn

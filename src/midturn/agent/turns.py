@@ -18,7 +18,7 @@ from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, TurnStream, Watching
 from midturn.agent.worker import worker_of
-from midturn.compose.agent import AgentParts, compose_agent
+from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.given import (
     GivenTool,
     check_instructions,
@@ -99,7 +99,7 @@ class Turns:
         """
         self._models = Models(llm={}, display=Relay())
         own = tools_of(given["tools"])
-        self._parts = AgentParts(
+        self._settings = AgentSettings(
             model=self._models.named(model) if isinstance(model, str) else self._models.around(check_model(model)),
             tools=own,
             detached=detached_of("defer" if given["detached"] is None else given["detached"], own),
@@ -117,7 +117,7 @@ class Turns:
         self._schema = given["schema"]
         if self._schema is not None:
             schema_of(self._schema)  # what cannot be a schema is said here, and not by a run
-        self.store = self._guarded(_in_memory(self._parts.limits) if given["store"] is None else check_store(given["store"]))
+        self.store = self._guarded(_in_memory(self._settings.limits) if given["store"] is None else check_store(given["store"]))
         """Where the conversations are."""
 
     async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
@@ -283,8 +283,9 @@ class Turns:
     def _identity(self) -> str:
         """Return what tells this agent from others in the same call."""
         says = self._instructions if isinstance(self._instructions, str) else self._instructions.__qualname__
-        offered = sorted(tool.definition.name for tool in self._parts.tools)
-        return sha256(msgspec.json.encode([self._parts.model.name, offered, says])).hexdigest()[:16]
+        offered = sorted(tool.definition.name for tool in self._settings.tools)
+        model = self._settings.model.name if self._settings.model else ""
+        return sha256(msgspec.json.encode([model, offered, says])).hexdigest()[:16]
 
     def _run(self, begun: _Begun, how: ResumeOptions) -> RunParts:
         """Say who answers in a run, and what agents inside of its tools inherit; inside a tool, what it inherits itself."""
@@ -300,11 +301,11 @@ class Turns:
         return RunParts(prompter=prompter, deps=how.get("deps"), nest=nest, host=nested, parent=parent)
 
     def _policy(self, outer: OuterCall | None) -> Detached:
-        return self._parts.detached if outer is None or self._has_policy else cast("Detached", outer.nest.detached)
+        return self._settings.detached if outer is None or self._has_policy else cast("Detached", outer.nest.detached)
 
     def _limits(self, outer: OuterCall | None) -> Limits:
         """Return the limits of a run: those of the turn around hold inside of its tools as well."""
-        own = self._parts.limits
+        own = self._settings.limits
         if outer is None:
             return own
         around = outer.nest.limits
@@ -317,7 +318,7 @@ class Turns:
 
     def _session(self, begun: _Begun, run: RunParts) -> Session:
         instructions = self._instructions if isinstance(self._instructions, str) else self._instructions(run.deps)
-        parts = replace(self._parts, instructions=instructions, detached=self._policy(begun.outer), limits=self._limits(begun.outer))
+        parts = replace(self._settings, instructions=instructions, detached=self._policy(begun.outer), limits=self._limits(begun.outer))
         return compose_agent(parts, run, begun.journal)
 
 

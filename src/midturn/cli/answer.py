@@ -74,7 +74,7 @@ def _event(question: OpenQuestion) -> str:
 # `midturn answer`: answers one open question, or a whole form
 
 
-class AnswerFlags(Struct, frozen=True, kw_only=True):
+class SubmissionFlags(Struct, frozen=True, kw_only=True):
     """What was given on the command line."""
 
     id: str
@@ -110,10 +110,10 @@ def command(**given: object) -> ExitStatus:
 
     Several IDs with one VALUE at the end answer each of these questions with it; all are shown first.
     """
-    return run_answer(AnswerFlags(**given))  # type: ignore[arg-type]  # click has checked every field
+    return run_answer(SubmissionFlags(**given))  # type: ignore[arg-type]  # click has checked every field
 
 
-def run_answer(given: AnswerFlags) -> ExitStatus:
+def run_answer(given: SubmissionFlags) -> ExitStatus:
     """Answer a question, and go on with its turn where that is wanted."""
     _check(given)
     for_people_only("answer questions")
@@ -155,7 +155,7 @@ def _said_yes(question: OpenQuestion, receipt: Receipt) -> ExitStatus | None:
     return ExitStatus.DONE
 
 
-def _note(place: Place, question: OpenQuestion, given: AnswerFlags) -> ExitStatus:
+def _note(place: Place, question: OpenQuestion, given: SubmissionFlags) -> ExitStatus:
     """Pass a question on, or take a yes back."""
     user = _who().user
     if given.take_back:
@@ -178,7 +178,7 @@ def load_directory() -> Directory:
     return load_here().settings.directory
 
 
-def _answer_several(place: Place, given: AnswerFlags) -> ExitStatus:
+def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
     """Answer several questions in the same way, after showing each; what one of them does not take, none is given."""
     *more, words = given.more
     ids = [given.id, given.value or "", *more]
@@ -243,7 +243,7 @@ def _read_later(asker: Asker) -> LiteralString:
     return "The process of {} that asked is gone; it reads this if its session goes on with this very call."
 
 
-def _check(given: AnswerFlags) -> None:
+def _check(given: SubmissionFlags) -> None:
     ways = {
         "a VALUE": given.value is not None,
         "--other": given.other is not None,
@@ -261,7 +261,7 @@ def _check(given: AnswerFlags) -> None:
         raise click.UsageError(f"`--reason` explains an answer; {named[0]} gives none.")
 
 
-def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -> ExitStatus:
+def _at_the_terminal(place: Place, question: OpenQuestion, given: SubmissionFlags) -> ExitStatus:
     if not is_attached(environment(), non_interactive=False):
         if holds_secret(question):
             raise click.UsageError(
@@ -283,7 +283,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
     return _said_yes(question, Receipt(question.conversation, question.id, votes=votes)) or _go_on(question, given, held=held)
 
 
-def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatus:
+def _in_place(question: OpenQuestion, given: SubmissionFlags, why: str) -> ExitStatus:
     """Go on with the turn itself, where everything can be asked."""
     from midturn.cli.resume import ResumeFlags, run_resume
 
@@ -291,7 +291,7 @@ def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatu
     return run_resume(ResumeFlags(id=question.conversation, store=given.store))
 
 
-def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitStatus:
+def _go_on(question: OpenQuestion, given: SubmissionFlags, *, held: bool) -> ExitStatus:
     if question.asker:
         note(_told(question.asker))
         if not given.resume or question.asker.waits or question.asker.cancelled:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
@@ -26,40 +26,56 @@ from midturn.tools.source import source_of
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 
-class AgentParts(Struct, frozen=True, kw_only=True):
-    """What an embedding program gives an agent. `routes` are by `<tool>.<question>`; `models` are those that they name."""
+class AgentSettings(Struct, frozen=True, kw_only=True):
+    """What an embedding program gives an agent, or an inquirer. `routes` are by `<tool>.<question>`; `models` are those that they name.
 
-    model: Model
+    Without a `model`, no one answers for a route that names none. `source` asks in every call, where it is not the call's own tool.
+    """
+
+    model: Model | None = None
     tools: Sequence[Tool] = ()
     instructions: str = ""
     detached: Detached = DEFER
     routes: Mapping[str, QuestionPolicy] = {}
     limits: Limits = DEFAULT_LIMITS
+    source: Source | None = None
     models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
 
+    def kit(self, run: RunParts, tools: Mapping[str, Tool], policies: Mapping[str, ToolPolicy], surroundings: Surroundings) -> Kit:
+        """Return what a session stands on; nothing is read from any configuration."""
+        return Kit(
+            model=self.model or Outside(),
+            model_for=self._model_for,
+            main={"model": {"id": self.model.name if self.model else ""}},
+            tools=tools,
+            policies=policies,
+            attached=run.prompter is not None,
+            surroundings=surroundings,
+        )
 
-def compose_agent(parts: AgentParts, run: RunParts, journal: Journal) -> Session:
-    """Return a session in which the program's own tools run, and nothing is read from any configuration."""
-    tools = {tool.definition.name: tool for tool in parts.tools}
-    kit = Kit(
-        model=parts.model,
-        model_for=_same_or_named(parts.model, parts.models),
-        main={"model": {"id": parts.model.name}},
-        tools=tools,
-        policies={name: _policy(tool, parts) for name, tool in tools.items()},
-        attached=run.prompter is not None,
-        surroundings=Surroundings(
-            system=parts.instructions, offered=[tool.definition for tool in parts.tools], deps=run.deps, limits=parts.limits
-        ),
-    )
-    return Session(*session_parts(kit, run, journal))
+    def _model_for(self, asked: ChosenAssistant) -> Model:
+        """Return the main model where it is meant, else the one that is named."""
+        if self.model and asked.model in ("", self.model.name):
+            return self.model
+        if not asked.model:
+            raise ConfigError("No model is there to answer: pass `model=` to the inquirer, or name one in the route.")
+        return self.models.for_assistant(asked)
 
 
-def _policy(tool: Tool, parts: AgentParts) -> ToolPolicy:
+def compose_agent(settings: AgentSettings, run: RunParts, journal: Journal) -> Session:
+    """Return a session in which the program's own tools run."""
+    tools = {tool.definition.name: tool for tool in settings.tools}
+    policies = {name: _policy(tool, settings) for name, tool in tools.items()}
+    offered = [tool.definition for tool in settings.tools]
+    surroundings = Surroundings(system=settings.instructions, offered=offered, deps=run.deps, limits=settings.limits)
+    return Session(*session_parts(settings.kit(run, tools, policies, surroundings), run, journal))
+
+
+def _policy(tool: Tool, settings: AgentSettings) -> ToolPolicy:
     """Return a tool's policy: it runs unattended unless it says otherwise, for its author is the program's."""
     declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
     run = declared if declared in RUN_POLICIES else "unattended"
-    policy = tool_policy(tool.definition.name, parts.routes, source=source_of(tool), run=run, detached=parts.detached)
+    policy = tool_policy(tool.definition.name, settings.routes, source=source_of(tool), run=run, detached=settings.detached)
     deadline: object = getattr(tool, "deadline", None)
     return replace(policy, deadline=deadline.total_seconds()) if isinstance(deadline, timedelta) else policy
 
@@ -75,15 +91,6 @@ def tool_policy(name: str, routes: Mapping[str, QuestionPolicy], *, source: Sour
     )
 
 
-def _same_or_named(main: Model, models: Models) -> Callable[[ChosenAssistant], Model]:
-    """Return how models are found: the main one where it is meant, else by name."""
-
-    def find(settings: ChosenAssistant) -> Model:
-        return main if settings.model in ("", main.name) else models.for_assistant(settings)
-
-    return find
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 # Wiring of an inquirer: a turn held by a program with a loop of its own
 
@@ -91,46 +98,25 @@ def _same_or_named(main: Model, models: Models) -> Callable[[ChosenAssistant], M
 _ENDLESS = 1_000_000_000
 
 
-class InquirerParts(Struct, frozen=True, kw_only=True):
-    """Who answers where a question is routed to an assistant (`model`, or one that a route names), and what happens to the others.
-
-    `source` asks in every call, where it is not the call's own tool.
-    """
-
-    model: Model | None = None
-    detached: Detached = DEFER
-    routes: Mapping[str, QuestionPolicy] = {}
-    limits: Limits = DEFAULT_LIMITS
-    source: Source | None = None
-    models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
-
-
-def compose_inquirer(parts: InquirerParts, run: RunParts, journal: Journal) -> ForeignTurn:
+def compose_inquirer(settings: AgentSettings, run: RunParts, journal: Journal) -> ForeignTurn:
     """Return the turn in which another program's loop makes its calls; how many model requests it makes is its own affair."""
     tools = ForeignTools()
-    kit = Kit(
-        model=Outside(),
-        model_for=lambda asked: _answering(parts, asked),
-        main={"model": {"id": parts.model.name if parts.model else ""}},
-        tools=tools,
-        policies=_Policies(parts),
-        attached=run.prompter is not None,
-        surroundings=Surroundings(limits=replace(parts.limits, cycles=_ENDLESS)),
-    )
+    surroundings = Surroundings(limits=replace(settings.limits, cycles=_ENDLESS))
+    kit = replace(settings.kit(run, tools, _Policies(settings), surroundings), model=Outside())
     return ForeignTurn(*session_parts(kit, run, journal), tools)
 
 
 class _Policies(Mapping[str, ToolPolicy]):
     """What holds for every tool that there may be."""
 
-    def __init__(self, parts: InquirerParts) -> None:
-        self._parts = parts
+    def __init__(self, settings: AgentSettings) -> None:
+        self._settings = settings
         self._of: dict[str, ToolPolicy] = {}
 
     def __getitem__(self, tool: str) -> ToolPolicy:
         if tool not in self._of:
-            source, parts = self._parts.source or Source.tool(tool), self._parts
-            self._of[tool] = tool_policy(tool, parts.routes, source=source, run="unattended", detached=parts.detached)
+            source, settings = self._settings.source or Source.tool(tool), self._settings
+            self._of[tool] = tool_policy(tool, settings.routes, source=source, run="unattended", detached=settings.detached)
         return self._of[tool]
 
     def __iter__(self) -> Iterator[str]:
@@ -138,11 +124,3 @@ class _Policies(Mapping[str, ToolPolicy]):
 
     def __len__(self) -> int:
         return len(self._of)
-
-
-def _answering(parts: InquirerParts, settings: ChosenAssistant) -> Model:
-    if parts.model and settings.model in ("", parts.model.name):
-        return parts.model
-    if not settings.model:
-        raise ConfigError("No model is there to answer: pass `model=` to the inquirer, or name one in the route.")
-    return parts.models.for_assistant(settings)

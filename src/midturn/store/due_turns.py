@@ -34,7 +34,7 @@ from midturn.store.answer_bell import FolderBell
 from midturn.store.decisions import FindTurn, is_due
 from midturn.store.derived import Derived
 from midturn.store.directories import Directories
-from midturn.store.handover import ANSWERS, FileAnswers
+from midturn.store.handover import ANSWERS, HandoverFolder
 from midturn.store.open_index import OpenIndex
 from midturn.store.port import LastTurn
 from midturn.store.tail import NAME as LOG
@@ -313,7 +313,7 @@ class DueTurns:
                 self._mend(id, seen)
                 return False
             self.rounds.go_with(id, [child.conversation for child in TurnView(seen.window).awaited_children])
-            handed = FileAnswers(folder).collect()
+            handed = HandoverFolder(folder).collect()
         turn = LastTurn(seen.turn, handed)
         until = TurnView(seen.window).first_deadline
         self._note(id, until)

@@ -26,7 +26,7 @@ from midturn.store.batch import decided
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile, is_jp
 from midturn.store.folder import Folder, telling
-from midturn.store.handover import FileAnswers
+from midturn.store.handover import HandoverFolder
 from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
@@ -189,7 +189,7 @@ class FileConversations:
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
         """Put an answer beside the conversation, where its holder finds it."""
         with self._folder(held.conversation) as folder:
-            if not lock.is_held(folder) or not FileAnswers(folder).put(answer):
+            if not lock.is_held(folder) or not HandoverFolder(folder).put(answer):
                 return False
             ring(folder, held.conversation)
             return True
@@ -417,12 +417,12 @@ class FileConversations:
         from midturn.store.decisions import is_ready  # only workers and lists of what is ready ask
 
         with suppress(StoreError), self._folder(id) as folder:
-            turn = LastTurn(self._seen.look(id).turn, FileAnswers(folder).collect())
+            turn = LastTurn(self._seen.look(id).turn, HandoverFolder(folder).collect())
             return is_ready(turn, self._find) and not lock.is_held(folder)
         return False
 
     def _last_turn(self, folder: Folder) -> LastTurn:
-        handed = FileAnswers(folder).collect()  # before the events: what is not there any more is recorded by then
+        handed = HandoverFolder(folder).collect()  # before the events: what is not there any more is recorded by then
         with EventReader(folder) as events:
             return LastTurn(events.last_turn(), handed, self._is_for_people)
 
@@ -436,7 +436,7 @@ class FileConversations:
         try:
             turn = self._seen.look(id).turn
             with self._folder(id) as folder:
-                return LastTurn(turn, FileAnswers(folder).collect())
+                return LastTurn(turn, HandoverFolder(folder).collect())
         except StoreError:
             return None
 

@@ -29,7 +29,7 @@ _ASIDE = ".unreadable"
 _PLAIN = r"[A-Za-z0-9_-]{1,64}"
 
 
-class FileAnswers:
+class HandoverFolder:
     """The `answers/` of a conversation's directory."""
 
     def __init__(self, conversation: Folder) -> None:
@@ -76,7 +76,7 @@ class FileAnswers:
 class FileFeed:
     """What is handed over to the holder of a conversation on disk, looked at ten times a second."""
 
-    def __init__(self, answers: FileAnswers) -> None:
+    def __init__(self, answers: HandoverFolder) -> None:
         self._answers = answers
 
     async def collect(self) -> tuple[HandedOver, ...]:

@@ -13,7 +13,7 @@ from midturn.record.window import Window, last_turn, starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, refusal
-from midturn.store.handover import FileAnswers, FileFeed
+from midturn.store.handover import FileFeed, HandoverFolder
 from midturn.store.lock import Holder, Lock
 from midturn.store.metadata import conversation_in
 from midturn.store.open_index import is_named, name_finished, name_open
@@ -33,7 +33,7 @@ class Writer:
         self.folder = folder
         self.conversation = conversation_in(folder.name)
         """The conversation's id."""
-        self.answers = FileAnswers(folder)
+        self.answers = HandoverFolder(folder)
         self._limits = limits
         self._lock = lock
         try:

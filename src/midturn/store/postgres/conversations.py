@@ -23,7 +23,7 @@ from midturn.store.held import patiently
 from midturn.store.metadata import Metadata, decode_metadata, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
 from midturn.store.postgres import statements
-from midturn.store.postgres.database import DUE, Database, Rows
+from midturn.store.postgres.database import Database, Rows
 from midturn.store.postgres.journal import PostgresJournal, TurnRow
 from midturn.store.postgres.own_loop import DatabaseAddress, OwnLoop
 from midturn.store.postgres.settling import TRIES, ConversationRows, Holding, Settling
@@ -95,11 +95,7 @@ class PostgresConversations:
 
     async def woken(self) -> None:
         """Return when a conversation may have become due, at the latest after a second."""
-        await self.loop.run(self._woken())
-
-    async def _woken(self) -> None:
-        await self.database.holder()  # nothing is heard without a session
-        await self.database.bells.wait(DUE)
+        await self.loop.run(self.database.due())
 
     async def stirred(self, since: int) -> int:
         """Return when a question was asked or closed, or a turn began or ended, at the latest after some seconds."""
@@ -211,14 +207,9 @@ class PostgresConversations:
         }
         now_number = time.time_ns() // 1_000
         for id in itertools.chain([wanted] if wanted else [], map(str, itertools.count(now_number))):  # noqa: A001  what the wire calls it
-            if await self.database.once(statements.ADD, {**given, "id": id, "lines": lines}, partial(self._added, id, lines)):
+            if await self.database.once(statements.ADD, {**given, "id": id, "lines": lines}, partial(_added, self.database, id, lines)):
                 return id
         raise AssertionError("numbers do not end")
-
-    async def _added(self, id: str, lines: list[bytes]) -> Rows | None:
-        """Say whether a conversation was made of these lines by a statement whose acknowledgement was lost."""
-        rows = await self.database.rows(statements.READ, {"id": id})
-        return rows if rows and list(rows[0]["lines"]) == lines else None
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change single fields of the metadata; the rest stays, keys of other versions included."""
@@ -246,3 +237,9 @@ class PostgresConversations:
         ):
             raise await self._rows.refusal(id)
         return True
+
+
+async def _added(database: Database, id: str, lines: list[bytes]) -> Rows | None:
+    """Say whether a conversation was made of these lines by a statement whose acknowledgement was lost."""
+    rows = await database.rows(statements.READ, {"id": id})
+    return rows if rows and list(rows[0]["lines"]) == lines else None

@@ -136,6 +136,11 @@ class Database:
             raise StoreAway(f"{self.address.shown} cannot be reached.") from None
         return cast("int", self._holder)
 
+    async def due(self) -> None:
+        """Return when a conversation may have become due."""
+        await self.holder()  # nothing is heard without a session
+        await self.bells.wait(DUE)
+
     async def stirred(self, since: int) -> int:
         """Return when the bell has rung more often than `since` says, at the latest after some seconds; how often it has by then."""
         self._wants_stirs = True
@@ -313,7 +318,7 @@ class Database:
             try:
                 done = await attempt()
             except _GONE as gone:
-                error = await self._reason(gone) if isinstance(gone, PoolTimeout) else gone
+                error = await _reason(self.address.url, gone) if isinstance(gone, PoolTimeout) else gone
                 if _is_refusal(error):
                     raise StoreError(f"{self.address.shown} cannot be reached: {_words(error)}") from error
                 if tries >= _SAID_AFTER or isinstance(gone, PoolTimeout):  # for seconds, there was no connection
@@ -327,15 +332,6 @@ class Database:
             else:
                 self._away.over()
                 return done
-
-    async def _reason(self, waited: PoolTimeout) -> Exception:
-        """Return why the pool has no connection for us: it keeps that to itself."""
-        try:
-            connection = await psycopg.AsyncConnection.connect(self.address.url, **_KEEPALIVE)
-        except psycopg.Error as error:
-            return error
-        await connection.close()
-        return waited
 
     # The session that lives as long as the process ---------------------------------------------------------------------------
 
@@ -379,11 +375,12 @@ class Database:
 
     async def _listen(self, connection: psycopg.AsyncConnection) -> None:
         pinged = looked = time.monotonic()
+        named = {self.due_channel: DUE, self.stirred_channel: STIRRED}
         while True:
             async for notification in connection.notifies(timeout=ORPHANED, stop_after=1):
                 if notification.channel == self.stirred_channel and _ID.fullmatch(notification.payload):  # any user may notify
                     self.removals.note(notification.payload)
-                self.bells.ring(self._bell(notification))
+                self.bells.ring(named.get(notification.channel, notification.payload))
             await self._hear_stirs(connection)
             now = time.monotonic()
             if now - pinged >= PING:
@@ -392,10 +389,6 @@ class Database:
             if now - looked >= ORPHANED:
                 await self.give_back_orphans()
                 looked = now
-
-    def _bell(self, notification: psycopg.Notify) -> str:
-        named = {self.due_channel: DUE, self.stirred_channel: STIRRED}
-        return named.get(notification.channel, notification.payload)
 
     async def give_back_orphans(self) -> None:
         """Give back what the table says is ours and memory says is not: a claim's acknowledgement was lost, or the claim was given up."""
@@ -413,6 +406,16 @@ class Database:
         given = {"id": id, "fence": fence, "handed_seq": handed_seq, "again": again, "channel": self.due_channel}
         given["deadline"] = deadline or None
         await self.rows(statements.RELEASE, given)
+
+
+async def _reason(url: str, waited: PoolTimeout) -> Exception:
+    """Return why the pool has no connection for us: it keeps that to itself."""
+    try:
+        connection = await psycopg.AsyncConnection.connect(url, **_KEEPALIVE)
+    except psycopg.Error as error:
+        return error
+    await connection.close()
+    return waited
 
 
 _KEEPALIVE: dict[str, Any] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 5}
