@@ -10,7 +10,7 @@ import pytest
 import midturn as mt
 from midturn.record.events import ChatRequest
 from midturn.store.store import ConversationStore
-from support.agents import CONFIRM, calling, careful, told
+from support.agents import CONFIRM, calling, careful, deploy, told
 from support.people import Chat
 
 
@@ -94,11 +94,6 @@ def test_a_json_schema_beyond_the_closed_subset_goes_to_the_model_and_is_not_che
 
 
 def test_a_resumed_turn_owes_the_shape_that_it_was_begun_with() -> None:
-    @mt.tool
-    async def deploy(ctx: mt.ToolContext) -> str:
-        """Deploy the service."""
-        return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
-
     agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {}}]}, {"text": "Well."}]), tools=[deploy])
     suspended = agent.run_sync("Go.", schema={"type": "object"})
     assert (suspended.status, suspended.error) == ("suspended", None)

@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 import midturn as mt
+from support.agents import deploy
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]}
 
@@ -29,12 +30,6 @@ class Plain:
     """A dataclass with a bound."""
 
     n: Annotated[int, Field(ge=1)]
-
-
-@mt.tool(run="unattended")
-async def deploy(ctx: mt.ToolContext) -> str:
-    """Deploy the service."""
-    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
 
 
 def agent_saying(answer: str, store: mt.ConversationStore | None = None, schema: type | None = None) -> mt.Agent:

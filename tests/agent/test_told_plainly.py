@@ -10,6 +10,7 @@ import pytest
 from pydantic import Field
 
 import midturn as mt
+from support.agents import ship
 
 
 def test_each_retry_of_a_model_is_a_warning_of_one_logger(caplog: pytest.LogCaptureFixture) -> None:
@@ -29,12 +30,6 @@ def test_each_retry_of_a_model_is_a_warning_of_one_logger(caplog: pytest.LogCapt
     assert record.levelname == "WARNING"
     assert "it is overloaded. Trying again in 0.0 s (retry 1 of 4)." in record.getMessage()
     assert "hunter2" not in caplog.text
-
-
-@mt.tool
-async def ship(ctx: mt.ToolContext) -> str:
-    """Ship it."""
-    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
 
 
 @mt.tool(run="ask")

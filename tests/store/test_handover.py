@@ -29,6 +29,7 @@ from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
 from midturn.turn.view import TurnView
+from support.agents import ship
 from support.loops import in_a_loop
 from support.processes import kill, line, output, python
 from support.stored import asking, handed, hold, keep, path_of, release, reopen
@@ -354,12 +355,6 @@ def test_answers_that_arrive_together_wait_for_each_other(store: ConversationSto
 
     assert [receipt.held for receipt in asyncio.run(together())] == [False] * 8
     assert recorded(store, kept) == [True] * 8
-
-
-@mt.tool
-async def ship(ctx: mt.ToolContext) -> str:
-    """Ship it."""
-    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
 
 
 @in_a_loop

@@ -13,13 +13,8 @@ from midturn.store.memory_conversations import MemoryStore
 from midturn.store.metadata import Metadata
 from midturn.store.moving import Copying
 from midturn.store.store import ConversationStore
+from support.agents import ship
 from support.loops import in_a_loop
-
-
-@mt.tool
-async def ship(ctx: mt.ToolContext) -> str:
-    """Ship it."""
-    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
 
 
 def _agent(store: ConversationStore) -> mt.Agent:

@@ -18,6 +18,7 @@ from midturn.store.memory_conversations import MemoryStore
 from midturn.store.postgres.store import PostgresStore
 from midturn.store.pruning import Pruning, made
 from midturn.store.store import ConversationStore
+from support.agents import ship
 from support.loops import in_a_loop
 from support.serving import free_port
 
@@ -31,12 +32,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
     if request.param == "database":
         return PostgresStore(request.getfixturevalue("url"))
     return FileStore(tmp_path / "conversations") if request.param == "disk" else MemoryStore()
-
-
-@mt.tool
-async def ship(ctx: mt.ToolContext) -> str:
-    """Ship it."""
-    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
 
 
 class At:

@@ -8,25 +8,15 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store import file_conversations
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
 from midturn.store.open_index import ring
-
-
-@mt.tool
-async def deploy(ctx: mt.ToolContext) -> str:
-    """Deploy the service."""
-    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
-
-
-def _say(request: ModelRequest) -> TextPart | ToolCallPart:
-    return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "deploy", {})
+from support.agents import calling, deploy
 
 
 async def _asked(store: mt.ConversationStore) -> str:
-    return (await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("Go.")).pending[0].id
+    return (await mt.Agent(calling("deploy"), tools=[deploy], store=store).run("Go.")).pending[0].id
 
 
 def test_a_program_hears_which_turn_can_go_on(tmp_path: Path) -> None:

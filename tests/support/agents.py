@@ -27,3 +27,15 @@ def told(store: ConversationStore, conversation: str) -> list[str]:
 async def careful(ctx: mt.ToolContext) -> str:
     """Ask first."""
     return "went ahead" if await ctx.ask(CONFIRM) else "left it"
+
+
+@mt.tool
+async def ship(ctx: mt.ToolContext) -> str:
+    """Ship it."""
+    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
+
+
+@mt.tool
+async def deploy(ctx: mt.ToolContext) -> str:
+    """Deploy the service."""
+    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))

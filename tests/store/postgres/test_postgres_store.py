@@ -20,6 +20,7 @@ from midturn.store.postgres.conversations import PostgresConversations
 from midturn.store.postgres.own_loop import parse_database_address
 from midturn.store.postgres.store import PostgresStore
 from midturn.testing import check_store_sync
+from support.agents import ship
 from support.loops import in_a_loop
 from support.postgres import Cluster
 
@@ -29,12 +30,6 @@ pytestmark = pytest.mark.real("PostgreSQL")
 def _process(url: str) -> PostgresConversations:
     """Return what another process would have: sessions, a number and a lock of its own."""
     return PostgresConversations(parse_database_address(url))
-
-
-@mt.tool
-async def ship(ctx: mt.ToolContext) -> str:
-    """Ship it."""
-    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
 
 
 def _more() -> list[Event]:
