@@ -35,11 +35,14 @@ class ScriptedPrompter(Prompter):
     Args:
         replies: What is said, by key.
         unscripted: For any other prompt: `raise`, be `unavailable`, or `end_turn`.
+        user: Whom the script plays, for questions of certain people. Several people are several prompters, one after the other: the turn
+            waits for the next person, and is resumed with `agent.resume(conversation, prompter=…)`.
 
     Call `assert_exhausted` when the test is over (the fixture `scripted_prompter` does): replies left over and prompts without one fail it.
     """
 
-    def __init__(self, replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise") -> None:
+    def __init__(self, replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise", user: str | None = None) -> None:
+        self.user = user
         self._replies = dict(replies or {})
         self._queues: dict[str, deque[ScriptedValue]] = {}
         self._used: set[str] = set()

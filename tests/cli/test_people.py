@@ -1,0 +1,60 @@
+"""Whose question it is, at the command line: votes, passing on, what is mine, and several at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.cli import CommandLine, asks, calls
+
+PEOPLE = """
+[people.ana]
+[people.bo]
+[groups.ops]
+members = ["ana", "bo"]
+"""
+
+
+def waiting(midturn: CommandLine, people: dict[str, Any], *texts: str) -> list[dict[str, Any]]:
+    """Have a turn wait for certain people; return the entries of the inbox."""
+    midturn.configure(PEOPLE)
+    midturn.asker(questions={"go": {"people": people}})
+    for text in texts or ("Deploy?",):
+        assert midturn.run("query", "-m", midturn.script(calls("deploy", ask=[asks("go", text)])), "--defer", "Ship it").status == 3
+    return midturn.ok("inbox", "--json").json
+
+
+def test_a_yes_waits_for_another_person(midturn: CommandLine) -> None:
+    (question,) = waiting(midturn, {"ask": ["ops"], "approvals": 2})
+    assert question["people"] == {"ask": ["ops"], "approvals": 2, "voted": []}
+    assert "It is for ops · 0 of 2." in midturn.ok("inbox").stdout
+    said = midturn.ok("answer", question["id"], "yes")
+    assert "1 of 2 have said yes. Another person has to" in said.stderr
+    again = midturn.run("answer", question["id"], "yes", MIDTURN_CFG_USER__NAME="bo")
+    assert again.status != 0
+    assert "The command line is one person, and has said yes already" in again.stderr
+    assert "is taken back" in midturn.ok("answer", question["id"], "--take-back").stderr
+    assert "0 of 2" in midturn.ok("inbox").stdout
+
+
+def test_only_those_who_may_answer_do_and_it_is_passed_on_to_them(midturn: CommandLine) -> None:
+    (question,) = waiting(midturn, {"ask": ["ops"], "only": True})
+    refused = midturn.run("answer", question["id"], "yes", MIDTURN_CFG_USER__NAME="carl")
+    assert "carl may not answer this: only ana and bo may." in refused.stderr
+    as_ana, as_bo = ({"MIDTURN_CFG_USER__NAME": name} for name in ("ana", "bo"))
+    assert "is put to bo now" in midturn.ok("answer", question["id"], "--pass-to", "bo", **as_ana).stderr
+    assert midturn.run("answer", question["id"], "--pass-to", "dora", **as_ana).status != 0
+    assert midturn.ok("inbox", "--mine", "--json", **as_ana).json == []
+    assert [one["id"] for one in midturn.ok("inbox", "--mine", "--json", **as_bo).json] == [question["id"]]
+    midturn.ok("answer", question["id"], "yes", **as_bo)
+    assert midturn.ok("inbox", "--json").json == []
+
+
+def test_several_are_answered_in_one_act_after_each_was_shown(midturn: CommandLine) -> None:
+    asked = waiting(midturn, {"ask": ["ops"]}, "Deploy one?", "Deploy two?")
+    first, second = (question["id"] for question in asked)
+    wrong = midturn.run("answer", first, second, "perhaps")
+    assert wrong.status != 0
+    assert len(midturn.ok("inbox", "--json").json) == 2
+    said = midturn.ok("answer", first, second, "yes").stderr
+    assert said.index("deploy asks: Deploy one?") < said.index("deploy asks: Deploy two?") < said.index("Deploy one?  yes")
+    assert midturn.ok("inbox", "--json").json == []

@@ -1,0 +1,32 @@
+"""The kit plays several people, one prompter for each."""
+
+from __future__ import annotations
+
+import asyncio
+
+import midturn as mt
+
+TWO = mt.People(ask=["ana", "bo"], only=True, approvals=2)
+
+
+@mt.tool
+async def deploy(ctx: mt.ToolContext) -> str:
+    """Deploy."""
+    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?", people=TWO)))
+
+
+def test_two_people_say_yes_one_after_the_other() -> None:
+    model = mt.ScriptedModel([{"calls": [{"name": "deploy"}]}, {"text": "Done."}])
+    agent = mt.Agent(model, tools=[deploy])
+    ana, bo, dora = (mt.ScriptedPrompter({"deploy.sure": True}, user=name) for name in ("ana", "bo", "dora"))
+
+    async def played() -> mt.RunResult[None]:
+        result = await agent.run("Deploy it.", prompter=ana)
+        assert result.status == "suspended"
+        assert (await agent.resume(result.conversation, prompter=dora)).status == "suspended"
+        return await agent.resume(result.conversation, prompter=bo)
+
+    result = asyncio.run(played())
+    assert result.status == "completed"
+    assert [len(each.prompts) for each in (ana, bo, dora)] == [1, 1, 0]
+    assert bo.prompts[0].label == "1 of 2"
