@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from midturn.clock import now
 from midturn.errors import NoConversation
 from midturn.journal import Journal
-from midturn.record.events import Child, Event, TurnEnd
+from midturn.record.events import Child, Event
 from midturn.record.window import Window, turn_of_child
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.nesting import OuterCall
 from midturn.store.metadata import Metadata, conversation_number, title
 from midturn.store.store import ConversationStore
-from midturn.turn.record import TurnRecord
+from midturn.turn.view import TurnView
 
 
 class NestedRun(Struct, frozen=True):
@@ -39,12 +39,10 @@ class NestedRun(Struct, frozen=True):
 
     def recorded_end(self, window: Window | None) -> RunEnding | None:
         """Return how the turn ended, where it has ended before; its limits stay shared."""
-        ended = window and next((event for event in reversed(window.events) if isinstance(event, TurnEnd)), None)
-        if not window or not ended:
+        record = TurnView(window).record
+        ended = record.ended
+        if not ended:
             return None
-        record = TurnRecord()
-        for event in window.events:
-            record.apply(event)
         self.outer.nest.family[self.child.event_id] = record
         return RunEnding(ended.status, ended.error)
 

@@ -15,7 +15,7 @@ from midturn.foreign.words import Approved, Decided, DecidedElsewhere, Refused, 
 from midturn.question.elicitation import Outgoing, heading
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.record.asker import Asker, asker_of
+from midturn.record.asker import Asker
 from midturn.record.events import (
     AnsweredBy,
     Approval,
@@ -27,7 +27,6 @@ from midturn.record.events import (
     InquiryRequest,
     ToolCallRequest,
     ToolCallResponse,
-    TurnEnd,
     TurnStart,
     required_by,
 )
@@ -35,7 +34,7 @@ from midturn.record.open_question import OpenQuestion
 from midturn.routing.rules import Ruling
 from midturn.tools.ask_user_call import read_arguments
 from midturn.turn.approval import arguments_sha256
-from midturn.turn.view import pairs
+from midturn.turn.view import TurnView, pairs
 from midturn.values.json_value import Json, JsonObject, members, text
 
 
@@ -86,8 +85,8 @@ def permission(errand: Errand, ruling: Ruling) -> Approval:
 
 def errand_of(conversation: str, turn: Sequence[Event]) -> Errand | None:
     """Find the errand that a turn is; None where it is a turn of ours."""
-    asker = asker_of(turn)
-    call = next((event for event in turn if isinstance(event, ToolCallRequest)), None)
+    view = TurnView.last(turn)
+    asker, call = view.asker, next((request for request, _ in view.calls), None)
     if asker is None or call is None:
         return None
     arguments = members(call.arguments)
@@ -96,50 +95,49 @@ def errand_of(conversation: str, turn: Sequence[Event]) -> Errand | None:
 
 def is_called(errand: Errand, turn: Sequence[Event], name: str) -> bool:
     """Say whether this is the handle of an errand, or the id under which a person finds one of its questions in the inbox."""
-    questions = (f"{errand.conversation}-{event.event_id}" for event in turn if isinstance(event, InquiryRequest))
+    questions = (f"{errand.conversation}-{request.event_id}" for request, _ in TurnView.last(turn).inquiries)
     return any(compare_digest(known.encode(), name.encode("utf-8", "replace")) for known in (errand.handle, *questions))
 
 
 def is_over(turn: Sequence[Event]) -> bool:
     """Say whether the agent has had what it asked for, or never will."""
-    return any(isinstance(event, TurnEnd) for event in turn)
+    return TurnView.last(turn).record.ended is not None
 
 
 def decided(turn: Sequence[Event]) -> Decided | None:
     """Return what a person decided; None while something waits, or answers are still to be collected."""
-    ended = next((event for event in turn if isinstance(event, TurnEnd)), None)
+    view = TurnView.last(turn)
+    ended = view.record.ended
     if ended and ended.status == "ended_by_user":
         return TurnStopped()
-    permissions = _permissions(turn)
-    if permissions:
-        return _permitted(permissions[-1])
-    closed = [response for _, response in pairs(turn) if isinstance(response, InquiryCancelled)]
-    reasons = {response.reason for response in closed}
+    if view.permissions:
+        return _permitted(view.permissions[-1])
+    reasons = {response.reason for _, response in view.inquiries if isinstance(response, InquiryCancelled)}
     if "reply" in reasons:
-        return _reply(turn)
+        return _reply(view)
     if "user" in reasons:
         return TurnStopped()
-    return DecidedElsewhere() if reasons & {"superseded"} and is_over(turn) else None
+    return DecidedElsewhere() if reasons & {"superseded"} and ended else None
 
 
 def is_told(turn: Sequence[Event]) -> bool:
     """Say whether the agent knows that it may make this call: it does so when it comes to it."""
-    permissions = _permissions(turn)
-    allowed = bool(permissions) and permissions[-1].state in {"approved", "edited"}
-    return allowed and any(isinstance(event, ToolCallResponse) for event in turn)
+    view = TurnView.last(turn)
+    allowed = bool(view.permissions) and view.permissions[-1].state in {"approved", "edited"}
+    return allowed and view.result is not None
 
 
 def tell(turn: Sequence[Event], content: str, ids: Iterator[str]) -> tuple[Event, ...]:
     """Return the event by which an agent was told something before it is done with it."""
     errand = errand_of("", turn)
-    if errand is None or any(isinstance(event, ToolCallResponse | TurnEnd) for event in turn):
+    if errand is None or is_over(turn) or TurnView.last(turn).result is not None:
         return ()
     return (ToolCallResponse(event_id=next(ids), id=errand.id, call=errand.call, content=content),)
 
 
 def content_of(turn: Sequence[Event]) -> str | None:
     """Return what the agent was given in the end; None while it waits."""
-    return next((event.content for event in turn if isinstance(event, ToolCallResponse)), None)
+    return TurnView.last(turn).result
 
 
 def reasons_of(turn: Sequence[Event], answers: Mapping[str, Json]) -> Mapping[str, str]:
@@ -155,11 +153,7 @@ def answers_of(turn: Sequence[Event]) -> dict[str, Json]:
 
 def asked(turn: Sequence[Event]) -> InquiryRequest | None:
     """Return the first question of an errand."""
-    return next((event for event in turn if isinstance(event, InquiryRequest)), None)
-
-
-def _permissions(turn: Sequence[Event]) -> list[Approval]:
-    return [event for event in turn if isinstance(event, Approval) and event.kind == "run"]
+    return next((request for request, _ in TurnView.last(turn).inquiries), None)
 
 
 def _permitted(approval: Approval) -> Decided | None:
@@ -178,14 +172,13 @@ def _permitted(approval: Approval) -> Decided | None:
             return None
 
 
-def _reply(turn: Sequence[Event]) -> RepliedTo:
+def _reply(turn: TurnView) -> RepliedTo:
     """Return what a person said instead of answering, and what they had answered before: it stands in the call's result."""
-    response = next((event for event in turn if isinstance(event, ToolCallResponse)), None)
     try:
-        marker = members(msgspec.json.decode(response.content if response else "{}"))
+        marker = members(msgspec.json.decode(turn.result or "{}"))
     except msgspec.DecodeError:
         return RepliedTo()
-    texts = {event.question_id: event.question.text for event in turn if isinstance(event, InquiryRequest)}
+    texts = {request.question_id: request.question.text for request, _ in turn.inquiries}
     answers = {texts.get(key, key): value for key, value in members(marker.get("answered")).items()}
     return RepliedTo(text(marker.get("reply")), answers)
 

@@ -176,6 +176,16 @@ class TurnView:
         return [(attempt.request, attempt.response) for attempt in self.record.attempts]
 
     @property
+    def permissions(self) -> list[Approval]:
+        """What was asked and decided about whether its calls may run, in order."""
+        return [approval for approval in self.record.approvals if approval.kind == "run"]
+
+    @property
+    def result(self) -> str | None:
+        """What the first call of it that is done has returned; None where none is."""
+        return next((response.content for _, response in self.calls if response), None)
+
+    @property
     def calls(self) -> list[CallPair]:
         """Every tool call in order, with its response (`None` where it has none)."""
         return [(call.request, call.response) for call in self.record.calls.values()]
