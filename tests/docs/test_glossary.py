@@ -38,7 +38,7 @@ KEPT = {
     "RunParts": "to be one with the settings of a session",
     "_Parts": "what a provider's library calls the parts of a message",
 }
-AROUND = {"Ask|Question|Inquir|Prompt": 41, "Answer|Reply|Given|Receipt": 26}
+AROUND = {"Ask|Question|Inquir|Prompt": 38, "Answer|Reply|Given|Receipt": 26}
 """How many names may speak of asking and of answers; fewer are better."""
 
 

@@ -6,7 +6,7 @@ from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.keyboard import Key, Paste, Press
 from midturn.prompts.rich.markup import ContextRows, plain_context
 from midturn.prompts.rich.pager import Pager
-from midturn.prompts.rich.prompt import RichPrompt, Settle
+from midturn.prompts.rich.prompt import RichScene, Settle
 from midturn.prompts.rich.screen import POINTER, Frame, Sign, Size, row_text
 from midturn.question.reply import Reply
 from midturn.record.prompt import Prompt
@@ -26,7 +26,7 @@ class Keys:
         context: ContextRows = plain_context,
     ) -> None:
         self.size = Size(columns, rows)
-        self.prompt = RichPrompt(prompt, columns, Settle(quiet, 0), menu_first=menu_first, context=context)
+        self.prompt = RichScene(prompt, columns, Settle(quiet, 0), menu_first=menu_first, context=context)
         self.outcome: Reply | Edit | Sign | None = None
         self.pager: Pager | None = None
         self.now = 0.0

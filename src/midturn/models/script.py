@@ -64,7 +64,7 @@ class ScriptedAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     delay_ms: Milliseconds = 0
 
 
-class ScriptedInquiry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScriptedMatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The answers to the questions that match; `*` matches every tool or question, and the last answer repeats."""
 
     answers: Annotated[tuple[ScriptedAnswer, ...], Meta(min_length=1)]
@@ -80,4 +80,4 @@ class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole script: replies in order, and answers for questions that are routed to the assistant."""
 
     replies: tuple[ScriptedReply, ...] = ()
-    inquiries: tuple[ScriptedInquiry, ...] = ()
+    inquiries: tuple[ScriptedMatch, ...] = ()

@@ -15,7 +15,7 @@ from midturn.prompts.content import about
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.markup import ContextRows, plain_context
-from midturn.prompts.rich.prompt import RichPrompt, Settle
+from midturn.prompts.rich.prompt import RichScene, Settle
 from midturn.prompts.rich.screen import Sign, row
 from midturn.question.reply import EndedTurn, Reply, WentBack
 from midturn.record.prompt import Prompt
@@ -104,7 +104,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -
         device.forget_typed()
         device.write(calling(prompt, settings, os.environ))
         settle = Settle(settings.settle, time.monotonic())
-        asked = RichPrompt(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
+        asked = RichScene(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
         canvas = Canvas(device)
         canvas.stream.takes_drawn()
         above = _Above(asked, device, canvas)
@@ -126,7 +126,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -
 class _Above:
     """What stands above the live rows, printed once for each width."""
 
-    def __init__(self, asked: RichPrompt, device: Device, canvas: Canvas) -> None:
+    def __init__(self, asked: RichScene, device: Device, canvas: Canvas) -> None:
         self.device = device
         self.canvas = canvas
         self._asked = asked
@@ -157,7 +157,7 @@ def layout_of(prompt: Prompt, device: Device) -> ContextRows:
     return partial(context_rows, UNICODE if device.unicode else ASCII)
 
 
-async def _until_answered(asked: RichPrompt, above: _Above, restored: Restored, *, bell: bool) -> Reply:
+async def _until_answered(asked: RichScene, above: _Above, restored: Restored, *, bell: bool) -> Reply:
     device, canvas = above.device, above.canvas
     while True:
         every = _A_SECOND if asked.counts_down else None
@@ -181,7 +181,7 @@ async def _until_answered(asked: RichPrompt, above: _Above, restored: Restored, 
                 return reply
 
 
-async def _page(asked: RichPrompt, device: Device, canvas: Canvas, restored: Restored) -> Reply | None:
+async def _page(asked: RichScene, device: Device, canvas: Canvas, restored: Restored) -> Reply | None:
     """Show everything on a screen of its own, and come back to the question; return what the person said there, if anything."""
     pager = asked.pager()
     while True:

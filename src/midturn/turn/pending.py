@@ -31,7 +31,7 @@ def pending(events: Sequence[Event], conversation: str) -> list[OpenQuestion]:
 
 def pending_in(turn: TurnView, conversation: str) -> list[OpenQuestion]:
     """Return what a turn waits for, in the order in which it was asked. A call that has its response waits for nothing any more."""
-    shown_as = _Questions(turn, conversation)
+    shown_as = _PendingTurn(turn, conversation)
     found: list[tuple[int, OpenQuestion]] = []
     for call in turn.record.open_calls() if turn.is_open else ():
         found += [(chain.asked_at, shown_as.asked(call, chain)) for chain in call.open_chains]
@@ -40,7 +40,7 @@ def pending_in(turn: TurnView, conversation: str) -> list[OpenQuestion]:
     return [question for _, question in sorted(found, key=lambda each: each[0])]
 
 
-class _Questions:
+class _PendingTurn:
     """What one turn waits for, in the one shape that everybody shows."""
 
     def __init__(self, turn: TurnView, conversation: str) -> None:

@@ -44,7 +44,7 @@ class Settle:
         return self._armed
 
 
-class RichPrompt:
+class RichScene:
     """One prompt; keys go in with the time at which they were pressed, frames come out. `context` lays out what stands above."""
 
     def __init__(
