@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import TYPE_CHECKING, LiteralString
 
 import click
 from msgspec import Struct
@@ -36,6 +36,9 @@ from midturn.store.outside_answers import Receipt, too_late
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 from midturn.values.json_value import shown
+
+if TYPE_CHECKING:
+    from midturn.config.settings import Settings
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The question meant by an id or the beginning of one
@@ -173,9 +176,13 @@ def _note(place: Place, question: OpenQuestion, given: SubmissionFlags) -> ExitS
 
 def load_directory() -> Directory:
     """Return the people that the configuration names."""
+    return _settings().directory
+
+
+def _settings() -> Settings:
     from midturn.cli.loading import load_here  # hardly an answer needs the configuration
 
-    return load_here().settings.directory
+    return load_here().settings
 
 
 def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
@@ -272,10 +279,9 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: SubmissionFlag
     if holds_secret(question):
         return _in_place(question, given, "a secret is given to its tool directly")  # and to nothing else
     from midturn.cli.answer_terminal import answer_here
-    from midturn.cli.loading import load_here
 
     held = isinstance(place.run(place.store.port.look(question.conversation)), HeldBy)
-    if isinstance(answer_here(place, question, load_here().settings, _who(), given.reason), EndedTurn):
+    if isinstance(answer_here(place, question, _settings(), _who(), given.reason), EndedTurn):
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.ENDED_BY_USER
     still = next((each for each in place.store.pending_sync(question.conversation) if each.id == question.id), None)
@@ -285,9 +291,13 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: SubmissionFlag
 
 def _in_place(question: OpenQuestion, given: SubmissionFlags, why: str) -> ExitStatus:
     """Go on with the turn itself, where everything can be asked."""
-    from midturn.cli.resume import ResumeFlags, run_resume
-
     note("midturn: {}, so the turn goes on here and now.", why)
+    return _resume(question, given)
+
+
+def _resume(question: OpenQuestion, given: SubmissionFlags) -> ExitStatus:
+    from midturn.cli.resume import ResumeFlags, run_resume  # most answers leave the turn to others
+
     return run_resume(ResumeFlags(id=question.conversation, store=given.store))
 
 
@@ -312,7 +322,5 @@ def _go_on(question: OpenQuestion, given: SubmissionFlags, *, held: bool) -> Exi
         else:
             note("midturn: answered. {} goes on with the turn.", resuming)
         return ExitStatus.DONE
-    from midturn.cli.resume import ResumeFlags, run_resume
-
     note("midturn: answered.")
-    return run_resume(ResumeFlags(id=question.conversation, store=given.store))
+    return _resume(question, given)

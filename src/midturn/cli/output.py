@@ -203,9 +203,7 @@ def note(text: LiteralString | Shown, *fields: object) -> None:
 
 def say_json(value: Json) -> None:
     """Print JSON on stdout; towards a terminal nothing in it can act, for all of it is ASCII."""
-    import json  # only where JSON is wanted: most commands print text
-
-    _write(sys.stdout, json.dumps(value, ensure_ascii=_is_terminal(sys.stdout), indent=2))
+    _write(sys.stdout, _dumps(value, sys.stdout, indent=2))
 
 
 def say_line(value: Json) -> None:
@@ -215,10 +213,13 @@ def say_line(value: Json) -> None:
 
 def json_line(value: Json, stream: TextIO) -> str:
     """Return JSON on one line, as it is safe to write to `stream`."""
-    import json  # as in `say_json`
+    return f"{_encodable(_dumps(value, stream), stream)}\n"
 
-    text = json.dumps(value, ensure_ascii=_is_terminal(stream), separators=(",", ":"))
-    return f"{_encodable(text, stream)}\n"
+
+def _dumps(value: Json, stream: TextIO, indent: int | None = None) -> str:
+    import json  # only where JSON is wanted: most commands print text
+
+    return json.dumps(value, ensure_ascii=_is_terminal(stream), indent=indent, separators=None if indent else (",", ":"))
 
 
 def is_terminal() -> bool:

@@ -170,8 +170,6 @@ class CallChecks:
 
     async def refusal(self, question_id: str, reply: Reply) -> str | None:
         """Return what the rule says against a reply; None where it holds, or where the reply is no answer of its type."""
-        from midturn.tools.returned import scrub
-
         rule = self.rules.get(question_id)
         if rule is None or not isinstance(reply, Answered):
             return None
@@ -182,7 +180,7 @@ class CallChecks:
             return None
         except Exception:  # noqa: BLE001  the tool's own code: it meets its mistake again, where it is reported
             return None
-        return scrub(said, [answer]) if said is not None and isinstance(answer, SecretValue) else said
+        return _scrub(said, [answer]) if said is not None and isinstance(answer, SecretValue) else said
 
 
 class TurnChecks:
@@ -219,9 +217,13 @@ class CallSecrets:
         """Replace every secret of the call, in every form in which a program may write it."""
         if not self._given:
             return text
-        from midturn.tools.returned import scrub  # few calls are ever given a secret
+        return _scrub(text, self._given)
 
-        return scrub(text, self._given)
+
+def _scrub(text: str, secrets: Sequence[SecretValue]) -> str:
+    from midturn.tools.returned import scrub  # few calls are ever given a secret
+
+    return scrub(text, secrets)
 
 
 class TurnSecrets:

@@ -65,16 +65,12 @@ async def _was_born_inside(port: StorePort, id: str) -> bool:
 
 async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
     """End the turns around one that was ended, and those inside of it."""
-    from midturn.turn.state import ended_by_user  # hardly ever is one ended
-
-    await end_children(port, clock, _view(turn).open_children, ended_by_user(set()))
+    await end_children(port, clock, _view(turn).open_children, _ended_by_user(set()))
     await end_around(port, clock, turn)
 
 
 async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: Ending) -> None:
     """End the turns of children that are open on record and not held, those below first."""
-    from midturn.turn.state import ending_batch  # hardly ever is one left open
-
     for child in children:
         below: list[Child] = []
 
@@ -85,7 +81,7 @@ async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Chi
             if not below and (inside := _view(window.events).open_children):
                 below.extend(inside)
                 return ()
-            return stamped(ending_batch(window.events, ending, event_ids()), clock)
+            return _ending_batch(window.events, ending, clock)
 
         try:
             await port.settle(child.conversation, decide)
@@ -117,8 +113,6 @@ async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str,
 
 async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
     """End the turns around one that a person has ended, and what else runs inside of them, unless a process runs them: it hears of it."""
-    from midturn.turn.state import ended_by_user  # hardly ever is a turn ended from outside
-
     parent = parent_of(turn)
     while parent is not None:
         try:
@@ -128,7 +122,7 @@ async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
         window = open_turn(around)
         if window is None or not any(child.event_id == parent.child for child in _view(around).open_children):
             return
-        await end_children(port, clock, _view(around).open_children, ended_by_user(set()))
+        await end_children(port, clock, _view(around).open_children, _ended_by_user(set()))
         asked, child = {parent.call}, parent
         batch = partial(_ended, clock, child.child, asked)
         await port.settle(parent.conversation, batch)
@@ -136,12 +130,22 @@ async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
 
 
 def _ended(clock: TimeOfDay, child: str, asked: set[str], turn: LastTurn) -> Sequence[Event]:
-    from midturn.turn.state import ended_by_user, ending_batch
-
     window = open_turn(turn.events)
     if window is None or not any(each.event_id == child for each in _view(window.events).open_children):
         return ()
-    return stamped(ending_batch(window.events, ended_by_user(asked), event_ids()), clock)
+    return _ending_batch(window.events, _ended_by_user(asked), clock)
+
+
+def _ended_by_user(asked: set[str]) -> Ending:
+    from midturn.turn.state import ended_by_user  # hardly ever is a turn ended from outside
+
+    return ended_by_user(asked)
+
+
+def _ending_batch(events: Sequence[Event], ending: Ending, clock: TimeOfDay) -> Sequence[Event]:
+    from midturn.turn.state import ending_batch  # as above
+
+    return stamped(ending_batch(events, ending, event_ids()), clock)
 
 
 def _once(children: Iterable[Child]) -> list[str]:

@@ -310,9 +310,7 @@ class FileConversations:
                 events.append([line + b"\n" for line in lines])
             finally:
                 events.close()
-        from midturn.store.seen_turns import unfinished_turn  # nothing but a copy is there with its events at once
-
-        _name(folder, conversation_id(folder.name) or "", unfinished_turn(folder.path))
+        _name(folder, conversation_id(folder.name) or "", _unfinished_turn(folder.path))
         with folder, Folder.at(folder.path.parent) as parent:
             folder.sync()
             parent.sync()
@@ -387,12 +385,10 @@ class FileConversations:
 
     def _scan(self, folder: Path) -> list[str]:
         """Look at every conversation in a folder; return those whose last turn is open."""
-        from midturn.store.seen_turns import unfinished_turn  # who knows which conversation it is looks at no other
-
         found: list[str] = []
         for number, path in Directories(folder).all():
             try:
-                if open_turn(unfinished_turn(path)):
+                if open_turn(_unfinished_turn(path)):
                     found.append(number)
             except StoreError as error:
                 _LOG.warning("a conversation is left out: %r", str(error))
@@ -400,13 +396,11 @@ class FileConversations:
 
     def _mend(self, number: str, seen: Seen) -> None:
         """Take a conversation that is finished out of the index, unless it is being written: then its writer does that."""
-        from midturn.store.seen_turns import unfinished_turn  # as above
-
         with suppress(StoreError), Folder.at(seen.path) as folder:
             held = lock.Lock(folder)
             if held.try_to_take():
                 try:
-                    if not open_turn(unfinished_turn(seen.path)):
+                    if not open_turn(_unfinished_turn(seen.path)):
                         name_finished(folder, number)
                 finally:
                     held.release()
@@ -465,17 +459,25 @@ class FileConversations:
 
     @cached_property
     def _bell(self) -> FolderBell:
-        from midturn.store.answer_bell import FolderBell
+        return self._new_bell()
+
+    def _new_bell(self) -> FolderBell:
+        from midturn.store.answer_bell import FolderBell  # only workers and watchers wait
 
         return FolderBell(self._directories.folders)
 
     @cached_property
     def _growing(self) -> Growing:
-        from midturn.store.answer_bell import FolderBell
         from midturn.store.growing import Growing  # only watchers ask
 
-        bell = FolderBell(self._directories.folders)  # one of its own: who hears a bell silences it
+        bell = self._new_bell()  # one of its own: who hears a bell silences it
         return Growing(partial(self._candidates, ""), self._directories, [index for _, index in self._indexes], bell)
+
+
+def _unfinished_turn(path: Path) -> Sequence[Event]:
+    from midturn.store.seen_turns import unfinished_turn  # who knows which conversation it is looks at no other
+
+    return unfinished_turn(path)
 
 
 def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:

@@ -267,11 +267,9 @@ def compact(value: Json) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        import json  # as in `read_json`
-
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise NotJson(f"the key {json.dumps(twice, ensure_ascii=False)} appears twice in one object")
+        raise NotJson(f"the key {compact(twice)} appears twice in one object")
     return found
 
 
