@@ -20,15 +20,17 @@ from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 from support.faulty_disk import FaultyDisk
-from support.processes import kill, line, output, python
+from support.processes import Killed, output, python
 from support.stored import asking, finished, keep, path_of, release, reopen
 
-SAVE = """
+IMPORTS = """
 import sys
 from pathlib import Path
 from midturn.store import due_turns
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
+"""
+SAVE = """
 due_turns._SAVED = due_turns._CLOCK_STEP = 0
 store = open_store(sys.argv[1])
 print("begun", flush=True)
@@ -191,12 +193,13 @@ def test_a_process_that_is_killed_while_it_is_made_leaves_nothing_half(tmp_path:
     store = open_store(tmp_path)
     kept = [keep(store, asking()[0]) for _ in range(30)]
     store.answer_sync(f"{kept[7]}-e4", True)
+    making = Killed(IMPORTS, SAVE)
     for pause in range(12):
-        making = python(SAVE, tmp_path, 1_000)
-        assert line(making) == "begun"
+        assert making.begin(tmp_path, 1_000) == "begun"
         time.sleep(pause / 300)
-        kill(making)
+        making.kill()
         assert open_store(tmp_path).ready_sync() == [kept[7]]
+    making.end()
     kept_for_the_next(tmp_path)
     assert [path.name for path in (tmp_path / "index").iterdir()] == [f"calm-{open_index.host()}"]
 
@@ -205,7 +208,7 @@ def test_two_processes_that_make_it_at_once_do_not_disturb_each_other(tmp_path: 
     store = open_store(tmp_path)
     kept = [keep(store, asking()[0]) for _ in range(10)]
     store.answer_sync(f"{kept[7]}-e4", True)
-    both = [python(SAVE, tmp_path, 30) for _ in range(2)]
+    both = [python(IMPORTS + SAVE, tmp_path, 30) for _ in range(2)]
     assert [output(each) for each in both] == ["begun\ndone\n"] * 2
     assert open_store(tmp_path).ready_sync() == [kept[7]]
 

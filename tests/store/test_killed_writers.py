@@ -8,15 +8,16 @@ from pathlib import Path
 
 from midturn.record.events import ChatRequest
 from midturn.store.opening import open_store
-from support.processes import kill, line, python
+from support.processes import Killed
 from support.stored import create, release, reopen
 
-WRITER = """
+IMPORTS = """
 import asyncio, sys
 from midturn.record.events import ChatRequest, ChatResponse, TurnEnd, TurnStart
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
-
+"""
+WRITER = """
 async def write(journal, mark):
     for number in range(100_000):
         turn = [TurnStart(), ChatRequest(content=f"{mark}.{number}"), ChatResponse(message="x" * 3_000), TurnEnd(status="completed")]
@@ -34,11 +35,12 @@ def test_killing_the_writer_at_any_moment_loses_nothing_that_it_acknowledged(tmp
     release(journal)
     acknowledged: list[str] = []
 
+    writer = Killed(IMPORTS, WRITER)
     for attempt in range(ROUNDS):
-        writer = python(WRITER, tmp_path, journal.conversation, attempt)
-        assert line(writer) == f"{attempt}.0"
+        assert writer.begin(tmp_path, journal.conversation, attempt) == f"{attempt}.0"
         time.sleep(random.uniform(0, 0.1))
-        acknowledged += [f"{attempt}.0", *kill(writer).split()]
+        acknowledged += [f"{attempt}.0", *writer.kill()]
+    writer.end()
 
     conversation = store.read_sync(journal.conversation)
     asked = [event.content for event in conversation.events if isinstance(event, ChatRequest)]

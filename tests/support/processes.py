@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
 import sys
 
@@ -32,3 +35,43 @@ def line(process: subprocess.Popen[str]) -> str:
     """Wait for the next line, without its newline."""
     assert process.stdout
     return process.stdout.readline().rstrip("\n")
+
+
+_FORKS = """
+import json, os, sys
+for arguments in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        sys.argv[1:] = json.loads(arguments)
+        print(os.getpid(), flush=True)
+        break
+    os.waitpid(child, 0)
+    print("gone", flush=True)
+else:
+    sys.exit()
+"""
+
+
+class Killed:
+    """A program that is begun and killed over and over, each time in a fork of one process that has run its `imports`."""
+
+    def __init__(self, imports: str, code: str) -> None:
+        self._forks = python(f"{imports}{_FORKS}{code}")
+        self._pid = 0
+
+    def begin(self, *arguments: object) -> str:
+        """Begin once more; `arguments` are its `sys.argv[1:]`. Return the first line that it prints."""
+        assert self._forks.stdin
+        self._forks.stdin.write(json.dumps([*map(str, arguments)]) + "\n")
+        self._forks.stdin.flush()
+        self._pid = int(line(self._forks))
+        return line(self._forks)
+
+    def kill(self) -> list[str]:
+        """Kill it and return the lines that it had printed besides."""
+        os.kill(self._pid, signal.SIGKILL)
+        return [*iter(lambda: line(self._forks), "gone")]
+
+    def end(self) -> None:
+        """End the process that forks."""
+        assert output(self._forks) == ""
