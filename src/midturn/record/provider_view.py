@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, Final, cast, overload
+from typing import Any, Final, cast, get_args, overload
 
 import msgspec
 from msgspec import Struct
 
 from midturn.record.codec import Start, clean, decode_event, decode_stream, decode_visible
 from midturn.record.events import (
+    Approval,
     ChatRequest,
     ChatResponse,
     Event,
@@ -19,6 +20,7 @@ from midturn.record.events import (
     InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
+    Note,
     OpaqueEvent,
     ToolCallRequest,
     ToolCallResponse,
@@ -65,6 +67,7 @@ class Cycle:
 
 
 _RESPONSES: Final = (InquiryAnswered, InquiryCancelled, InquiryRedacted)
+_NOTES: Final = frozenset(get_args(Note))
 INTERRUPTED: Final = "Tool call interrupted before it finished."
 """What a model reads as the result of a call that has none."""
 
@@ -149,11 +152,19 @@ def _start(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
 
 
 def _drop_orphans(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
-    orphans = set(pair_inquiries(events).orphans)
+    orphans = {*pair_inquiries(events).orphans, *_orphaned_notes(events)}
     if not orphans:
         return events, Repairs()
     kept = [event for place, event in enumerate(events) if place not in orphans]
     return kept, Repairs(dropped=tuple(events[place].event_id for place in sorted(orphans)))
+
+
+def _orphaned_notes(events: Sequence[Event]) -> list[int]:
+    """Return the places of votes and other notes on requests that are not there."""
+    if _NOTES.isdisjoint(map(type, events)):  # as usual
+        return []
+    asked = {event.id for event in events if isinstance(event, InquiryRequest | Approval)}
+    return [place for place, event in enumerate(events) if isinstance(event, Note) and event.id not in asked]
 
 
 def _cancel_requests(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
