@@ -358,3 +358,17 @@ def test_a_model_that_nobody_has_is_refused_at_once_and_a_new_beginning_keeps_th
 
     assert "\n  /undo    go on as if" in session.text
     assert len(midturn.conversations()) == 2
+
+
+def test_the_rules_of_a_person_are_listed_and_removed(midturn: CommandLine) -> None:
+    midturn.configure('[[conversation.tools.shell.rules]]\nwhen = { cmd = "ls" }\nrun = "unattended"\n')
+    with midturn.on_a_terminal("chat", "-m", script(midturn), plain=False) as session:
+        ready(session, "Ctrl-D leaves")
+        say(session, "/rules")
+        ready(session, '1  shell  { when = { cmd = "ls" }, run = "unattended" }')
+        say(session, "/rules remove 1")
+        ready(session, "removed the rule about shell")
+        session.send("/rules\r")
+        ready(session, "Your own configuration has no rules.")
+        session.send("/quit\r")
+        assert session.wait_for_end() == 0

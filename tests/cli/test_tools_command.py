@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from midturn.cli.own_rules import WrittenRules, own_rules
+from midturn.question.question import Question
+from midturn.record.exchange import ToolCall
+from midturn.record.prompt import CallSubject, Prompt, approval_text
 from support.cli import CommandLine, asks, calls
 
 
@@ -261,3 +266,64 @@ def test_a_wrong_rule_is_named_with_its_place(midturn: CommandLine) -> None:
     told = midturn.run("tools", "ls")
     assert told.status == 2
     assert "config.toml:1: `conversation.tools.deploy.rules`: there is no person or group `ops`" in told.stderr
+
+
+def permitted(midturn: CommandLine, *keys: str, plain: bool = True) -> str:
+    """Have a tool asked about at a terminal, press keys there, and return all that was shown."""
+    midturn.asker(run="ask")
+    midturn.hasty()
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", say="shipped")), "Ship it", plain=plain) as terminal:
+        for key in keys:
+            terminal.wait_at(": " if not plain or key != keys[-1] else "> ")
+            terminal.send(key)
+        assert terminal.wait_for_end() == 0
+        return terminal.text
+
+
+def test_a_yes_may_write_a_rule_which_is_seen_first_and_then_asked_for_no_more(midturn: CommandLine) -> None:
+    shown = permitted(midturn, "A\r", "\r")
+    assert '{ when = { say = "shipped" }, run = "unattended" }' in shown
+    assert midturn.ok("tools", "rules").stdout == '1  deploy  { when = { say = "shipped" }, run = "unattended" }\n'
+    assert [event["answered_by"]["by"] for event in midturn.events() if event.get("state") == "approved"] == ["user"]
+    assert '[[conversation.tools.deploy.rules]]\nwhen = {say = "shipped"}\nrun = "unattended"\n' in midturn.config.read_text()
+
+    midturn.ok("query", "-m", midturn.script(calls("deploy", say="shipped")), "Again")
+    (approved,) = (event for event in midturn.events() if event["type"] == "approval")
+    assert approved["answered_by"]["by"] == "configuration"
+
+    assert midturn.ok("tools", "rules", "--remove", "1").stderr.startswith("midturn: removed the rule about deploy from ")
+    assert midturn.ok("tools", "rules").stdout == "Your own configuration has no rules.\n"
+    assert midturn.run("tools", "rules", "--remove", "1").status == 2
+
+
+def test_a_rule_that_does_not_hold_for_the_call_is_refused_where_it_is_typed(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    midturn.hasty()
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", say="git x; rm y")), "Ship it") as terminal:
+        terminal.wait_at(": ")
+        terminal.send("A\r")
+        terminal.wait_for('{ when = { say = "git x; rm y" }, run = "unattended" }')
+        terminal.wait_at("> ")
+        terminal.send('{ when = { say = "git *" }, run = "unattended" }\r')
+        terminal.wait_for("Not accepted: This rule does not hold for this call")
+        terminal.wait_at("> ")
+        terminal.send(":c\r")
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        assert terminal.wait_for_end() == 0
+    assert midturn.ok("tools", "rules", "--json").json == []
+
+
+def test_a_rule_about_the_calls_of_another_agent_stands_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    call = ToolCall("e1", "c1", "Bash", {"command": "git status"})
+    question = Question.boolean("run", approval_text("run", "Bash"))
+    prompt = Prompt(question=question, kind="run", subject=CallSubject(call), tool="Bash", arguments=call.arguments)
+    rules = WrittenRules("claude")
+    draft = rules.draft(prompt)
+    assert draft is not None
+    assert draft.problem(draft.text) == ""
+    rules.keep(prompt, draft.text)
+    assert [(one.about, one.rule) for one in own_rules()] == [
+        ("Bash of claude", {"when": {"command": "git status"}, "run": "unattended"}),
+    ]

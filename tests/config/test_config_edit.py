@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
-from midturn.config.edit import SetValue, keep_trust, set_value
+from midturn.config.edit import SetValue, add_rule, keep_trust, remove_rule, set_value
 from midturn.config.tree import key_lines
 from midturn.errors import ConfigError
 from support.workspaces import Workspace
@@ -196,3 +196,43 @@ def test_any_order_of_edits_gives_a_file_with_just_those_keys(tmp_path_factory: 
     assert text.startswith("# first\n")
     written = {".".join(path) for path in key_lines(text)}
     assert all(key in written for key in keys)
+
+
+RULE = {"when": {"cmd": "git status"}, "run": "unattended"}
+OTHER = {"when": {"cmd": "git log"}, "run": "ask"}
+SHELL = ("conversation", "tools", "shell", "rules")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# Mine.\n[limits]\nshown = 9  # enough\n",
+        "[conversation.tools.shell]\nrun = 'ask'  # always\n",
+        "[[conversation.tools.shell.rules]]  # one\nwhen.cmd = 'ls'\nrun = 'ask'\n",
+        "[conversation.tools.shell]\nrules = [{ when = { cmd = 'ls' }, run = 'ask' }]\n",
+        "conversation.tools.shell = { run = 'ask' }\n",
+    ],
+)
+def test_a_rule_is_added_at_the_end_and_removed_again_and_nothing_else_changes(text: str, workspace: Workspace) -> None:
+    workspace.workspace(text)
+    before = tomllib.loads(text).get("conversation", {}).get("tools", {}).get("shell", {}).get("rules", [])
+    for rule in (RULE, OTHER):
+        add_rule(workspace.file, "config.toml", SHELL, rule)
+    written = workspace.file.read_text()
+    assert tomllib.loads(written)["conversation"]["tools"]["shell"]["rules"] == [*before, RULE, OTHER]
+    assert [line for line in text.splitlines() if "#" in line and line not in written] == []
+    remove_rule(workspace.file, "config.toml", SHELL, len(before) + 1)
+    assert tomllib.loads(workspace.file.read_text())["conversation"]["tools"]["shell"]["rules"] == [*before, OTHER]
+    with pytest.raises(ConfigError, match="has no rule 7"):
+        remove_rule(workspace.file, "config.toml", SHELL, 7)
+    for _ in range(len(before) + 1):
+        remove_rule(workspace.file, "config.toml", SHELL, 1)
+    assert "rules" not in tomllib.loads(workspace.file.read_text()).get("conversation", {}).get("tools", {}).get("shell", {})
+
+
+def test_what_is_no_rule_is_not_written(workspace: Workspace) -> None:
+    workspace.workspace(TEXT)
+    with pytest.raises(ConfigError, match="a rule has `run`"):
+        add_rule(workspace.file, "config.toml", SHELL, {"when": {"cmd": "ls"}, "runs": "unattended"})
+    assert workspace.file.read_text() == TEXT

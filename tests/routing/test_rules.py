@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 
 from midturn.errors import ConfigError
 from midturn.routing.policy import ToolPolicy
-from midturn.routing.rules import Ruling, RunRule, RunRules, examined, read_run_rules, strictest
+from midturn.routing.rules import Ruling, RunRule, RunRules, examined, narrowest, read_run_rules, strictest
+from midturn.values.json_value import Json, JsonObject
 from support.turns import DEPLOY
 
 
@@ -245,3 +246,26 @@ def test_a_real_shell_runs_nothing_but_the_words_of_what_gets_through(tmp_path: 
             check=True,
         )
         assert said.stdout.splitlines() == [str(git), *text.split(" ")[1:]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "when"),
+    [
+        ({"cmd": "git status"}, {"cmd": "git status"}),
+        ({"cmd": "ls *", "depth": 2, "all": True}, {"cmd": {"one_of": ["ls *"]}, "depth": 2, "all": True}),
+        ({"to": ["a", {"b": 1}], "/x": "y"}, {"to": {"one_of": [["a", {"b": 1}]]}, "/~1x": "y"}),
+    ],
+)
+def test_the_narrowest_rule_holds_for_just_these_values(arguments: JsonObject, when: JsonObject) -> None:
+    rule = narrowest(arguments)
+    assert rule == {"when": when, "run": "unattended"}
+    (read,) = read_run_rules([rule])
+    assert read.holds(arguments)
+    for name in arguments:
+        assert not read.holds({**arguments, name: "something else"})
+        assert not read.holds({key: value for key, value in arguments.items() if key != name})
+
+
+@pytest.mark.parametrize("arguments", [{}, {"text": "x" * 3000}, {"text": None}, "no object"])
+def test_no_rule_is_offered_that_would_hold_for_any_call_or_that_no_one_could_read(arguments: Json) -> None:
+    assert narrowest(arguments) is None

@@ -53,7 +53,8 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: A
     last = store.run_sync("look", store.port.look(question.conversation))
     visiting = StoredVisit(store, question, last.turn.events, who)
     asks = _Shown(question.source.header, reason, parameters_of(place, question))
-    return asyncio.run(_walk(terminal(settings), visiting, asks))
+    agent = question.asker.agent if question.asker else ""
+    return asyncio.run(_walk(terminal(settings, agent=agent), visiting, asks))
 
 
 class _Shown(Struct, frozen=True):

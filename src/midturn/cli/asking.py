@@ -22,13 +22,18 @@ from midturn.terminal.look import TerminalSettings
 ASKED_BY = "midturn"
 
 
-def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prompter:
-    """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks."""
-    from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
+def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: str = "") -> Prompter:
+    """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks.
+
+    A person may write rules there, for our own tools or for those of another `agent`.
+    """
+    from midturn.cli.own_rules import WrittenRules  # only a person who is there needs these
+    from midturn.terminal.prompter import TerminalPrompter
 
     if settings is None:
         return TerminalPrompter()
-    prompter = TerminalPrompter(TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None), gate)
+    asks = TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None)
+    prompter = TerminalPrompter(asks, gate, WrittenRules(agent))
     prompter.user = own_name(environment())
     return prompter
 

@@ -102,6 +102,7 @@ COMMANDS = {
     "/show": "this conversation so far; `/show --inquiries` who answered what, and why",
     "/undo": "go on as if the last turn had not been (it stays in a conversation of its own)",
     "/fork": "go on in a copy; this conversation stays as it is",
+    "/rules": "your own rules about calls; `/rules remove N` removes one",
     "/config": "the configuration; `/config explain KEY` says who set a key",
     "/quit": "leave; so does Ctrl-D",
 }
@@ -196,7 +197,7 @@ class Chat:
         """Tell a command from words that begin with a slash: a path has another one."""
         return said.split(maxsplit=1)[0].count("/") == 1
 
-    def _command(self, said: str) -> None:
+    def _command(self, said: str) -> None:  # noqa: C901  one line a command
         try:
             name, *rest = shlex.split(said)
         except ValueError as error:  # a quotation that is not closed
@@ -216,6 +217,8 @@ class Chat:
                 self._undo()
             case "/fork":
                 self._go_to(fork(self._place, self._known()))
+            case "/rules":
+                _run("tools", "rules", *(["--remove", *rest[1:]] if rest[:1] == ["remove"] else rest))
             case "/config":
                 _run("config", *(rest or ["show"]))
             case _:

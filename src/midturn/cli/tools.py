@@ -49,6 +49,7 @@ command = lazy_group(
         "ls": CommandEntry("midturn.cli.tools:ls_command", "List them: what is offered, and who is asked."),
         "show": CommandEntry("midturn.cli.tools:show_command", "Show what a model is told about one."),
         "run": CommandEntry("midturn.cli.tools:run_command", "Run one, questions included."),
+        "rules": CommandEntry("midturn.cli.own_rules:rules_command", "List the rules of your own configuration, or remove one."),
         "explain": CommandEntry("midturn.cli.tools:explain_command", "Say whether a call would be asked about, and by which rule."),
     },
 )

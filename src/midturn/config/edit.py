@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import tomlkit
 from msgspec import Struct
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import InlineTable
+from tomlkit.items import AoT, InlineTable, Table
 
 from midturn.config.approvals import Approvals, sha256
 from midturn.config.assign import nested, parse_key, typed
@@ -25,6 +25,8 @@ from midturn.files import ensure_private, write_private
 from midturn.values.json_value import Json
 
 TomlTable: TypeAlias = MutableMapping[str, Any]
+Change: TypeAlias = Callable[[TomlTable], None]
+"""Changes the table that has the key; it is done to what TOML means, and to how it is written."""
 CheckModel: TypeAlias = Callable[[KeyPath, str], None]
 """Refuses the id of a model with a `ConfigError`; it hears the key, too."""
 
@@ -54,11 +56,79 @@ def set_value(file: Path, name: str, key: str, words: str, check: CheckModel | N
         for place, id in _models(KEYS, nested(path, value), ()):  # noqa: A001  the configuration's word
             check(place, id)
     before = read_bytes(file, name, follow=False) or b""
-    after = _edited(before.decode(), name, path, value)
+    after = _edited(before.decode(), name, path, lambda table: table.update({path[-1]: value}))
     if (read_bytes(file, name, follow=False) or b"") != before:
         raise ConfigError(f"{name}: changed by somebody else just now; nothing was written. Try again")
     _write(file, name, after.encode())
     return SetValue(value, sha256(after.encode()))
+
+
+def add_rule(file: Path, name: str, path: KeyPath, rule: Json) -> None:
+    """Add a rule at the end of those that stand at `path` in `file`, which messages call `name`; the file is made where there is none.
+
+    Raises:
+        ConfigError: It is no rule, or the file cannot be read, edited without harm, or written.
+    """
+    checker = Checker(Origin("rule"))
+    checker.read(nested(path, [rule]))
+    if checker.problems:
+        raise ConfigError("\n".join(checker.problems))
+    _change(file, name, path, lambda table: _appended(table, path[-1], rule))
+
+
+def remove_rule(file: Path, name: str, path: KeyPath, number: int) -> None:
+    """Remove the rule with this number (from 1) of those that stand at `path`.
+
+    Raises:
+        ConfigError: There is none, or the file cannot be read, edited without harm, or written.
+    """
+
+    def without(table: TomlTable) -> None:
+        rules = cast("list[Any]", table.get(path[-1], []))
+        if not 1 <= number <= len(rules):
+            raise ConfigError(f"{name}: `{dotted(path)}` has no rule {number}")
+        del rules[number - 1]
+        if not rules:
+            del table[path[-1]]
+
+    _change(file, name, path, without)
+
+
+def _appended(table: TomlTable, key: str, rule: Json) -> None:
+    rules: Any = table.get(key)
+    if rules is not None:
+        rules.append(_headed(rule) if isinstance(rules, AoT) else rule)
+    elif isinstance(table, Table):
+        table[key] = tomlkit.aot()
+        table[key].append(_headed(rule))
+    else:
+        table[key] = [rule]
+
+
+def _headed(rule: Json) -> Table:
+    """Return a rule as it stands below a header of its own: one line a key."""
+    found = tomlkit.table()
+    for name, value in cast("Mapping[str, Json]", rule).items():
+        found[name] = _inline(value)
+    return found
+
+
+def _inline(value: Json) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    found = tomlkit.inline_table()
+    for name, one in value.items():
+        found[name] = _inline(one)
+    return found
+
+
+def _change(file: Path, name: str, path: KeyPath, change: Change) -> None:
+    """Change a file, unless someone else does at the same time."""
+    before = read_bytes(file, name, follow=False) or b""
+    after = _edited(before.decode(), name, path, change)
+    if (read_bytes(file, name, follow=False) or b"") != before:
+        raise ConfigError(f"{name}: changed by somebody else just now; nothing was written. Try again")
+    _write(file, name, after.encode())
 
 
 def _models(node: Node, value: Json, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
@@ -83,26 +153,28 @@ def keep_trust(before: Loaded, after: Loaded, edited: SetValue, approvals: Appro
     return True
 
 
-def _edited(text: str, name: str, path: KeyPath, value: Json) -> str:
+def _edited(text: str, name: str, path: KeyPath, change: Change) -> str:
     """Edit the text, and take the result only if it says what is wanted and nothing else has changed."""
     expected = parse(text, name)
-    _put(expected, path, value, lambda _: {})
+    change(_table_of(expected, path, lambda _: {}))
+    _drop_empty(expected, path)
     for make in (_sections, _inline_tables):
         with suppress(TOMLKitError, tomllib.TOMLDecodeError, TypeError, ValueError, KeyError):
-            after = _with(text, path, value, make)
+            after = _with(text, path, change, make)
             if tomllib.loads(after) == expected:
                 return after
     raise ConfigError(f"{name}: `{dotted(path)}` cannot be set without harm to the rest; edit the file by hand")
 
 
-def _with(text: str, path: KeyPath, value: Json, make: Callable[[object], TomlTable]) -> str:
+def _with(text: str, path: KeyPath, change: Change, make: Callable[[object], TomlTable]) -> str:
     document = tomlkit.parse(text)
-    _put(document, path, value, make)
+    change(_table_of(document, path, make))
+    _drop_empty(document, path)
     return tomlkit.dumps(document)
 
 
-def _put(table: TomlTable, path: KeyPath, value: Json, make: Callable[[object], TomlTable]) -> None:
-    """Set a value in nested tables. A plain value on the way (`detached = "deny"`) is spelled out as the table that it means."""
+def _table_of(table: TomlTable, path: KeyPath, make: Callable[[object], TomlTable]) -> TomlTable:
+    """Return the table that has the last key of a path. A plain value on the way (`detached = "deny"`) is spelled out as what it means."""
     node: Node = KEYS
     for name in path[:-1]:
         node = node.child(name) if isinstance(node, Branch) else node
@@ -111,7 +183,15 @@ def _put(table: TomlTable, path: KeyPath, value: Json, make: Callable[[object], 
             table[name] = make(table)
             table[name].update(meant)
         table = table[name]
-    table[path[-1]] = value
+    return table
+
+
+def _drop_empty(table: TomlTable, path: KeyPath) -> None:
+    """Take out the tables on the way that a change has left empty."""
+    if len(path) > 1 and path[0] in table:
+        _drop_empty(table[path[0]], path[1:])
+        if not table[path[0]]:
+            del table[path[0]]
 
 
 def _sections(parent: object) -> TomlTable:

@@ -11,11 +11,12 @@ from msgspec import UNSET, Struct
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.answer_text import problem_text
 from midturn.prompts.content import description, initial, label, one_line
+from midturn.prompts.keys import Ruled
 from midturn.prompts.native import wanted
 from midturn.question import answer
 from midturn.question.answer import NotChosen, SelectOptions, named_option
 from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, folded
-from midturn.record.prompt import Prompt
+from midturn.record.prompt import Prompt, RuleDraft
 from midturn.values.json_value import Json, JsonObject, NotJson, read_json
 from midturn.values.text import exact
 
@@ -291,3 +292,14 @@ def unchosen(name: str) -> str:
 def unmarked(key: str) -> str:
     """Say that nothing is marked, and which key marks."""
     return f"nothing is marked: {key} marks; press Enter again to send none"
+
+
+def by_rule(draft: RuleDraft, typed: str) -> Ruled:
+    """Return the yes of a person who has written a rule.
+
+    Raises:
+        NotAccepted: It is no rule, or none for this call.
+    """
+    if problem := draft.problem(typed):
+        raise NotAccepted([problem])
+    return Ruled(value=True, rule=typed)

@@ -24,6 +24,7 @@ _NAMES = {
     **dict.fromkeys(("other", "own words"), "o"),
     **dict.fromkeys(("skip",), "-"),
     **dict.fromkeys(("edit",), "e"),
+    **dict.fromkeys(("rule", "by a rule", "always by a rule"), "A"),
     **dict.fromkeys(("view", "view all"), "v"),
     **dict.fromkeys(("help",), "?"),
 }
@@ -37,6 +38,7 @@ class KeyStep(Enum):
     REPLY = auto()
     OTHER = auto()
     EDIT = auto()
+    RULE = auto()
     VIEW = auto()
     HELP = auto()
 
@@ -70,7 +72,7 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
     view = (Command("v", f"view the {cut} rows that are not shown", KeyStep.VIEW, "View", "view all"),) if cut else ()
     match prompt.kind:
         case "run":
-            own = (*_yes_no(prompt, _Words("run it", "yes", "skip it", "no")), *_RUN)
+            own = (*_yes_no(prompt, _Words("run it", "yes", "skip it", "no")), *_RUN, *((_BY_RULE,) if prompt.rule else ()))
             view = (Command("v", "view everything", KeyStep.VIEW, word="view all"),)
         case "deliver":
             own = (*_yes_no(prompt, _Words("give the result to the model", "yes", "withhold the result", "no")), *_DELIVER)
@@ -158,6 +160,7 @@ _RUN: Commands = (
     Command("p", "skip it, and say why", KeyStep.GIVE_REASON, word="no, because…"),
     Command("e", "edit the arguments, then run it", KeyStep.EDIT, word="edit"),
 )
+_BY_RULE = Command("A", "run it, and write a rule for such calls: you see it first", KeyStep.RULE, word="rule…")
 _DELIVER: Commands = (Command("e", "edit the result, then give it to the model", KeyStep.EDIT, word="edit"),)
 _SKIP = Command("-", "skip this question", Answered(None), "Skip", "skip", spoken="skip")
 _NO_BECAUSE = Command("p", "no, and say why", KeyStep.GIVE_REASON, word="no, because…")
@@ -213,6 +216,12 @@ def _keeping(words: _Words, key: str, kept: str) -> Command:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Going back from a review to a question of the person's choice, one Back after the other
+
+
+class Ruled(Answered, frozen=True):
+    """A yes, with a rule (TOML) that the person has written for such calls."""
+
+    rule: str = ""
 
 
 class BackTo(WentBack, frozen=True):

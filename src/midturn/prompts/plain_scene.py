@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.prompts.accept import NotAccepted, accept_arguments
+from midturn.prompts.accept import NotAccepted, accept_arguments, by_rule
 from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
 from midturn.prompts.cells import cells, clip, glued, hang, unglued
@@ -185,9 +185,11 @@ _RETURN_KEYS = Command("c", "return to the question", KeyStep.REPLY, word="back 
 _HELP = Command("?", "this help", KeyStep.HELP)
 
 
-def edit_subject(prompt: Prompt, width: int) -> Generator[Saying, str, Edited | None]:
-    """Let the person change it; None when they return to the question."""
+def edit_subject(prompt: Prompt, width: int, step: KeyStep) -> Generator[Saying, str, Reply | None]:
+    """Let the person change it, or the rule that they write about it; None when they return to the question."""
     match prompt.subject:
+        case CallSubject() if step is KeyStep.RULE:
+            return (yield from _edit_rule(prompt, width))
         case CallSubject(call):
             field = DraftField("the new arguments in JSON", partial(accept_arguments, prompt), (_RETURN_KEYS, EDITOR, _HELP), ".json")
             text = pretty(call.arguments)
@@ -204,6 +206,26 @@ def edit_subject(prompt: Prompt, width: int) -> Generator[Saying, str, Edited | 
         if command is _RETURN_KEYS:
             return None
         rows = ["  :c - return to the question", "  :e - edit it in your editor"]
+
+
+def _edit_rule(prompt: Prompt, width: int) -> Generator[Saying, str, Reply | None]:
+    if prompt.rule is None:
+        return None
+    field = DraftField("the rule in TOML, as it will stand in your configuration", str, (_RETURN_KEYS, EDITOR, _HELP), ".toml")
+    draft = Draft(prompt.rule.text, kept=True)
+    rows = draft_rows("Now:", draft.text)
+    while True:
+        entered = yield from fill(field, draft, rows, width)
+        if not isinstance(entered, Entered):
+            command, draft = entered
+            if command is _RETURN_KEYS:
+                return None
+            rows = ["  :c - return to the question", "  :e - edit it in your editor"]
+            continue
+        try:
+            return by_rule(prompt.rule, str(entered.value))
+        except NotAccepted as error:
+            draft, rows = Draft(str(entered.value), kept=True), [f"Not accepted: {line}" for line in error.lines]
 
 
 INDENT = "  "
@@ -267,8 +289,8 @@ class Scene:
             case KeyStep.GIVE_REASON:
                 text = yield from read_text(self.say((), _REASON, "text"))
                 return self.opening() if text is None else Answered(False, reason=text.strip() or None)
-            case KeyStep.EDIT:
-                return (yield from edit_subject(self.prompt, self.width)) or self.opening()
+            case KeyStep.EDIT | KeyStep.RULE as step:
+                return (yield from edit_subject(self.prompt, self.width, step)) or self.opening()
             case KeyStep.OTHER | KeyStep.ANSWER:
                 raise ValueError("Only lists offer other words, and only menus lead to an answer.")
             case EndedTurn():

@@ -92,6 +92,13 @@ def _nowhere() -> None:
     return None
 
 
+class RuleDraft(Struct, frozen=True):
+    """A rule that a person may write about calls such as this one: `text` is the narrowest, in TOML; `problem` says what one lacks."""
+
+    text: str
+    problem: Callable[[str], str]
+
+
 class Prompt(Struct, frozen=True, kw_only=True):
     """One thing to ask a person.
 
@@ -101,7 +108,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     which is the beginning of the question's context: words from outside, to be quoted. `parameters` is what edited arguments must fit.
     `people` are those whose question it is, where it is not anyone's.
     `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers. `deadline` is until when an
-    answer counts (RFC 3339), and `time_left` says for people how long that is now; both are empty where that is open.
+    answer counts (RFC 3339), and `time_left` says for people how long that is now; both are empty where that is open. `rule` is there where
+    a person may have calls such as this one run from now on, by a rule of their own configuration.
 
     Args:
         kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a form).
@@ -137,6 +145,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     verdict: str | None = None
     people: People | None = None
     parameters: JsonObject = {}
+    rule: RuleDraft | None = None
     deadline: str = ""
     time_left: Callable[[], str] = str
     find_open: Callable[[], OpenQuestion | None] = _nowhere

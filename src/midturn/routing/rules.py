@@ -134,6 +134,28 @@ class Examined(Struct, frozen=True):
     only_tightens: bool
 
 
+_MOST_IN_A_RULE: Final = 2_000
+"""Characters of the arguments of a call that a rule is written for: a person reads it."""
+
+
+def narrowest(arguments: Json) -> JsonObject | None:
+    """Return the rule, as a table, that lets calls with just these values run; None where it would hold for any, or none could read it.
+
+    A text with a sign that a pattern would read otherwise stands as one of a list of one.
+    """
+    if not isinstance(arguments, Mapping) or not arguments or len(compact(cast("Json", arguments))) > _MOST_IN_A_RULE:
+        return None
+    when = {
+        f"/{name.replace('~', '~0').replace('/', '~1')}" if name.startswith("/") else name: _just(one) for name, one in arguments.items()
+    }
+    return None if None in arguments.values() else {"when": when, "run": "unattended"}
+
+
+def _just(value: Json) -> Json:
+    is_plain = not isinstance(value, Mapping | list | tuple) and not (isinstance(value, str) and _WILD & set(value))
+    return value if is_plain else {"one_of": [value]}
+
+
 def examined(origins: Sequence[RunRules], arguments: Json) -> list[Examined]:
     """Return every rule with how it stands to a call, in the order in which they are looked at."""
     found: list[Examined] = []

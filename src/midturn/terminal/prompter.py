@@ -6,14 +6,17 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
+from typing import Protocol
+
+from msgspec.structs import replace
 
 from midturn.collector import tidy
-from midturn.errors import TerminalGone
+from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
-from midturn.prompts.keys import BackTo, Jump
-from midturn.question.reply import EndedTurn, Reply, Unavailable, WentBack
+from midturn.prompts.keys import BackTo, Jump, Ruled
+from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
-from midturn.record.prompt import Prompt
+from midturn.record.prompt import Prompt, RuleDraft
 from midturn.terminal.attributes import can_open_terminal
 from midturn.terminal.device import Device, NoTerminal, open_device
 from midturn.terminal.gate import TERMINAL, Gate
@@ -26,10 +29,26 @@ from midturn.values.text import exact
 _HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it
 
 
+class OwnRules(Protocol):
+    """Rules that a person writes at a prompt."""
+
+    def draft(self, prompt: Prompt) -> RuleDraft | None:
+        """Return the rule that is offered at a prompt."""
+        ...
+
+    def keep(self, prompt: Prompt, rule: str) -> str:
+        """Write a rule down; return what is said of that.
+
+        Raises:
+            MidturnError: It cannot be written.
+        """
+        ...
+
+
 class TerminalPrompter(Prompter):
     """Asks on the controlling terminal, whatever stdin, stdout and stderr are; one prompt at a time.
 
-    `gate` holds back what others write to the same screen while a prompt is open.
+    `gate` holds back what others write to the same screen while a prompt is open; `rules` offers a rule with a permission, and writes it.
 
     Args:
         settings: How prompts look and sound; the usual way where none are given.
@@ -38,7 +57,8 @@ class TerminalPrompter(Prompter):
     concurrent = False
     via = "terminal"
 
-    def __init__(self, settings: TerminalSettings | None = None, gate: Gate | None = None) -> None:
+    def __init__(self, settings: TerminalSettings | None = None, gate: Gate | None = None, rules: OwnRules | None = None) -> None:
+        self._rules = rules
         self._settings = settings or TerminalSettings()
         self._gate = gate or Gate()
         self._notify = NotifyCommand(self._settings.notify_command, self._tell)
@@ -98,7 +118,16 @@ class TerminalPrompter(Prompter):
         if not device.in_foreground:
             device.check()
             return Unavailable()
-        reply = await self._ask(prompt, device)
+        if self._rules and prompt.kind == "run":
+            prompt = replace(prompt, rule=self._rules.draft(prompt))
+        while isinstance(reply := await self._ask(prompt, device), Ruled) and self._rules:
+            try:
+                device.write(f"{exact(self._rules.keep(prompt, reply.rule))}\n")
+            except MidturnError as error:
+                prompt = replace(prompt, error=str(error))
+            else:
+                reply = Answered(value=True)
+                break
         self._gate.answered.add(prompt.event)
         if isinstance(reply, EndedTurn):
             await asyncio.sleep(_HANGING_UP)

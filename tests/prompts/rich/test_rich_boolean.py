@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.prompts.keys import BackTo
+from midturn.prompts.keys import BackTo, Ruled
 from midturn.prompts.rich.keyboard import Paste
 from midturn.prompts.rich.screen import Sign, row_text
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.record.prompt import Prompt
+from midturn.record.prompt import Prompt, RuleDraft
 from support.prompt_catalogue import BOOLEAN, DELIVER, PROMPTS, REVIEW, RUN
 from support.rich_talk import Keys, pressed
 
@@ -307,3 +307,14 @@ def test_the_time_that_is_left_stands_below_the_keys_and_is_looked_at_with_each_
     assert keys.live[-1] == "4 h left"
     del left[0]
     assert keys.live[-1] == "only 20 minutes left"
+
+
+def test_a_rule_is_seen_and_may_be_edited_before_it_is_written_with_a_yes() -> None:
+    draft = RuleDraft('{ run = "unattended" }', lambda typed: "" if "unattended" in typed else "no rule")
+    keys = pressed(replace(RUN, rule=draft), "A")
+    assert "The rule, as it will stand in your configuration:" in "\n".join(keys.live)
+    assert keys.press("c-u", "x", "enter").reply is None
+    assert "! no rule" in keys.live
+    again = pressed(replace(RUN, rule=draft), "A", "enter")
+    assert again.reply == Ruled(value=True, rule='{ run = "unattended" }')
+    assert pressed(RUN, "A").outcome is Sign.RING

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import assert_never
 
 from msgspec import UNSET
 
-from midturn.prompts.accept import EMPTY_TEXT, NotAccepted, accept, accept_arguments, accept_json, accept_number, empty_once
+from midturn.prompts.accept import (
+    EMPTY_TEXT,
+    NotAccepted,
+    accept,
+    accept_arguments,
+    accept_json,
+    accept_number,
+    by_rule,
+    empty_once,
+)
 from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
 from midturn.prompts.keys import Command, Commands, KeyStep, find, leaves, remembering
 from midturn.prompts.native import expected, is_number, is_text, number_text, shape, wanted
@@ -132,6 +142,14 @@ def subject_field(prompt: Prompt) -> TextField | None:
             return TextField(FieldSettings("The result, as the model will read it:"), content, changed)
         case _:
             return None
+
+
+def rule_field(prompt: Prompt) -> TextField | None:
+    """Return the field in which a rule for such calls is seen and edited; what is submitted is written, and the call runs."""
+    draft = prompt.rule
+    if draft is None:
+        return None
+    return TextField(FieldSettings("The rule, as it will stand in your configuration:"), draft.text, partial(by_rule, draft))
 
 
 def _default(prompt: Prompt, offered: Commands) -> Command | None:

@@ -10,7 +10,7 @@ from midturn.prompts.keys import Command, KeyStep, commands
 from midturn.prompts.native import native
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.choice import Choice
-from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, subject_field, text_menu
+from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, rule_field, subject_field, text_menu
 from midturn.prompts.rich.field import SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.keyboard import Key, Press
@@ -235,6 +235,8 @@ class RichScene:
                 return other_field(self._prompt, self._faces[0])
             case KeyStep.EDIT:
                 return subject_field(self._prompt)
+            case KeyStep.RULE:
+                return rule_field(self._prompt)
             case KeyStep.VIEW | KeyStep.HELP | KeyStep.ANSWER:
                 return None
 
