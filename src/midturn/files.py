@@ -7,6 +7,7 @@ import hashlib
 import os
 import pwd
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -228,7 +229,12 @@ def _regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 def write_private(path: Path, data: bytes) -> None:
     """Write a file (0600) whole or not at all, in place of the former one."""
-    new = _temporary(path.parent, data)
+    write_parts_private(path, (data,))
+
+
+def write_parts_private(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file (0600) that comes in parts, whole or not at all, in place of the former one."""
+    new = _temporary(path.parent, parts)
     try:
         new.replace(path)
     finally:
@@ -237,7 +243,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 def create_private(path: Path, data: bytes) -> None:
     """Write a file (0600) whole; one that is already there stays."""
-    new = _temporary(path.parent, data)
+    new = _temporary(path.parent, (data,))
     try:
         path.hardlink_to(new)
     except FileExistsError:
@@ -258,14 +264,14 @@ def first_time(about: Path, what: str) -> bool:
     return True
 
 
-def _temporary(directory: Path, data: bytes) -> Path:
+def _temporary(directory: Path, parts: Iterable[bytes]) -> Path:
     import tempfile  # only a file that is written needs it
 
     descriptor, name = tempfile.mkstemp(dir=directory, prefix=".new-")
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 (`mkstemp` opened it)
             os.fchmod(descriptor, 0o600)
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(descriptor)
     except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ from midturn.record.events import (
     ToolCallRequest,
     TurnEnd,
 )
+from midturn.record.window import turns
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.jp import jp_time
 from midturn.values.json_value import Json
@@ -42,6 +44,10 @@ def _jp(tape: Tape) -> list[dict[str, Any]]:
     return json.loads(export_jp(_lines(tape), {}).events)
 
 
+def _markdown(events: Iterable[Event], title: str = "") -> str:
+    return "".join(export_markdown(turns(events), title))
+
+
 def _hidden(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
@@ -51,17 +57,17 @@ def _hidden(text: str) -> str:
 
 def test_lines_come_out_as_they_are() -> None:
     lines = [b'{ "type": "newer", "x": 1.0 }', b"{broken", b'{"type":"turn_start","index":0}']
-    assert export_jsonl(lines) == b"\n".join(lines) + b"\n"
+    assert b"".join(export_jsonl(lines)) == b"\n".join(lines) + b"\n"
 
 
 def test_an_answer_in_a_redacted_response_stays_behind() -> None:
     line = b'{"type":"inquiry_response","event_id":"e","outcome":"redacted","id":"i","answer":"hunter2","via":1}'
-    assert export_jsonl([line]) == b'{"type":"inquiry_response","event_id":"e","outcome":"redacted","id":"i","via":1}\n'
+    assert b"".join(export_jsonl([line])) == b'{"type":"inquiry_response","event_id":"e","outcome":"redacted","id":"i","via":1}\n'
 
 
 def test_the_word_redacted_in_a_text_changes_nothing() -> None:
     line = b'{"type":"chat_request",  "content":"say \\"redacted\\"", "answer": 1}'
-    assert export_jsonl([line]) == line + b"\n"
+    assert b"".join(export_jsonl([line])) == line + b"\n"
 
 
 # As `jp` writes them
@@ -181,7 +187,7 @@ def test_times_are_written_as_jp_writes_them(ours: str, theirs: str) -> None:
 def _asked(response: Event | None) -> str:
     question = PersistedQuestion(text="Deploy?", answer_type=BooleanType(), context="It is **Friday**.")
     events: list[Event] = [InquiryRequest(id="i", source=Source.tool("deploy"), question=question)]
-    return export_markdown([*events, *([response] if response else [])])
+    return _markdown([*events, *([response] if response else [])])
 
 
 @pytest.mark.parametrize(
@@ -208,7 +214,7 @@ def test_a_question_that_was_left_open_by_a_turn_that_is_over_does_not_seem_to_w
     tape.ask(tape.call("call_1"))
     tape.end("failed")
 
-    page = export_markdown(tape.events, "")
+    page = _markdown(tape.events, "")
 
     assert "*The turn ended without an answer*" in page
     assert "Not answered yet" not in page
@@ -234,7 +240,7 @@ def test_a_conversation_reads_from_top_to_bottom() -> None:
     tape.events[-1] = msgspec.structs.replace(tape.events[-1], error="no more tokens")
     tape.add(OpaqueEvent(kind="newer", raw=msgspec.Raw(b"{}")))
     assert (
-        export_markdown(tape.events, "Shipping")
+        _markdown(tape.events, "Shipping")
         == """# Shipping
 
 ## User
@@ -282,9 +288,9 @@ log
 def test_a_secret_has_no_place_in_markdown() -> None:
     question = PersistedQuestion(text="Passphrase?", answer_type=SecretType())
     request = InquiryRequest(id="i", source=Source("assistant"), question=question)
-    page = export_markdown([request, InquiryRedacted(id="i", answered_by=AnsweredBy("user", via="terminal"))])
+    page = _markdown([request, InquiryRedacted(id="i", answered_by=AnsweredBy("user", via="terminal"))])
     assert page == "### Question from Assistant\n\nPassphrase?\n\nAnswer: <redacted>\n\nAnswered by: user (via terminal)\n"
 
 
 def test_an_empty_conversation_is_an_empty_page() -> None:
-    assert export_markdown([]) == "\n"
+    assert _markdown([]) == "\n"

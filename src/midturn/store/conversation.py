@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from midturn.store import jp
 from midturn.store.event_file import EVENTS, is_jp
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
-from midturn.store.tail import NAME, EventReader, ReadStream
+from midturn.store.tail import EventReader, Part
 from midturn.turn.pending import pending
 from midturn.turn.view import InquiryPair, pairs
 
@@ -44,7 +44,7 @@ class Conversation:
         self.events: tuple[Event, ...] = tuple(events)
         self.path = path
         self.metadata = metadata or Metadata()
-        self.problems: tuple[str, ...] = (*_problems_of(self.events), *problems)
+        self.problems: tuple[str, ...] = (*problems_of(self.events), *problems)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Conversation:
@@ -63,7 +63,7 @@ class Conversation:
             metadata, problem = read_metadata(folder)
             with EventReader(folder) as reader:
                 recorded = reader.stream()
-        problems = (*_torn(directory, recorded), *([problem] if problem else []))
+        problems = (*recorded.torn, *([problem] if problem else []))
         return cls(_id_of(directory), recorded.events, path=directory, metadata=metadata, problems=problems)
 
     @classmethod
@@ -104,16 +104,22 @@ class Conversation:
         return sum(len(window.events) for window in finished[:limit])
 
 
-def _problems_of(events: Sequence[Event]) -> tuple[str, ...]:
+def turns_in(parts: Iterable[Part]) -> Iterator[Window]:
+    """Yield the turns of a conversation that is read part by part: no more is kept of it than a part, and a turn that is not whole yet."""
+    left: Sequence[Event] = ()
+    for part in parts:
+        events = [*left, *part.decode()]
+        whole = turns(events)
+        if part.following is None:
+            yield from whole
+            return
+        yield from whole[:-1]
+        left = whole[-1].events if whole else events
+
+
+def problems_of(events: Iterable[Event]) -> tuple[str, ...]:
+    """Say what could not be read of events."""
     return tuple(event.problem for event in events if isinstance(event, OpaqueEvent) and event.problem)
-
-
-def _torn(directory: Path, recorded: ReadStream) -> tuple[str, ...]:
-    if not recorded.torn:
-        return ()
-    what = f"{directory / NAME}: the last {recorded.torn:,} bytes are not a whole batch and are left out"
-    why = "an interrupted write, or a last line without its newline"
-    return (f"{what} ({why}). The next to write keeps them beside it, as events.torn-<time>.",)
 
 
 def _id_of(directory: Path) -> str:

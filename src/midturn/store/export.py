@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -25,7 +25,7 @@ from midturn.record.events import (
     TurnEnd,
 )
 from midturn.record.open_question import fenced, shown
-from midturn.record.window import open_turn
+from midturn.record.window import Window
 from midturn.store.jp import JpFiles, export_jp, text_of
 from midturn.turn.view import calls, pairs
 from midturn.values.json_value import Json
@@ -34,26 +34,34 @@ from midturn.values.json_value import Json
 # A conversation to read. What was said goes into the file as it was said, Markdown and all
 
 
-def export_markdown(events: Iterable[Event], title: str = "") -> str:
-    """Return the conversation as Markdown: who said what, the calls with their results, the questions with what became of them.
+def export_markdown(turns: Iterable[Window], title: str = "") -> Iterator[str]:
+    """Yield the conversation as Markdown: who said what, the calls with their results, the questions with what became of them.
 
     A question is followed by `Answer: <value>`, `Answer: <redacted>` or `Cancelled (<reason>)`.
     """
-    events = list(events)
-    page = _Page(events)
-    heading = [f"# {title}"] if title else []
-    return "\n\n".join([*heading, *(block for event in events for block in page.blocks(event))]) + "\n"
+    between = ""
+    if title:
+        yield f"# {title}"
+        between = "\n\n"
+    speaker = ""
+    for turn in turns:
+        page = _Page(turn, speaker)
+        for block in (block for event in turn.events for block in page.blocks(event)):
+            yield f"{between}{block}"
+            between = "\n\n"
+        speaker = page.speaker
+    yield "\n"
 
 
 class _Page:
-    """What has to be known of the other events to write one down."""
+    """What has to be known of the other events of a turn to write one down."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, turn: Window, speaker: str) -> None:
+        events = turn.events
         self._responses = {id(request): response for request, response in pairs(events)}
-        window = open_turn(events)
-        self._open = {id(event) for event in window.events} if window else set[int]()
+        self._open = {id(event) for event in events} if turn.open else set[int]()
         self._names = {id(response): call.name for call, response in calls(events) if response}
-        self._speaker = ""
+        self.speaker = speaker
 
     def blocks(self, event: Event) -> list[str]:
         """Return the paragraphs of one event; none for those that are no part of the talk."""
@@ -84,9 +92,9 @@ class _Page:
 
     def _speaks(self, speaker: str) -> list[str]:
         """Return the heading of a new speaker."""
-        if speaker == self._speaker and speaker == "Assistant":
+        if speaker == self.speaker and speaker == "Assistant":
             return []
-        self._speaker = speaker
+        self.speaker = speaker
         return [f"## {speaker}"]
 
 
@@ -138,12 +146,12 @@ __all__ = ["JpFiles", "export_jp", "export_jsonl", "export_markdown"]
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
-def export_jsonl(lines: Iterable[bytes]) -> bytes:
-    """Return the lines as they are, unknown keys and broken ones included, each with its newline.
+def export_jsonl(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines as they are, unknown keys and broken ones included, each with its newline.
 
     A redacted response holds no answer: one that was edited in stays behind.
     """
-    return b"".join(_without_secret(line) + b"\n" for line in lines)
+    return (_without_secret(line) + b"\n" for line in lines)
 
 
 def _without_secret(line: bytes) -> bytes:

@@ -32,7 +32,7 @@ from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open, ring
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
-from midturn.store.tail import NAME, EventReader
+from midturn.store.tail import NAME, EventReader, Mark, Part
 from midturn.values.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -246,6 +246,23 @@ class FileConversations:
         with Folder.at(self.path(id)) as folder:
             _name(folder, conversation.id, conversation.turns[-1].events if conversation.turns else ())
         return conversation
+
+    async def part(self, id: str, mark: Mark) -> Part:
+        """Return some megabytes of whole lines."""
+        path = self.path(id)
+        if is_jp(path):
+            whole = await self.read(id)
+            return Part(lines=await self.lines(id), metadata=whole.metadata, decode=lambda: whole.events, problems=whole.problems)
+        with Folder.at(path) as folder, EventReader(folder) as events:
+            return events.part(mark, *read_metadata(folder))
+
+    async def last_turns(self, id: str, count: int) -> Mark:
+        """Return where the last turns begin, as we write them."""
+        path = self.path(id)
+        if is_jp(path):
+            return Mark()
+        with Folder.at(path) as folder, EventReader(folder) as events:
+            return events.last_turns(count)
 
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation as they are, without their newlines: one for each of its events."""

@@ -29,6 +29,7 @@ from midturn.store.metadata import Metadata, conversation_number, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, oldest_first
+from midturn.store.tail import Mark, Part
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
 from midturn.values.limits import DEFAULT_LIMITS, Limits
@@ -337,6 +338,17 @@ class MemoryConversations:
         kept = self._get(id)
         with kept.mutex:
             return Conversation(id, kept.events, metadata=kept.metadata)
+
+    async def part(self, id: str, mark: Mark) -> Part:
+        """Return all of it: what is read here is read at once."""
+        del mark
+        whole = await self.read(id)
+        return Part(lines=await self.lines(id), metadata=whole.metadata, decode=lambda: whole.events, problems=whole.problems)
+
+    async def last_turns(self, id: str, count: int) -> Mark:
+        """Return the beginning."""
+        del id, count
+        return Mark()
 
     async def lines(self, id: str) -> list[bytes]:
         """Return the events as a file would hold them."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # nothing here is read from JSON, so these are not needed at 
     from midturn.store.conversation import Conversation
     from midturn.store.metadata import Metadata
     from midturn.store.submission import HandedOver
+    from midturn.store.tail import Mark, Part
 
 Which: TypeAlias = Literal["all", "begun", "open", "ready"]
 """Conversations: all; those in which anything is recorded, which lists show, for the process that made one may have been killed before
@@ -222,6 +223,14 @@ class StorePort(Protocol):
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation. It takes no lock."""
+        ...
+
+    async def part(self, id: str, mark: Mark) -> Part:
+        """Return a part of a conversation of a few megabytes, or as much as this store reads at once, from a mark on."""
+        ...
+
+    async def last_turns(self, id: str, count: int) -> Mark:
+        """Return a mark from which on there are at least the last `count` turns, and as little before them as this store can tell."""
         ...
 
     async def lines(self, id: str) -> list[bytes]:

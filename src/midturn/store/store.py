@@ -49,6 +49,7 @@ from midturn.store.lock import looked_at
 from midturn.store.port import HeldBy, PortJournal, Settled, StorePort, following
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop, sync_form
+from midturn.store.tail import Mark, Part
 from midturn.values.json_value import Json
 from midturn.values.text import TimeOfDay, check_text
 
@@ -369,6 +370,22 @@ class ConversationStore:
         return changes(WatchedStore(self, self.port), conversation, happened_and_recorded if events else happened)
 
     # Without an event loop -----------------------------------------------------------------------------------------------
+
+    def parts_sync(self, id: str, *, last: int | None = None) -> Iterator[Part]:
+        """Read a conversation part by part, from the beginning, or from where at least the last turns are in it: for logs of any length.
+
+        Args:
+            id: The id of the conversation.
+            last: How many turns from the end; None for all.
+
+        Raises:
+            StoreError: There is none, or it cannot be read.
+        """
+        mark: Mark | None = self.run_sync("parts", self.port.last_turns(id, last)) if last else Mark()
+        while mark:
+            part = self.run_sync("parts", self.port.part(id, mark))
+            yield part
+            mark = part.following
 
     def run_sync(self, name: str, work: Coroutine[Any, Any, T]) -> T:
         """Run one of the methods to its end.

@@ -6,7 +6,7 @@ A newline commits a line, `more` = 0 commits a batch. Nothing here looks at more
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 from typing import Self
 
@@ -17,6 +17,7 @@ from midturn.errors import StoreError
 from midturn.record.codec import clean, decode_event, decode_lines, decode_plain, decode_stream
 from midturn.record.events import Event, OpaqueEvent, TurnStart
 from midturn.store.folder import Folder, telling
+from midturn.store.metadata import Metadata
 
 NAME = "events.jsonl"
 FIRST_BLOCK = 8 * 1024
@@ -231,10 +232,30 @@ def _wants_number(event: Event) -> bool:
 
 
 class ReadStream(Struct, frozen=True):
-    """What could be read. `torn` counts the bytes at the end that were never committed."""
+    """What could be read. `torn` says what stands at the end that was never committed, if anything does."""
 
     events: tuple[Event, ...] = ()
-    torn: int = 0
+    torn: Sequence[str] = ()
+
+
+class Mark(Struct, frozen=True):
+    """Where reading goes on: behind so many bytes or events, at the line of this number. It means something to its store alone."""
+
+    offset: int = 0
+    number: int = 1
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part of a conversation: its lines, and what they say. `following` is where the next one begins; None where this is the last.
+
+    `problems` are those of the files around the events; the last part says them.
+    """
+
+    lines: Sequence[bytes]
+    metadata: Metadata
+    decode: Callable[[], Sequence[Event]]
+    following: Mark | None = None
+    problems: Sequence[str] = ()
 
 
 class EventReader:
@@ -259,7 +280,7 @@ class EventReader:
     def stream(self) -> ReadStream:
         """Read everything."""
         whole = self._all()
-        return ReadStream(tuple(decode_stream(whole, str(self._folder.path / NAME))), self._file.size - len(whole))
+        return ReadStream(tuple(decode_stream(whole, str(self._folder.path / NAME))), self.torn())
 
     def lines(self, length: int | None = None) -> list[bytes]:
         """Read the lines as they are, without their newlines, blank ones left out: one for each event of `stream`.
@@ -267,6 +288,60 @@ class EventReader:
         With `length`, only those of the first bytes.
         """
         return [line for line in self._all()[:length].split(b"\n")[:-1] if clean(line)]
+
+    def part(self, mark: Mark, metadata: Metadata, problem: str) -> Part:
+        """Read some megabytes of whole lines, from a mark on, beside what the conversation is called."""
+        with telling("read", self._folder, NAME):
+            data = self._whole_lines(mark.offset)
+        lines, after = data.split(b"\n")[:-1], mark.offset + len(data)
+        where = str(self._folder.path / NAME)
+        more = Mark(after, mark.number + len(lines)) if after < self._end else None
+        return Part(
+            lines=[line for line in lines if clean(line)],
+            metadata=metadata,
+            decode=lambda: decode_stream(data, where, mark.number),
+            following=more,
+            problems=() if more else (*self.torn(), *([problem] if problem else [])),
+        )
+
+    def last_turns(self, count: int) -> Mark:
+        """Look from the end for where turns begin, as we write it; nothing that was looked at is kept."""
+        with telling("read", self._folder, NAME):
+            position, behind = self._end, b""
+            while position > 0:
+                begin = max(0, position - LARGEST_BLOCK)
+                block = self._file.pass_by(begin, position)
+                data = block + behind[: len(_TURN) - 1]
+                at = len(data)
+                while (at := data.rfind(_TURN, 0, at)) >= 0:
+                    count -= 1
+                    if count == 0:
+                        return Mark(begin + at + 1, self._newlines(begin + at + 1) + 1)
+                position, behind = begin, block
+        return Mark()
+
+    def torn(self) -> Sequence[str]:
+        """Say what stands at the end that was never committed, if anything does."""
+        if self._file.size == self._end:
+            return ()
+        what = f"{self._folder.path / NAME}: the last {self._file.size - self._end:,} bytes are not a whole batch and are left out"
+        why = "an interrupted write, or a last line without its newline"
+        return (f"{what} ({why}). The next to write keeps them beside it, as events.torn-<time>.",)
+
+    def _whole_lines(self, begin: int) -> bytes:
+        size = LARGEST_BLOCK
+        while True:
+            end = min(begin + size, self._end)
+            data = self._file.pass_by(begin, end)
+            if whole := data.rfind(b"\n") + 1:
+                return data[:whole]
+            if end == self._end:
+                return b""
+            size *= 2  # a line that is longer than that
+
+    def _newlines(self, end: int) -> int:
+        blocks = range(0, end, LARGEST_BLOCK)
+        return sum(self._file.pass_by(begin, min(begin + LARGEST_BLOCK, end)).count(b"\n") for begin in blocks)
 
     def last_turn(self) -> tuple[Event, ...]:
         """Read the last turn from the end of the file, whatever its length."""

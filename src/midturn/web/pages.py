@@ -182,10 +182,10 @@ async def export(request: Request, visitor: Visitor, site: Site) -> Response:
 
 async def _exported(read: Conversation, form: str, site: Site) -> bytes:
     if form == "markdown":
-        return export_markdown(read.events, read.metadata.title).encode()
+        return "".join(export_markdown(read.turns, read.metadata.title)).encode()
     lines = await site.board.port.lines(read.id)
     if form == "jsonl":
-        return export_jsonl(lines)
+        return b"".join(export_jsonl(lines))
     files = export_jp(lines, read.metadata.to_json())
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -220,13 +220,12 @@ def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
 
 def _search(place: Place, number: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, str, str]]:
     try:
-        events = place.store.read_sync(number).events
+        for part in place.store.parts_sync(number):
+            for event in part.decode():
+                for text in _texts(event):
+                    yield from ((number, event.event_id, event.type, row) for row in text.splitlines() if wanted.search(row))
     except StoreError as error:
         note(line("midturn: {}", block(str(error))))
-        return
-    for event in events:
-        for text in _texts(event):
-            yield from ((number, event.event_id, event.type, row) for row in text.splitlines() if wanted.search(row))
 
 
 def _texts(event: Event) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 import msgspec
@@ -17,7 +18,9 @@ from midturn.question.deadline import amount
 from midturn.record.events import ChatRequest, Event, InquiryAnswered, InquiryCancelled
 from midturn.record.exchange import Usage
 from midturn.record.waited import PeopleSums, WaitRow, people_sums, waited_for
-from midturn.store.conversation import Conversation
+from midturn.record.window import Window
+from midturn.store.conversation import Conversation, problems_of, turns_in
+from midturn.store.tail import Part
 from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -153,23 +156,49 @@ def read_for_a_person(place: Place, id: str | None) -> Conversation:
     return conversation
 
 
+def parts_for_a_person(place: Place, id: str, last: int | None = None) -> Iterator[Part]:
+    """Read a conversation part by part; what is wrong with a part is said as it comes."""
+    for part in place.store.parts_sync(id, last=last):
+        yield part
+        for problem in part.problems:
+            note(line("midturn: {}", block(problem)))
+
+
+def _turns_for_a_person(place: Place, id: str, last: int | None) -> Iterable[Window]:
+    """Return the turns of a conversation, or the last ones of them."""
+    turns = _said_of(turns_in(parts_for_a_person(place, id, last)))
+    return turns if last is None else deque(turns, maxlen=last)
+
+
+def _said_of(turns: Iterable[Window]) -> Iterator[Window]:
+    """Say what could not be read of each turn."""
+    for turn in turns:
+        for problem in problems_of(turn.events):
+            note(line("midturn: {}", block(problem)))
+        yield turn
+
+
 @click.command
 @with_conversation
 @click.option("--inquiries", is_flag=True, help="Draw the audit trail: what was asked, who answered, and why.")
 @click.option("--usage", is_flag=True, help="Count the tokens, turn by turn.")
+@click.option("--last", type=click.IntRange(min=1), metavar="N", help="Show the last N turns only, at once however long it is.")
 @with_json
 @with_store
-def command(id: str | None, *, inquiries: bool, usage: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
+def command(id: str | None, *, inquiries: bool, usage: bool, last: int | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """Show what was said and done in conversation ID (by default the current one)."""
     if inquiries and usage:
         raise click.UsageError("`--inquiries` and `--usage` are two views: choose one.")
-    conversation = read_for_a_person(find_place(store), id)
+    place = find_place(store)
+    turns = _turns_for_a_person(place, place.conversation(id), last)
+    if not (inquiries or usage or as_json):
+        print_transcript(turns)
+        return ExitStatus.DONE
+    conversation = read_for_a_person(place, id) if last is None else Conversation("", [event for turn in turns for event in turn.events])
     if inquiries:
         (print_inquiries_json if as_json else print_inquiries)(conversation)
     elif usage:
         (print_usage_json if as_json else print_usage)(conversation)
-    elif as_json:
-        say_json([event.to_json() for event in conversation.events])
     else:
-        print_transcript(conversation)
+        say_json([event.to_json() for event in conversation.events])
     return ExitStatus.DONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from msgspec import UNSET
@@ -28,8 +28,7 @@ from midturn.record.events import (
 )
 from midturn.record.exchange import ToolCall
 from midturn.record.prompt import approval_text, asked_text
-from midturn.record.window import agreed_before, open_turn
-from midturn.store.conversation import Conversation
+from midturn.record.window import Window, agreed_before
 from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided
 from midturn.turn.view import calls, pairs
 from midturn.values.json_value import Json
@@ -88,26 +87,27 @@ _UNANSWERED = {"user": "(end turn)"}
 _GONE_BACK = ("back", "superseded")
 
 
-def print_transcript(conversation: Conversation) -> None:
-    """Print what was said, done, asked and answered."""
-    transcript = _Transcript(conversation.events)
-    for event in conversation.events:
-        for row in transcript.rows(event):
-            say(row)
+def print_transcript(turns: Iterable[Window]) -> None:
+    """Print what was said, done, asked and answered, turn by turn as they are read."""
+    for turn in turns:
+        transcript = _Transcript(turn)
+        for event in turn.events:
+            for row in transcript.rows(event):
+                say(row)
 
 
 class _Transcript:
-    """The events of a conversation, looked up by call."""
+    """The events of a turn, looked up by call."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, turn: Window) -> None:
+        events = turn.events
         self._inquiries = pairs(events)
         self._revised = {request.revises for request, _ in self._inquiries if request.revises}
         self._approvals = [event for event in events if isinstance(event, Approval)]
         self._agreed = agreed_before(events)
         self._results = {call.event_id: response for call, response in calls(events)}
         self._shown = {response.event_id for response in self._results.values() if response}
-        window = open_turn(events)
-        self._open = {event.event_id for event in window.events} if window else set[str]()
+        self._open = {event.event_id for event in events} if turn.open else set[str]()
 
     def rows(self, event: Event) -> Iterable[Shown]:  # noqa: PLR0911  one return a kind of event
         """Return the rows of an event; of a call all that belongs to it, its result included."""

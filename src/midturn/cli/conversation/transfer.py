@@ -6,7 +6,8 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -16,7 +17,8 @@ from midturn.cli.output import ExitStatus, block, is_terminal, line, note, say
 from midturn.cli.place import Place, StoreAddress, find_place, place_of
 from midturn.config.places import shown, state_directory
 from midturn.errors import ConfigError, StoreError, StoreLocked
-from midturn.files import LONGEST_IMPORT, ensure_private, read_private, read_regular, user_data, write_private
+from midturn.files import LONGEST_IMPORT, ensure_private, read_private, read_regular, user_data, write_parts_private
+from midturn.store.conversation import turns_in
 from midturn.store.event_file import is_jp
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.jp import read_jp
@@ -24,7 +26,7 @@ from midturn.store.metadata import Metadata
 from midturn.store.moving import Copied, Copying, History, Unreadable
 from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
-from midturn.store.tail import NAME
+from midturn.store.tail import NAME, Part
 from midturn.store.workspace import Workspace, trustworthy
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -35,20 +37,21 @@ def write_export(store: ConversationStore, id: str, form: str, to: Path | None) 
     """Write a conversation in a format; a terminal gets it through the one sink, a file or a pipe as it is."""
     if form == "jp":
         return _write_jp(store, id, to)
-    conversation = store.read_sync(id)
-    content = (
-        export_jsonl(store.run_sync("lines", store.port.lines(id)))
-        if form == "jsonl"
-        else export_markdown(conversation.events, conversation.metadata.title).encode()
-    )
+    parts = store.parts_sync(id)
+    content = export_jsonl(line for part in parts for line in part.lines) if form == "jsonl" else _markdown(parts)
     if to is not None:
         _write(to, content)
     elif is_terminal():
-        say(block(content.decode("utf-8", "replace")))
+        say(block(b"".join(content).decode("utf-8", "replace")))
     elif sys.stdout is not None:
-        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.writelines(content)
         sys.stdout.buffer.flush()
     return ExitStatus.DONE
+
+
+def _markdown(parts: Iterator[Part]) -> Iterator[bytes]:
+    first = next(parts)
+    return (text.encode() for text in export_markdown(turns_in(chain([first], parts)), first.metadata.title))
 
 
 def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
@@ -57,15 +60,15 @@ def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
         raise ConfigError("`--format jp` writes two files: name the directory for them with `--to DIR`.")
     files = export_jp(store.run_sync("lines", store.port.lines(id)), store.read_sync(id).metadata.to_json())
     ensure_private(to)
-    _write(to / "events.json", files.events)
-    _write(to / "metadata.json", files.metadata)
+    _write(to / "events.json", [files.events])
+    _write(to / "metadata.json", [files.metadata])
     note("midturn: wrote {} and {}.", to / "events.json", to / "metadata.json")
     return ExitStatus.DONE
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, parts: Iterable[bytes]) -> None:
     try:
-        write_private(path, content)
+        write_parts_private(path, parts)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}.") from error
 

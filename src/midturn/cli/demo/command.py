@@ -107,7 +107,7 @@ def _show(chosen: Play, place: Place, conversation: str) -> None:
     print_inquiries(recorded)
     if chosen is FORM:
         say("\n$ midturn conversation show")
-        print_transcript(recorded)
+        print_transcript(recorded.turns)
     else:
         say("\n$ git diff")
         say(block(_git(place.root, "diff", "--no-color") or "(nothing was changed)"))

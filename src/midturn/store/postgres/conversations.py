@@ -28,6 +28,7 @@ from midturn.store.postgres.journal import PostgresJournal, TurnRow
 from midturn.store.postgres.own_loop import DatabaseAddress, OwnLoop
 from midturn.store.postgres.settling import TRIES, ConversationRows, Holding, Settling
 from midturn.store.submission import HandedOver
+from midturn.store.tail import Mark, Part
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
 from midturn.values.limits import DEFAULT_LIMITS, Limits
@@ -186,6 +187,17 @@ class PostgresConversations:
         metadata, problem = self._rows.metadata(id, row["metadata"])
         events = self._rows.events(id, cast("list[bytes]", row["lines"]))
         return Conversation(id, events, metadata=metadata, problems=[problem] if problem else [])
+
+    async def part(self, id: str, mark: Mark) -> Part:
+        """Return all of it: what is read here is read at once."""
+        del mark
+        whole = await self.read(id)
+        return Part(lines=await self.lines(id), metadata=whole.metadata, decode=lambda: whole.events, problems=whole.problems)
+
+    async def last_turns(self, id: str, count: int) -> Mark:
+        """Return the beginning."""
+        del id, count
+        return Mark()
 
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation byte for byte."""
