@@ -75,11 +75,22 @@ def waiting_in_words(events: Sequence[Event]) -> set[str]:
 
 
 def _decided(turn: Sequence[Event], request: InquiryRequest | Approval) -> bool:
-    """Whether a later line closes a request; a tape asks nothing twice under one id."""
+    """Whether a later line closes a request; a tape asks nothing twice under one id. Two calls may have one, and so their approvals."""
     if isinstance(request, Approval):
-        return any(isinstance(event, Approval) and event.id == request.id and event.state != "waiting" for event in turn)
+        decisions = (event for event in turn if isinstance(event, Approval) and event.state != "waiting")
+        return any((event.id, event.call) == (request.id, request.call) for event in decisions)
     behind = turn[next(place for place, event in enumerate(turn) if event is request) :]
     return any(isinstance(event, InquiryResponse) and event.id == request.id for event in behind)
+
+
+TWICE = [("call", 0), ("call", 0), ("approve", 0), ("approve", 1), ("decide", 0)]
+"""Two calls of one id: the first is allowed, and the other one waits."""
+
+
+def test_a_decision_about_one_call_is_none_about_another_of_the_same_id() -> None:
+    events = recorded(TWICE)
+    assert waiting_in_words(events) == {events[-2].event_id}
+    assert TurnRow(events).waiting == TurnView.last(events).open_ids == [events[-2].event_id]
 
 
 @settings(max_examples=150)
