@@ -67,6 +67,11 @@ class Handed(Protocol):
         ...
 
     @property
+    def about(self) -> str:
+        """What was shown, where that may have changed since; see `OpenQuestion.about`."""
+        ...
+
+    @property
     def note(self) -> Note | None:
         """What is noted on the request, where that is not an answer: then there is no reply."""
         ...

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from midturn.errors import NotAllowed, NotOpen
+from midturn.errors import AnswerError, NotAllowed, NotOpen
 from midturn.question.people import People
 from midturn.record.asker import address
 from midturn.record.events import AnsweredBy, InquiryAnswered, Reassigned, Reminded, Vote
@@ -122,3 +122,42 @@ def test_two_votes_that_are_handed_over_are_the_answer(store: ConversationStore)
     assert len(answer.votes) == 2
     assert answer.answered_by is not None
     assert answer.answered_by.by == AnsweredBy("user").by
+
+
+def permission_of(store: ConversationStore) -> tuple[str, str, Tape]:
+    """Keep a conversation with a call that several people have to allow; return its id and address."""
+    tape = Tape()
+    tape.start()
+    waiting = tape.wait(tape.call("call_1", arguments={"env": "production"}))
+    tape.events[-1] = replace(waiting, people=replace(OPS, only=False))
+    kept = keep(store, tape)
+    return kept, address(kept, waiting.event_id), tape
+
+
+def test_a_yes_to_arguments_that_were_edited_since_is_refused(store: ConversationStore) -> None:
+    _, id, _ = permission_of(store)
+    (shown,) = store.pending_sync()
+    assert shown.to_json()["about"] == shown.about
+    store.answer_sync(id, arguments={"env": "staging"}, user="bo")
+    with pytest.raises(AnswerError, match="were changed since they were shown"):
+        store.answer_sync(id, approve=True, user="ana", about=shown.about)
+    (edited,) = store.pending_sync()
+    assert edited.arguments == {"env": "staging"}
+    assert not store.answer_sync(id, approve=True, user="ana", about=edited.about).votes
+
+
+def test_a_yes_that_is_handed_over_is_to_what_was_asked_by_then(store: ConversationStore) -> None:
+    """The process that runs the turn records bo's edit first: ana's yes was to what the model had sent."""
+    kept, id, tape = permission_of(store)
+
+    async def told() -> None:
+        async with await store.open(kept) as held:
+            await store.answer(id, arguments={"env": "staging"}, user="bo")
+            await store.answer(id, approve=True, user="ana")
+            first, second = await held.answers.collect()
+            assert {first.about, second.about} > {""}
+
+    asyncio.run(told())
+    (vote,) = [event for event in new(store, kept, tape) if isinstance(event, Vote)]
+    assert vote.arguments == {"env": "staging"}
+    assert [question.whose.tally for question in store.pending_sync() if question.whose] == ["1 of 2"]

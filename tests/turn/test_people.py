@@ -9,8 +9,9 @@ from midturn.question.form import Form
 from midturn.question.people import Directory, People, Person
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited
-from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRequest, Reassigned, Vote
+from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRequest, Reassigned, ToolCallRequest, Vote
 from midturn.record.exchange import ToolCallPart
+from midturn.record.open_question import arguments_sha256
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.turn.effects import PromptUser, RunTool, SuspendTurn, Warn
@@ -184,6 +185,26 @@ def test_an_edit_voids_the_votes_before_it_and_is_voted_on() -> None:
     assert run.call.arguments == {"env": "staging"}
     decision = played.recorded(Approval)[-1]
     assert (decision.state, decision.arguments, len(decision.votes)) == ("edited", {"env": "staging"}, 2)
+
+
+def test_a_yes_is_to_what_was_shown() -> None:
+    """Carl was shown the arguments as the model sent them: his yes is none to what bo has made of them. A no is one to anything."""
+    played = permitted_by({"ask": ["ana", "bo", "carl"], "approvals": 2})
+    shown = arguments_sha256(played.recorded(ToolCallRequest)[-1].arguments)
+    waiting = next(event for event in played.recorded(Approval) if event.state == "waiting")
+    decides(played, Edited({"env": "staging"}), BO)
+    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(True), CARL, about=shown))
+    assert not played.wanted(RunTool)
+    assert len(played.recorded(Vote)) == 1
+    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(True), CARL, about=arguments_sha256({"env": "staging"})))
+    assert played.wanted(RunTool)
+
+
+def test_a_no_is_one_whatever_was_shown() -> None:
+    played = permitted_by({"ask": ["ana", "bo", "carl"], "approvals": 2})
+    waiting = next(event for event in played.recorded(Approval) if event.state == "waiting")
+    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(False), CARL, about="something else"))
+    assert played.recorded(Approval)[-1].state == "skipped"
 
 
 def test_a_configuration_alone_says_who_its_people_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -67,3 +68,28 @@ def test_votes_and_passing_on_over_the_api(asked: tuple[ConversationStore, str])
         assert ana.post(f"/api/questions/{id}/answer", json={"pass_to": []}).status_code == 422
         assert ana.post(f"/api/questions/{id}/answer", json={"value": True}).json()["votes"] == "1 of 2"
         assert ana.post(f"/api/questions/{id}/answer", json={"take_back": True}).json()["votes"] == "0 of 2"
+
+
+def two_of_ops(*_: object) -> mt.People:
+    return mt.People(ask=["ops"], approvals=2, members={"ops": ["ana", "bo", "carl"]})
+
+
+@mt.tool(run=two_of_ops)
+def ship(env: str) -> str:
+    """Ship it."""
+    return f"shipped to {env}"
+
+
+def test_a_yes_on_a_page_is_to_the_arguments_that_it_showed(store: ConversationStore) -> None:
+    """Ana's page is older than bo's edit; shown again, it has what she agrees to."""
+    agent = agent_with(store, ship, arguments={"env": "production"})
+    id = asyncio.run(agent.run("Ship it.")).pending[0].id
+    with page_of(store, "ana") as ana, page_of(store, "bo") as bo:
+        (shown,) = re.findall('name="about" value="([0-9a-f]{64})"', ana.get(f"/q/{id}").text)
+        bo.post(f"/q/{id}", data={"act": "edit", "edited": '{"env": "staging"}'})
+        stale = ana.post(f"/q/{id}", data={"act": "approve", "about": shown})
+        assert "The arguments were changed since they were shown: look at the call again." in stale.text
+        (now,) = re.findall('name="about" value="([0-9a-f]{64})"', stale.text)
+        assert now != shown
+        ana.post(f"/q/{id}", data={"act": "approve", "about": now})
+    assert asyncio.run(agent.resume(id.partition("-")[0])).status == "completed"

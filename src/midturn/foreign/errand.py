@@ -30,10 +30,9 @@ from midturn.record.events import (
     TurnStart,
     required_by,
 )
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import OpenQuestion, arguments_sha256
 from midturn.routing.rules import Ruling
 from midturn.tools.ask_user_call import read_arguments
-from midturn.turn.approval import arguments_sha256
 from midturn.turn.view import TurnView, pairs
 from midturn.values.json_value import Json, JsonObject, members, text
 

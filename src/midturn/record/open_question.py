@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
@@ -14,7 +15,7 @@ from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.asker import Asker
 from midturn.record.events import Approval, Event, FormAuthored, InquiryRequest, Source
-from midturn.values.json_value import Json, JsonObject
+from midturn.values.json_value import Json, JsonObject, canonical
 from midturn.values.text import rfc3339
 
 PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
@@ -121,11 +122,18 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         """What its tool had against the answer before, where it asks again because of that."""
         return self.request.problem if isinstance(self.request, InquiryRequest) else None
 
+    @property
+    def about(self) -> str:
+        """What a yes is to, where several people have to say it: another text once one of them has edited the arguments; else empty."""
+        is_voted_on = self.kind == "run" and self.whose is not None and self.whose.needed > 1
+        return arguments_sha256(self.arguments) if is_voted_on else ""
+
     def to_json(self) -> dict[str, Json]:
         """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
         asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
         problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
         people: dict[str, Json] = {} if self.whose is None else {"people": self.whose.to_json()}
+        about: dict[str, Json] = {"about": self.about} if self.about else {}
         deadline: dict[str, Json] = {} if self.deadline is None else {"deadline": self.deadline}
         result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
         return {
@@ -143,9 +151,15 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             **problem,
             **deadline,
             **people,
+            **about,
             **result,
             **asker,
         }
+
+
+def arguments_sha256(arguments: Json) -> str:
+    """Return what binds an approval to the exact arguments that run."""
+    return hashlib.sha256(canonical(arguments)).hexdigest()
 
 
 def _whole(question: dict[str, Json]) -> Json:

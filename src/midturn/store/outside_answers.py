@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, pause, trusted
@@ -228,6 +228,8 @@ def _giver(given: Given) -> AnsweredBy | None:
 
 def _tally(events: Sequence[Event], at: Address) -> str:
     """Return how many have said yes to what is open, of how many: `1 of 2`; empty where one is enough, or it is closed."""
+    if not any(isinstance(event, Vote) for event in events):  # as usual
+        return ""
     try:
         return poll_in(events, at).tally
     except MidturnError:
@@ -297,7 +299,10 @@ class _Decision:
         encode_batch(stamped(batch, self._clock), limits)
         at, given = stamp(self._clock), self._submission
         if isinstance(given, Submission):
-            name = _name_of(batch[0]) if isinstance(batch[0], Vote) else ""
+            vote = batch[0] if isinstance(batch[0], Vote) else None
+            name = _name_of(vote) if vote else ""
+            if vote and vote.answer and vote.arguments is UNSET and not given.about:
+                given = replace(given, about=vote.sha256)  # an edit that is recorded before it makes it void
             handed = HandedOver(event_id=self._at.event_id, at=at, submission=given, name=name)
         else:
             handed = HandedOver(event_id=self._at.event_id, at=at, note=given, name=_name_of(given))

@@ -265,6 +265,7 @@ class ConversationStore:
         remember: bool | str = False,
         user: str | None = None,
         via: str = "api",
+        about: str = "",
     ) -> Receipt:
         """Answer the open question `id` (its whole address) in exactly one way. It counts in whatever process the turn runs.
 
@@ -284,6 +285,8 @@ class ConversationStore:
                 another agent, what it keeps of a yes: one of `asker.always`; `True` where it offers one thing alone.
             user: Who answers, as the calling program knows them.
             via: How: `inbox`, `web`, `api`, `mcp`.
+            about: What was shown, as `OpenQuestion.about` has it: where one of several people has edited the arguments since, a yes to the
+                former ones is refused.
 
         Raises:
             AnswerError: It does not fit; `problems` says why. A secret is never taken here.
@@ -294,7 +297,8 @@ class ConversationStore:
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """
-        return await self._submit(id, Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via))
+        given = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, about)
+        return await self._submit(id, given)
 
     async def pass_on(self, id: str, to: Sequence[str], *, reason: str | None = None, user: str | None = None, via: str = "api") -> Receipt:
         """Put an open question to other people; where only certain people may answer it, they are the ones that it can be passed on to.

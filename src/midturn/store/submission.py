@@ -22,7 +22,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
 
     `reason` explains a value or a decision, `remember` keeps it for the turn, or names what another
     agent keeps of it; `user` and `via` say who it was and how. `approve=True` may
-    come with `arguments` or `content`.
+    come with `arguments` or `content`. `about` is what the person was shown, where that may have changed since.
     """
 
     value: Json | UnsetType = UNSET
@@ -36,6 +36,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     remember: bool | str = False
     user: str | None = None
     via: str = "api"
+    about: str = ""
 
     def __post_init__(self) -> None:
         """Take nothing that could not be read back.
@@ -47,6 +48,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         check_text_or_none("reason", self.reason)
         check_text_or_none("user", self.user)
         check_text("via", self.via)
+        check_text("about", self.about)
         if self.content is not UNSET:
             check_text("content", self.content)
         if not _YES_OR_NO.issuperset((type(self.approve), type(self.back), type(self.cancel))):
@@ -124,6 +126,11 @@ class HandedOver(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def reply(self) -> Reply:
         """What the person did."""
         return self.submission.as_reply()
+
+    @property
+    def about(self) -> str:
+        """What the person was shown, where that may have changed since."""
+        return self.submission.about
 
     @property
     def by(self) -> AnsweredBy:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from midturn.ports import ToolRun
+    from midturn.question.people import People
     from midturn.question.question import Question
     from midturn.record.outcome import Outcome
     from midturn.routing.policy import RunPolicy
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from midturn.tools.context import ToolContext
     from midturn.values.json_value import JsonObject
 
-RunRuleFunction: TypeAlias = "Callable[[JsonObject, ToolContext[Any]], RuledRun]"
+RunRuleFunction: TypeAlias = "Callable[[JsonObject, ToolContext[Any]], RuledRun | People]"
 """Says whether a call may run, by its arguments and its context."""
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +54,7 @@ class FunctionTool(Generic[P, R_co]):
         name: Its name, where that is not the name of the function.
         description: What the model is told, where that is not in the docstring.
         run: Who allows each call: `unattended` (without asking), `ask`, `edit` or `skip`; or a function of its arguments and its context
-            that says `unattended`, `ask` or `skip`.
+            that says `unattended`, `ask` or `skip`, or whom it is for: `People`.
         deadline: How long a permission may take, where a person is asked; past it the call fails. Without it, without end.
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, assert_never
@@ -17,7 +16,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.record.asker import address
 from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote, required_by
-from midturn.record.open_question import PromptKind
+from midturn.record.open_question import PromptKind, arguments_sha256
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, Subject, approval_text
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
@@ -42,14 +41,9 @@ from midturn.turn.decision import (
 )
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord
-from midturn.values.json_value import Json, canonical, pointer_to
+from midturn.values.json_value import Json, pointer_to
 
 NOT_AN_APPROVAL = Misfit.because("This is a yes/no decision.")
-
-
-def arguments_sha256(arguments: Json) -> str:
-    """Return what binds an approval to the exact arguments that run."""
-    return hashlib.sha256(canonical(arguments)).hexdigest()
 
 
 class _Approving(Struct, frozen=True):
@@ -278,6 +272,12 @@ class Permission(_Approving, frozen=True):
         if poll is None:
             return self._decided(reply, who)
         return self._voted(poll, reply, poll.named(who))
+
+    def has_changed(self, about: str) -> bool:
+        """Whether the arguments are others than those that someone was shown: one of several people has edited them since."""
+        poll = self.poll
+        edited = UNSET if poll is None else poll.arguments
+        return about != arguments_sha256(self.view.call.arguments if isinstance(edited, UnsetType) else edited)
 
     def _voted(self, poll: Poll, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
         """Take a decision of one of several people. An edit is a vote for other arguments: whoever agrees has to see them."""

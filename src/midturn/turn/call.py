@@ -19,6 +19,7 @@ from midturn.routing.rules import Ruling
 from midturn.turn.approval import Delivery, Foretelling, Permission, ReviewStep, control_problem, foretold_by
 from midturn.turn.asks import Answers, Asks
 from midturn.turn.decision import (
+    CHANGED,
     AwaitPerson,
     Closing,
     Consult,
@@ -312,8 +313,14 @@ class Call:
             self.close(ticket.id, closing)
             self.advance()
 
-    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy) -> Misfit | None:
-        """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened."""
+    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, about: str = "") -> Misfit | None:
+        """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened.
+
+        `about` is what was shown, where that may have changed: a yes is to nothing else.
+        """
+        is_yes = isinstance(reply, Answered) and reply.value is True
+        if about and is_yes and isinstance(ticket.decision, Permission) and ticket.decision.has_changed(about):
+            return CHANGED
         closing = ticket.decision.take(reply, who)
         if isinstance(closing, Misfit):
             return closing

@@ -21,7 +21,7 @@ End Turn is the turn's business (`turn/state.py`). Where no one is attached afte
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -184,6 +184,8 @@ class Misfit(Struct, frozen=True):
         return str(AnswerError(self.problems))
 
 
+CHANGED: Final = Misfit((Problem("", "The arguments were changed since they were shown: look at the call again."),))
+"""The reply is to what is not asked any more."""
 Going: TypeAlias = AwaitPerson | Consult | Closing
 
 

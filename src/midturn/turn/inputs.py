@@ -191,13 +191,14 @@ class UserReplied(Struct, frozen=True):
 class AnsweredElsewhere(Struct, frozen=True):
     """An answer from outside this prompt: the inbox, a browser, a program. `event_id` is that of what waits for it.
 
-    `key` is that of a vote which was handed over: it is recorded with it.
+    `key` is that of a vote which was handed over: it is recorded with it. `about` is what its giver was shown (see `OpenQuestion.about`).
     """
 
     event_id: str
     reply: Reply
     who: AnsweredBy
     key: str = ""
+    about: str = ""
 
 
 class Noted(Struct, frozen=True):

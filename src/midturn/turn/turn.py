@@ -371,11 +371,11 @@ class Turn:
             return  # the door that brought it says that it was not accepted
         if answers is None:
             self._calls[ticket.call].handed_as = happened.key
-            self._take(ticket, happened.reply, happened.who)
+            self._take(ticket, happened.reply, happened.who, happened.about)
         else:
             self._calls[ticket.call].take_all(ticket.id, answers, happened.who)
 
-    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> Misfit | None:
+    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy, about: str = "") -> Misfit | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
         match reply:
             case EndedTurn() if misfit := self._calls[ticket.call].barred(ticket, who):
@@ -385,7 +385,7 @@ class Turn:
             case Unavailable():
                 self._calls[ticket.call].route(ticket.decision.unattended())
             case _:
-                return self._calls[ticket.call].decided(ticket, reply, who)
+                return self._calls[ticket.call].decided(ticket, reply, who, about)
         return None
 
     def _consulted(self, happened: AssistantReplied | AssistantFailed) -> None:

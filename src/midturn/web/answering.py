@@ -202,7 +202,8 @@ class PageVisit:
     async def _decide(self, sent: Fields) -> Receipt:
         match sent.one("act"):
             case "approve":
-                return await self._answer(approve=True, reason=_reason(sent), remember=_kept(self._question, sent) or _remember(sent))
+                remember = _kept(self._question, sent) or _remember(sent)
+                return await self._answer(approve=True, reason=_reason(sent), remember=remember, about=sent.one("about") or "")
             case "refuse":
                 return await self._answer(approve=False, reason=_reason(sent), remember=_remember(sent))
             case "back" if self._question.kind == "review":
@@ -226,7 +227,8 @@ class PageVisit:
                 return DecisionPage(kind="review", answers=rows_of_review(subject, {}))
             case _:
                 editable = pretty(prompt.arguments) if edited is None else edited
-                return DecisionPage(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)
+                page = DecisionPage(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)
+                return replace(page, about=self._question.about)
 
     # ----------------------------------------------------------------------------------------------------------------------
 

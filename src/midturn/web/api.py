@@ -34,13 +34,14 @@ from midturn.web.gate import Visitor
 from midturn.web.openapi import MOST_ON_A_PAGE, WAYS
 from midturn.web.site import Site
 
-_KEYS = (*WAYS, "reason", "remember")
+_KEYS = (*WAYS, "reason", "remember", "about")
 _SHAPES = {
     "approve": bool,
     "reply": str,
     "back": bool,
     "cancel": bool,
     "reason": str,
+    "about": str,
     "remember": bool | str,
     "content": str,
     "arguments": Mapping,

@@ -294,6 +294,7 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     always: Sequence[str] = ()
     pictures: Sequence[str] = ()
     editable: str | None = None
+    about: str = ""
 
 
 ShownPage: TypeAlias = FormPage | ReviewPage | DecisionPage

@@ -53,7 +53,7 @@ class QuestionShape(Struct):
     """An open question. `question` is what is asked, `arguments` those of the call that asks.
 
     `answer_schema` is the JSON Schema of an answer; a result under approval has its `content`, and `is_error`. `problem` is what
-    the tool had against the answer before.
+    the tool had against the answer before. `about` is there where several people have to say yes to the arguments, which one may edit.
     """
 
     id: str
@@ -72,6 +72,7 @@ class QuestionShape(Struct):
     is_error: bool | UnsetType = UNSET
     asker: AskerShape | UnsetType = UNSET
     people: dict[str, Any] | UnsetType = UNSET
+    about: str | UnsetType = UNSET
 
 
 class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -81,7 +82,8 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     `content` what shall be delivered instead of a result, `reply` words for the model instead of an answer, `back` asks the question before
     this one again, `cancel` ends the turn. `pass_to` puts the question to other people or groups, `take_back` takes back a yes of the
     visitor that waits for those of others. `remember` keeps a yes or a no for the rest of the turn; of the
-    call of another agent, it is one of what that offers to keep (`asker.always`).
+    call of another agent, it is one of what that offers to keep (`asker.always`). `about` is that of the question as it was shown: a yes
+    to arguments that were edited since is refused.
     """
 
     value: Any = UNSET
@@ -95,6 +97,7 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     take_back: Literal[True] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     remember: bool | str | UnsetType = UNSET
+    about: str | UnsetType = UNSET
 
 
 class ReceiptShape(Struct):
