@@ -93,7 +93,7 @@ class _WarmChild:
             self._status = exit_status(self._ended)
         return self.exitstatus
 
-    def close(self, *, force: bool) -> None:
+    def close(self, force: bool = True) -> None:  # noqa: FBT001, FBT002  as pexpect has it
         """Close the window, and end it."""
         self.hang_up()
         if force:

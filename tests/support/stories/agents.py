@@ -17,7 +17,7 @@ from msgspec import Struct
 
 import midturn as mt
 from midturn.clock import SYSTEM
-from midturn.foreign import room
+from midturn.foreign import hook_agent
 from midturn.foreign.clients import AGENTS
 from midturn.foreign.words import RepliedTo, replied
 from midturn.question.answer_type import SelectType
@@ -238,7 +238,7 @@ class HookedAgent(InAProcess):
             hooks = HookRuns(self.store, AGENTS[self.agent], CLAUDE_ALONE, process=mark(os.getpid()))
             return await hooks.run(call.document, clock, wait=_PATIENCE)
 
-        with patch.object(room, "_above", self._above):
+        with patch.object(hook_agent, "_above", self._above):
             call.said.write_text(json.dumps(asyncio.run(run())))
 
     def _above(self, _: object) -> Iterator[tuple[int, list[str]]]:
