@@ -29,6 +29,7 @@ async def deploy(env: str) -> str:
     if not await mt.ask(mt.Question.boolean("confirm", f"Deploy to {env}?")):
         raise mt.Rejected("Not deployed.")
     if env == "eu" and STAY.exists():
+        await other_is_recorded()
         say("in the tool")
         await asyncio.Event().wait()
     with (HERE / "effects").open("a", encoding="utf-8") as effects:
@@ -39,6 +40,13 @@ async def deploy(env: str) -> str:
         say("in the tool")
         await asyncio.Event().wait()
     return f"{env} is live."
+
+
+async def other_is_recorded() -> None:
+    """Wait for the result of the other call: killed between its effect and its record, it would be made again."""
+    store = mt.open_store(HERE / "conversations")
+    while not any(event.type == "tool_call_response" for event in (await store.read(CONVERSATION)).events):
+        await asyncio.sleep(0.01)
 
 
 def current_key() -> str:

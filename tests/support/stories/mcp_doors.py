@@ -45,6 +45,7 @@ class Talk:
         self.met: Future[Client] = Future()
         self.leaving = asyncio.Event()
         self.looks = 0
+        self.waiting = 0
         self.thread = threading.Thread(target=self.loop.run_until_complete, args=(self._stay(connect),), daemon=True)
         self.thread.start()
         self.client = self.met.result(_PATIENCE)
@@ -52,6 +53,16 @@ class Talk:
     def call(self, tool: str, arguments: dict[str, Any]) -> Future[str]:
         """Call a tool; whoever is told that nobody has answered yet looks again, as models do."""
         return asyncio.run_coroutine_threadsafe(self._told(tool, arguments), self.loop)
+
+    def give_up(self, call: Future[str]) -> None:
+        """Cancel a call, and say so to the server before anything else."""
+        waiting = self.waiting
+        call.cancel()
+        until(lambda: self.waiting, lambda now: now < waiting)
+
+    def heard(self) -> None:
+        """Wait until the server has heard all that was said so far: it begins with one thing after the other."""
+        asyncio.run_coroutine_threadsafe(self.client.list_tools(), self.loop).result(_PATIENCE)
 
     def leave(self) -> None:
         """Hang up."""
@@ -65,6 +76,13 @@ class Talk:
             await self.leaving.wait()
 
     async def _told(self, tool: str, arguments: dict[str, Any]) -> str:
+        self.waiting += 1
+        try:
+            return await self._asked(tool, arguments)
+        finally:
+            self.waiting -= 1
+
+    async def _asked(self, tool: str, arguments: dict[str, Any]) -> str:
         result = await self.client.call_tool(tool, arguments)
         while (said := members(result.structured_content)).get("status") == "waiting":
             self.looks += 1
@@ -102,9 +120,10 @@ class McpAgent:
     begin_apart = end_apart = die
 
     def again(self) -> None:
-        """Give its call up, and make it again."""
-        self.calls.pop().cancel()
+        """Give its call up, and make it again. An answer that is recorded before the server has heard of that is told to the first call."""
+        self.talk.give_up(self.calls.pop())
         self._call(self.asked)
+        self.talk.heard()
 
     def change(self) -> None:
         """Ask something else from now on."""
