@@ -45,7 +45,7 @@ async def deploy(env: str) -> str:
 async def other_is_recorded() -> None:
     """Wait for the result of the other call: killed between its effect and its record, it would be made again."""
     store = mt.open_store(HERE / "conversations")
-    while not any(event.type == "tool_call_response" for event in (await store.read(CONVERSATION)).events):
+    while not any(event.type == "tool_call_response" for event in (await store.read(CONVERSATION)).events):  # noqa: ASYNC110  it is in the store that this is seen
         await asyncio.sleep(0.01)
 
 
