@@ -94,6 +94,6 @@ def test_no_text_acts_anywhere_on_a_questions_page(
             watched.open(path)
             watched.assert_nothing_happened()
         watched.open(f"/q/{waiting.id}")
-        assert watched.page.locator("form").count() == 3  # the answer, the reply, the end: ours
+        assert watched.page.locator("form").count() == 4  # the answer, the reply, passing it on, the end: ours
         assert watched.page.locator("main script, main iframe, main img, main style").count() == 0
         watched.context.close()
