@@ -5,15 +5,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
 AUDIT := .venv-audit
+HOMESERVER := .venv-homeserver
 BENCHES := $(filter-out $(patsubst %,benchmarks/%.py,check counted queued turns contestants table scale),$(wildcard benchmarks/*.py))
 UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
-REAL_PARTS := postgres web agents mcp sandbox
+REAL_PARTS := postgres web agents mcp sandbox channels
 FOLDER_postgres := tests/store tests/stories tests/acp_agent tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
+FOLDER_channels := tests/channels/real
 FOLDER_sandbox := tests/sandbox tests/cli/test_hostile_child.py
 
 .PHONY: extras pythons attacks bars stories audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
@@ -37,6 +39,14 @@ $(addprefix test-,$(REAL_PARTS)): test-%: $(READY)
 # The newest PostgreSQL that can be had, besides the system's own.
 test-postgres: newest-postgres
 
+# A homeserver of Matrix, in an environment of its own.
+test-channels: $(HOMESERVER)/.ready
+
+$(HOMESERVER)/.ready: tools/homeserver-requirements.txt
+	@$(PYTHON) -m venv $(HOMESERVER)
+	@$(HOMESERVER)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@touch $@
+
 newest-postgres: $(READY)
 	@MIDTURN_REAL=1 tools/with_newest_postgres tools/run_tests -m real tests/store
 
@@ -48,6 +58,7 @@ check: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports
+	@PYTHONPATH=tests $(BIN)/python tools/check_examples.py
 	@$(MAKE) --no-print-directory bench-check
 
 # How many checks of the conformance tests of the Model Context Protocol pass, as far as they are about asking people.

@@ -23,9 +23,9 @@ from midturn.record.outcome import Outcome as ToolOutcome
 from midturn.store.port import HeldBy
 from midturn.store.postgres.conversations import PostgresConversations
 from midturn.store.store import ConversationStore
-from midturn.tools.ask_user import AskUserTool
-from midturn.turn.inputs import TurnRequested
-from midturn.values.secret import SecretValue
+from midturn.tools.ask_user_call import AskUserTool
+from midturn.turn.step import TurnRequested
+from midturn.values.json_value import SecretValue
 from support.cli import CommandLine
 from support.hooks import until
 from support.nested_agents import Asked

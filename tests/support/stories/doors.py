@@ -19,6 +19,7 @@ from support.stories.assistants import AskingModel, Assistant, Program, ReadyAss
 from support.stories.editors import EditedAssistant
 from support.stories.headless import AcpAgent, CodexApp
 from support.stories.mcp_doors import FormPerson, Latecomer, LookingAgent, McpAgent, ShownAgent, http_server, over_http, over_stdio
+from support.stories.on_a_phone import on_a_phone
 from support.stories.opencode import Opencode
 from support.stories.outcome import Outcome
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
@@ -34,6 +35,8 @@ SECRETS = "a secret is given where its tool runs: nothing on the way there may w
 NO_RESULTS = "tools of a program have no policy for their results"
 NO_BACK = "an answer on a command line goes back to nothing: without a value, it does"
 IN_MEMORY = "Back on the page changes answers that are not sent yet, and on no record"
+OVER = "its card is over with the question, and says who was faster: there is nothing left to press"
+ANSWERS_ALONE = "a card takes an answer and its reason; what is said beside that, changed or ended is said on the page or at a terminal"
 WITH_THE_PROGRAM = "who leaves here ends the program, and whoever comes back is another prompter"
 
 NO_CONDITIONS = "all questions that its model asks at once are asked: none depends on an answer to go back to"
@@ -278,6 +281,53 @@ class ApiDoor(Door):
         """Set it up."""
         asker = Program(scene, directory) if scene.inner else Assistant(scene, directory)
         return Pair(asker, ApiPerson(asker.store, self.closing.enter_context(browsing(inbox(asker.store, user=ada)))))
+
+
+class ChannelDoor(Door):
+    """A person answers on their phone, where a channel brings the question."""
+
+    lacks: ClassVar[Mapping[str, str]] = {
+        **_OURS,
+        "secret": SECRETS,
+        "back": IN_MEMORY,
+        "review": IN_MEMORY,
+        **dict.fromkeys((*ELSEWHERE_BEFORE, *UNASKED), OVER),
+        **dict.fromkeys(("reply", "cancelled", "permission: cancelled", "permission: edit", "deliver: edit"), ANSWERS_ALONE),
+    }
+    kind: ClassVar[str]
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = Program(scene, directory) if scene.inner else Assistant(scene, directory)
+        return Pair(asker, self.closing.enter_context(on_a_phone(self.kind, asker.store)))
+
+
+class TelegramDoor(ChannelDoor):
+    """In Telegram."""
+
+    name = "Telegram"
+    kind = "telegram"
+
+
+class SlackDoor(ChannelDoor):
+    """In Slack."""
+
+    name = "Slack"
+    kind = "slack"
+
+
+class DiscordDoor(ChannelDoor):
+    """In Discord."""
+
+    name = "Discord"
+    kind = "discord"
+
+
+class NtfyDoor(ChannelDoor):
+    """In ntfy."""
+
+    name = "ntfy"
+    kind = "ntfy"
 
 
 class AskerDoor(Door):
@@ -653,6 +703,10 @@ ANSWERERS: Sequence[type[Door]] = (
     DatabaseWorkerDoor,
     PageDoor,
     ApiDoor,
+    TelegramDoor,
+    SlackDoor,
+    DiscordDoor,
+    NtfyDoor,
     PrompterDoor,
     StoreDoor,
     McpDialogDoor,

@@ -11,7 +11,7 @@ from typing import Any
 from midturn.clock import SYSTEM
 from midturn.foreign.errands import Errands
 from midturn.foreign.opencode import Bridge
-from midturn.record.asker import Asker
+from midturn.record.open_question import Asker
 from midturn.store.lock import mark
 from midturn.values.json_value import Json, JsonObject, canonical
 from support.hooks import until

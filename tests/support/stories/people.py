@@ -127,16 +127,11 @@ class ApiPerson(OutsidePerson):
         return self.client.post(f"/api/questions/{id}/answer", json={"value": True}).text
 
 
-class PagePerson(OutsidePerson):
-    """Answers on the page of a question, as its forms are sent without a script."""
-
-    def __init__(self, store: ConversationStore, client: TestClient) -> None:
-        super().__init__(store)
-        self.client = client
-        self.walk = ""
+class WalkingPerson(OutsidePerson):
+    """Answers where a form is walked through before any of it is on record."""
 
     def find(self, question: str) -> mt.OpenQuestion:
-        """Wait until a question is open, or one of a form that it is in: the page walks through forms by itself."""
+        """Wait until a question is open, or one of a form that it is in."""
         id = f"__{question}__" if question in APPROVALS else question
 
         def look() -> list[mt.OpenQuestion]:
@@ -144,11 +139,20 @@ class PagePerson(OutsidePerson):
 
         return until(look, bool)[0]
 
+
+class PagePerson(WalkingPerson):
+    """Answers on the page of a question, as its forms are sent without a script."""
+
+    def __init__(self, store: ConversationStore, client: TestClient) -> None:
+        super().__init__(store)
+        self.client = client
+        self.walk = ""
+
     def answer(self, question: str, value: Any, reason: str | None = None) -> None:
         """Fill the control in."""
         found = self.find(question)
         given = {} if reason is None else {"reason": reason}
-        self.send(found, value=_control(_asked(found, question), value), **given)
+        self.send(found, value=_control(asked_in(found, question), value), **given)
 
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
         """Fill the page in, and send it."""
@@ -181,7 +185,7 @@ def _fields(question: mt.OpenQuestion, said: dict[str, Any]) -> dict[str, Any]:
     return {**given[does], **{key: value for key, value in said.items() if key == "reason"}}
 
 
-def _asked(found: mt.OpenQuestion, id: str) -> dict[str, Any]:
+def asked_in(found: mt.OpenQuestion, id: str) -> dict[str, Any]:
     """Return the question that is meant, as it was asked: of a form any."""
     whole: Any = found.to_json()
     questions: list[dict[str, Any]] = whole["form"]["questions"] if found.form else []

@@ -22,6 +22,7 @@ from support.stories.scene import Scene
 _APPROVALS = {"run": "Run deploy?", "deliver": "Deliver the result of deploy?", "review": "Send these answers?"}
 _PATIENCE = 60.0
 _CTRL_C = "\x03"
+_AS_JSON = "\x1bj"
 _TO_THE_EDITOR = "\x18"
 Start: TypeAlias = Callable[[str], PtySession]
 
@@ -75,7 +76,8 @@ class TerminalPerson:
         assert self.edited
         new = value if isinstance(value, str) else json.dumps(value)
         self.edited.write_text(new)
-        self._type(kind, f"e{self.enter}", *((f"{new}\r",) if self.plain else (_TO_THE_EDITOR, "\r")))
+        as_json = () if isinstance(value, str) else (":j\r" if self.plain else _AS_JSON,)
+        self._type(kind, f"e{self.enter}", *as_json, *((f"{new}\r",) if self.plain else (_TO_THE_EDITOR, "\r")))
 
     def refusal(self, id: str) -> str:
         """Ask for the prompt of what is not open any more."""

@@ -1,0 +1,97 @@
+"""What a channel costs on the loopback, from an ask to its card and from a tap to the turn's next event; 1,000 questions under limits.
+
+Each platform's server is ours, written from its published protocol; the libraries are theirs. `channels.py [KIND…] [--questions N]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import midturn as mt
+from midturn.record.events import InquiryAnswered
+from midturn.store.store import ConversationStore
+from support.channels.asked import ask, pair, running
+from support.channels.phones import AT, Phone, on
+
+TIMES, LIMIT = 60, 30  # questions one after the other; messages in a second, which is Telegram's for a bot
+GO = mt.Question.boolean("go", "Deploy to production?")
+ALL = ("telegram", "slack", "discord", "ntfy")
+
+
+async def both_ways(phone: Phone, store: ConversationStore) -> tuple[list[float], list[float]]:
+    """Return how long each question took to its card, and each tap to the turn's next event, in milliseconds."""
+    asked: list[float] = []
+    tapped: list[float] = []
+    async with running(store, phone.channel()):
+        await asyncio.sleep(0.5)
+        for number in range(TIMES):
+            question = await ask(store, GO)
+            began = time.perf_counter()
+            while len(phone.cards()) <= number or not phone.cards()[-1].buttons:
+                await asyncio.sleep(0.0005)
+            asked.append(1_000 * (time.perf_counter() - began))
+            began = time.perf_counter()
+            await phone.press(phone.cards()[-1].ref, "Yes")
+            while not await _is_answered(store, question):
+                await asyncio.sleep(0.001)
+            tapped.append(1_000 * (time.perf_counter() - began))
+    return asked, tapped
+
+
+async def _is_answered(store: ConversationStore, question: mt.OpenQuestion) -> bool:
+    return any(isinstance(event, InquiryAnswered) for event in (await store.read(question.conversation)).events)
+
+
+async def flooded(phone: Phone, store: ConversationStore, questions: int) -> tuple[float, float, int, int]:
+    """Ask many at once; return how long the asking took, the sending, how often the platform said to wait, and how many cards there are."""
+    limit = phone.limit(LIMIT)
+    async with running(store, phone.channel()):
+        began = time.perf_counter()
+        for _ in range(questions):
+            await ask(store, GO)
+        asked = time.perf_counter() - began
+        while len(phone.cards()) < questions:
+            await asyncio.sleep(0.05)
+        took = time.perf_counter() - began
+        await asyncio.sleep(2)  # what would be sent twice is sent by now
+    return asked, took, limit.refused, len(phone.cards())
+
+
+def _at(times: list[float], share: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(share * len(times)))]
+
+
+async def main() -> None:
+    """Measure, and print."""
+    logging.disable(logging.WARNING)
+    words = sys.argv[1:]
+    questions = int(words.pop(words.index("--questions") + 1)) if "--questions" in words else 1_000
+    kinds = [word for word in words if word in ALL] or ALL
+    for kind in kinds:
+        with TemporaryDirectory() as folder:
+            store = mt.open_store(Path(folder) / "store")
+            await pair(store, kind, "ana", AT[kind])
+            async with on(kind) as phone:
+                asked, tapped = await both_ways(phone, store)
+        for what, times in (("from ask to card", asked), ("from tap to the next event", tapped)):
+            print(f"{kind}: {what}: p50 {_at(times, 0.5):.0f} ms, p99 {_at(times, 0.99):.0f} ms")
+        with TemporaryDirectory() as folder:
+            store = mt.open_store(Path(folder) / "store")
+            await pair(store, kind, "ana", AT[kind])
+            async with on(kind) as phone:
+                seconds, took, refused, cards = await flooded(phone, store, questions)
+        said = f"{questions} questions within {seconds:.0f} s, {LIMIT} messages a second at most: {cards} cards after {took:.0f} s"
+        print(f"{kind}: {said}; told to wait {refused} times")
+        assert cards == questions, "one is missing, or was sent twice"
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        asyncio.run(main())

@@ -1,0 +1,124 @@
+"""A channel that is killed at each step of sending and receiving: no answer is lost, none is made up, and a card is there twice at most."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("aiohttp")
+pytest.importorskip("discord")
+pytest.importorskip("slack_sdk")
+pytest.importorskip("telegram")
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+from support.channels.asked import answers, ask, pair
+from support.channels.killed import KilledChannel
+from support.channels.phones import AT, Phone, on
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
+EACH = int(os.environ.get("MIDTURN_KILL_EACH", "7"))
+"""Every so many steps are tried: `MIDTURN_KILL_EACH=1` tries each."""
+MOST = 200
+FORM = mt.Form(
+    [mt.Question.boolean("go", "Deploy?"), mt.Question.boolean("sure", "Sure?"), mt.Question.select("where", "Where?", ["a", "b"])]
+)
+MEANT: dict[str, tuple[str, object]] = {"Deploy?": ("Yes", True), "Sure?": ("no", False), "Where?": ("b", "b"), "Again?": ("No", False)}
+"""What Ana does at each text, and what that is: buttons, and where it is in small letters, words."""
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[KilledChannel]:
+    """What runs the command, over and over."""
+    killed = KilledChannel()
+    yield killed
+    killed.end()
+
+
+class Ana:
+    """Does what is asked of her, once for each text that she sees; again where nothing has come of it for a while."""
+
+    def __init__(self, phone: Phone) -> None:
+        self.phone = phone
+        self.did: dict[tuple[str, str], float] = {}
+
+    async def look(self, again_after: float) -> None:
+        """Do what is new on the screen."""
+        now = asyncio.get_running_loop().time()
+        for card in self.phone.cards():
+            text = next((text for text in MEANT if text in card.text), "")
+            if not text or not card.buttons or now - self.did.get((card.ref, text), -again_after) < again_after:
+                continue
+            self.did[card.ref, text] = now
+            act = MEANT[text][0]
+            await (self.phone.press(card.ref, act) if act in card.buttons else self.phone.write(act, card.ref))
+
+
+async def played(phone: Phone, process: KilledChannel, directory: Path, step: int) -> bool:
+    """Play a form and a question, with the channel killed at a step and begun again; return whether it came to that step."""
+    store = mt.open_store(directory / "store")
+    await pair(store, phone.kind, "ana", AT[phone.kind])
+    environment = _configured(phone, directory)
+    waiting = [await ask(store, FORM), await ask(store, mt.Question.boolean("again", "Again?"))]
+    words = ["channels", "run", "--store", str(directory / "store")]
+    server: Any = getattr(phone, "server", None)
+    process.begin(step, words, directory, environment, server.address if phone.kind == "discord" else "")
+    killed = asyncio.create_task(asyncio.to_thread(process.gone))
+    ana = Ana(phone)
+    was_killed = False
+    while not await _over(store):
+        await ana.look(again_after=1.0)
+        if killed.done() and not was_killed:
+            was_killed = True
+            process.begin(0, words, directory, environment, server.address if phone.kind == "discord" else "")
+            killed = asyncio.create_task(asyncio.to_thread(process.gone))
+        await asyncio.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    await killed
+    _check(phone, [answer for one in waiting for answer in await answers(store, one)])
+    return was_killed
+
+
+async def _over(store: ConversationStore) -> bool:
+    return not await store.pending()
+
+
+def _check(phone: Phone, found: list[Any]) -> None:
+    who = None if phone.kind == "ntfy" else "ana"
+    assert found == [(answer, None, who, phone.kind) for _, answer in MEANT.values()]
+    assert len(phone.cards()) <= 3  # two, and one twice
+
+
+def _configured(phone: Phone, directory: Path) -> dict[str, str]:
+    config = directory / "config" / "midturn" / "config.toml"
+    config.parent.mkdir(parents=True)
+    options = phone.options()
+    secret = {"token", "app_token"} & options.keys()
+    lines = [f'{key}_env = "PHONE_{key.upper()}"' if key in secret else f'{key} = "{value}"' for key, value in options.items()]
+    config.write_text("\n".join(["[channels.phone]", f'kind = "{phone.kind}"', *lines]) + "\n")
+    names = {"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_DATA_HOME": "data"}
+    return {**{name: str(directory / folder) for name, folder in names.items()}, **{f"PHONE_{key.upper()}": options[key] for key in secret}}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["telegram", "slack", "discord", "ntfy"])
+def test_a_kill_at_any_step_loses_no_answer_and_makes_up_none(kind: str, process: KilledChannel, tmp_path: Path) -> None:
+    async def scene() -> None:
+        tried = 0
+        for step in range(1, MOST, EACH):
+            async with on(kind) as phone, asyncio.timeout(60):
+                directory = tmp_path / str(step)
+                directory.mkdir()
+                was_killed = await played(phone, process, directory, step)
+            if not was_killed:
+                break
+            tried += 1
+        assert tried > 40 // EACH
+
+    asyncio.run(scene())

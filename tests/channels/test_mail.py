@@ -1,0 +1,234 @@
+"""What a mail says: whose it is, about which card, and which line of it is the answer."""
+
+from __future__ import annotations
+
+from email import policy
+from email.message import EmailMessage
+
+import pytest
+from hypothesis import given, strategies as st
+
+from midturn.channels.mail import Mail, first_line, marked, read_mail
+
+OURS = "mx.bot.test"
+TOKEN = "abcdefghij_-0123456789"
+PASSED = f"{OURS}; dkim=pass header.d=ana.test header.s=sel; spf=pass smtp.mailfrom=ana@ana.test"
+
+
+def mail(
+    text: str = "yes\n", results: tuple[str, ...] = (PASSED,), subject: str = f"Re: Deploy? {marked(TOKEN)}", **headers: str
+) -> EmailMessage:
+    """Return a reply."""
+    message = EmailMessage()
+    for result in results:
+        message["Authentication-Results"] = result
+    message["From"] = headers.pop("From", "Ana <ana@ana.test>")
+    message["Subject"] = subject
+    for name, value in headers.items():
+        message[name.replace("_", "-")] = value
+    message.set_content(text)
+    return message
+
+
+def read(message: EmailMessage | bytes) -> Mail:
+    """Read a mail that our own server took in."""
+    return read_mail(message if isinstance(message, bytes) else message.as_bytes(), OURS)
+
+
+def test_a_reply_has_a_sender_a_token_a_line_and_a_server_that_vouches_for_it() -> None:
+    expected = Mail(sender="ana@ana.test", token=TOKEN, text="yes", vouched_for=True, subject=f"Re: Deploy? {marked(TOKEN)}")
+    assert read(mail("yes\n\nOn Monday, midturn wrote:\n> Deploy?\n")) == expected
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        (),
+        ("elsewhere.test; dkim=pass header.d=ana.test",),
+        (f"{OURS}; dkim=fail header.d=ana.test", PASSED),
+        (f"{OURS}; none", PASSED),
+        (f"{OURS}; dkim=pass header.d=evil.test",),
+        (f"{OURS}; dkim=pass header.d=ana.test.evil.test",),
+        (f"{OURS}; dkim=pass header.i=@sub.ana.test",),
+        (f"{OURS}; dkim=fail (dkim=pass header.d=ana.test)",),
+        (f"{OURS}; dkim=fail (a (b) ; dkim=pass header.d=ana.test)",),
+        (f'{OURS}; dkim=fail reason="; dkim=pass header.d=ana.test"',),
+        (f"{OURS}; spf=pass smtp.mailfrom=ana@ana.test; x-dkim=pass header.d=ana.test",),
+        (f"{OURS}; dmarc=pass header.from=evil.test",),
+        (f"{OURS}; dmarc=fail header.from=ana.test; dkim=permerror header.d=ana.test",),
+        (f"{OURS}.evil.test; dkim=pass header.d=ana.test",),
+        (f"evil.test {OURS}; dkim=pass header.d=ana.test",),
+    ],
+)
+def test_only_what_our_own_server_wrote_last_vouches_for_the_domain_in_from(results: tuple[str, ...]) -> None:
+    assert read(mail(results=results)).vouched_for is False
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        (f"{OURS} 1; dmarc=pass (p=REJECT sp=NONE dis=NONE) header.from=ana.test",),
+        (f"{OURS};\r\n dkim=pass (2048-bit key; secure) header.i=@ana.test header.b=Abc",),
+        (f"{OURS}; dkim=fail header.d=list.test; dkim=pass header.d=ANA.test",),
+        ("inner.test; none", PASSED),
+        (PASSED, f"{OURS}; dkim=fail header.d=ana.test"),
+    ],
+)
+def test_what_our_own_server_passed_counts(results: tuple[str, ...]) -> None:
+    found = read("".join(f"Authentication-Results: {result}\r\n" for result in results).encode() + mail(results=()).as_bytes())
+    assert found.vouched_for
+
+
+@pytest.mark.parametrize(
+    "senders",
+    [
+        (),
+        ("ana@ana.test", "bo@bo.test"),
+        ("ana@ana.test, bo@bo.test",),
+        ("<=?utf-8?q?ana=40ana=2Etest?=>",),
+        ("ana@ana.test\u0000@evil.test",),
+        ("Ana",),
+    ],
+)
+def test_a_mail_has_one_sender_or_none(senders: tuple[str, ...]) -> None:
+    content = "".join(f"From: {sender}\r\n" for sender in senders).encode() + b"Subject: x\r\n\r\nyes\r\n"
+    assert read(content).sender == ""
+
+
+def test_the_name_before_an_address_is_no_address() -> None:
+    found = read(mail(From='"ana@ana.test" <mallory@evil.test>'))
+    assert (found.sender, found.vouched_for) == ("mallory@evil.test", False)
+
+
+@pytest.mark.parametrize(
+    ("subject", "token"),
+    [
+        (f"AW: RE: Deploy? {marked(TOKEN)}", TOKEN),
+        (f"Fwd: {marked(TOKEN)} {marked(TOKEN)}", TOKEN),
+        (f"{marked(TOKEN)} {marked('b' * 22)}", ""),
+        ("Deploy?", ""),
+        (marked("short"), ""),
+        (f"Größe: 1 € {marked(TOKEN)}", TOKEN),
+    ],
+)
+def test_a_token_stands_in_the_subject_once(subject: str, token: str) -> None:
+    assert read(mail(subject=subject)).token == token
+
+
+def test_a_token_that_is_quoted_binds_nothing() -> None:
+    assert read(mail(f"yes\n\n> Subject: {marked(TOKEN)}\n", subject="Re: hello")).token == ""
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Auto_Submitted": "auto-replied"},
+        {"Auto_Submitted": "auto-generated (vacation)"},
+        {"Precedence": "bulk"},
+        {"List_Id": "<all.ana.test>"},
+        {"Return_Path": "<>"},
+    ],
+)
+def test_what_a_program_sent_is_no_answer(headers: dict[str, str]) -> None:
+    assert read(mail("yes\n", (PASSED,), "x", **headers)).no_answer
+
+
+def test_what_a_person_sent_may_be_one() -> None:
+    assert read(mail(Auto_Submitted="no", Return_Path="<ana@ana.test>")).no_answer == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("yes", "yes"),
+        ("\r\n\r\n  no, because it is Friday\r\n\r\nBest\r\n-- \r\nAna", "no, because it is Friday"),
+        ("> Deploy?\n\nyes", ""),
+        ("On Mon, 23 Nov 2026 at 13:00, midturn\n<bot@bot.test> wrote:\n\n> yes\n", ""),
+        ("Am 23.11.26 um 13:00 schrieb midturn:\n> yes\n", ""),
+        ("-----Original Message-----\nFrom: bot@bot.test\n\nyes", ""),
+        ("________________________________\nFrom: midturn\n", ""),
+        ("From: midturn <bot@bot.test>\nyes", ""),
+        ("-- \nyes", ""),
+        ("a line that flows \non to the next \nand ends\nhere", "a line that flows on to the next and ends"),
+        ("see this:\nyes", "see this:"),
+        ("no\n\nOn Mon, 23 Nov 2026, midturn wrote:\n\n> yes", "no"),
+        ("no\nOn Mon, 23 Nov 2026, midturn wrote:\n> yes", "no"),
+        ("", ""),
+    ],
+)
+def test_the_first_line_above_the_quote_is_the_answer(text: str, line: str) -> None:
+    assert first_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("html", "line"),
+    [
+        ("<p>yes</p><blockquote>no</blockquote>", "yes"),
+        ("<style>no</style><div>yes <b>please</b></div><div class='gmail_quote'>On Monday: no</div>", "yes please"),
+        ("<div><br></div><div>&#121;es</div><div id='divRplyFwdMsg'>From: bot</div>", "yes"),
+        ("<blockquote type='cite'>Deploy?</blockquote><p>yes</p>", ""),
+        ("<script>yes</script><img src='cid:1' alt='yes'>", ""),
+        ("<!-- yes --><p>no", "no"),
+    ],
+)
+def test_html_says_what_it_shows(html: str, line: str) -> None:
+    message = mail()
+    message.set_content(html, subtype="html")
+    assert read(message).text == line
+
+
+def test_the_plain_part_comes_before_the_html_and_attachments_are_no_text() -> None:
+    message = mail("ja, größer — 👍\n", subject=marked(TOKEN))
+    message.add_alternative("<p>no</p>", subtype="html")
+    assert read(message).text == "ja, größer — 👍"
+    picture = EmailMessage()
+    picture["From"] = "ana@ana.test"
+    picture.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="yes.png")
+    picture.add_attachment("yes", filename="yes.txt")
+    assert read(picture).text == ""
+
+
+def test_a_mail_within_a_mail_is_not_its_text() -> None:
+    message = EmailMessage()
+    message["From"] = "ana@ana.test"
+    message.add_attachment(mail("yes"))
+    assert read(message).text == ""
+
+
+@pytest.mark.parametrize("encoding", ["base64", "quoted-printable", "8bit"])
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1"])
+def test_every_encoding_is_read(encoding: str, charset: str) -> None:
+    message = EmailMessage()
+    message["From"] = "ana@ana.test"
+    message.set_content("größer = schöner\n", charset=charset, cte=encoding)
+    assert read(message.as_bytes(policy=policy.SMTP)).text == "größer = schöner"
+
+
+def test_a_charset_that_does_not_exist_hides_no_line() -> None:
+    content = b"From: ana@ana.test\r\nContent-Type: text/plain; charset=klingon\r\n\r\nyes\r\n"
+    assert read(content).text == "yes"
+
+
+def test_a_line_of_a_megabyte_is_not_cut_to_one_that_fits() -> None:
+    assert len(read(mail("x" * 200_000)).text) > 20_000
+
+
+def test_mails_within_mails_without_end_are_no_answer() -> None:
+    parts = b"".join(b'Content-Type: multipart/mixed; boundary="b%d"\r\n\r\n--b%d\r\n' % (depth, depth) for depth in range(3_000))
+    assert read(b"From: ana@ana.test\r\n" + parts).text == ""
+
+
+BEGINNINGS = ("", "From: ", "Content-Type: multipart/mixed; boundary=", "Subject: =?", "Content-Type: text/html; charset=")
+
+
+@given(st.binary(max_size=400), st.sampled_from(BEGINNINGS))
+def test_whatever_comes_is_read_and_vouched_for_by_no_one(noise: bytes, beginning: str) -> None:
+    found = read_mail(beginning.encode() + noise, OURS)
+    assert not found.vouched_for
+
+
+@given(st.text(max_size=300))
+def test_the_line_of_any_text_is_one_line_of_it(text: str) -> None:
+    line = first_line(text)
+    assert "\n" not in line
+    assert not line.startswith(">")

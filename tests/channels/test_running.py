@@ -1,0 +1,490 @@
+"""A channel above its port: who gets a card, what a reply does, what becomes of a card, and what is no answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import midturn as mt
+from midturn.channels.ledger import Ledger
+from midturn.channels.port import Card, Fits, Reply
+from midturn.channels.running import ChannelSettings
+from midturn.clock import now
+from midturn.record.events import Notified
+from midturn.store.store import ConversationStore
+from support.channels.scene import GO, Scene, played
+from support.pages import agent_with
+from support.waiting import until
+
+
+def test_a_button_is_the_answer_of_the_person_who_is_paired(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = await scene.ask(GO)
+        async with scene.running():
+            handle, card = await scene.platform.card("7")
+            assert (card.heading, card.text) == ("deploy asks · shop", "Deploy to production?")
+            assert [choice.label for choice in card.choices] == ["Yes", "No"]
+            assert all(len(choice.token) <= 22 for choice in card.choices)
+            scene.platform.press("7", handle, "Yes")
+            over = await scene.platform.over(handle)
+        assert await scene.answers(question.conversation) == [(True, None, "ana", "fake")]
+        assert (over.text, over.notice, over.choices) == ("Deploy to production?", "Answered by ana (fake).", ())
+        noted = [event for event in (await scene.store.read(question.conversation)).events if isinstance(event, Notified)]
+        assert [(note.about, note.to, note.metadata) for note in noted] == [("sent", ("ana",), {"channel": "phone", "message": handle})]
+
+    played(store, play)
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "answer"),
+    [
+        (GO, "no, because it is Friday", (False, "it is Friday")),
+        (GO, "👍", (True, None)),
+        (mt.Question.select("where", "Where?", ["eu-1", "us-2"]), "2", ("us-2", None)),
+        (mt.Question.multi_select("which", "Which?", ["a", "b", "c"]), "1, c", (["a", "c"], None)),
+        (mt.Question.text("why", "Why?"), "back", ("back", None)),
+        (mt.Question.number("how_many", "How many?", type=int, min=1, max=9), "3", (3, None)),
+        (mt.Question.text("note", "A note?", optional=True), "/skip", (None, None)),
+    ],
+)
+def test_words_are_read_as_at_a_prompt(
+    store: ConversationStore, question: mt.Question[Any], words: str, answer: tuple[object, str | None]
+) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        waiting = await scene.ask(question)
+        async with scene.running():
+            handle, _ = await scene.platform.card("7")
+            scene.platform.write("7", words, handle)
+            assert await scene.answered(waiting) == (*answer, "ana", "fake")
+
+    played(store, play)
+
+
+def test_what_does_not_fit_is_said_on_the_card(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = await scene.ask(GO)
+        async with scene.running():
+            handle, first = await scene.platform.card("7")
+            for words, said in (("maybe", "neither yes nor no"), ("x" * 1_000_000, "1,000,000 characters")):
+                scene.platform.write("7", words, handle)
+                await until(lambda said=said: said in scene.platform.cards[handle].notice)
+            scene.platform.tell(Reply(account="7", handle=handle, token=first.choices[1].token))  # the same question: as good as before
+            assert await scene.answered(question) == (False, None, "ana", "fake")
+
+    played(store, play)
+
+
+def test_a_form_is_asked_question_by_question_with_back_and_a_review(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        questions = [GO, mt.Question.select("where", "Where?", ["eu-1", "us-2"]), mt.Question.text("why", "Why?")]
+        waiting = await scene.ask(mt.Form(questions, review=True))
+        async with scene.running():
+            handle, card = await scene.platform.card("7", lambda card: "(1 of 3)" in card.heading)
+            scene.platform.press("7", handle, "Yes")
+            await scene.platform.card("7", lambda card: card.text == "Where?")
+            scene.platform.press("7", handle, "eu-1")
+            await scene.platform.card("7", lambda card: card.text == "Why?")
+            scene.platform.write("7", "/back", handle)
+            await scene.platform.card("7", lambda card: card.text == "Where?")
+            scene.platform.press("7", handle, "us-2")
+            await scene.platform.card("7", lambda card: card.text == "Why?")
+            scene.platform.write("7", "It is time.", handle)
+            _, card = await scene.platform.card("7", lambda card: any("us-2" in line for line in card.lines))
+            assert [choice.label for choice in card.choices][:1] == ["Send"]
+            assert await scene.answers(waiting.conversation) == []
+            scene.platform.press("7", handle, "Send")
+            await scene.platform.over(handle)
+        assert [answer[0] for answer in await scene.answers(waiting.conversation)] == [True, "us-2", "It is time."]
+        assert scene.platform.sent == [handle]
+
+    played(store, play)
+
+
+def test_nobody_but_a_paired_person_answers(store: ConversationStore) -> None:
+    """A stranger, a forwarded card, an edited message, a made-up token, an account that the platform does not vouch for."""
+
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.pair("bo", "8")
+        only_ana = mt.Question.boolean("go", "Deploy?", people=mt.People(ask=["ana"], only=True))
+        question = await scene.ask(only_ana)
+        async with scene.running():
+            handle, card = await scene.platform.card("7")
+            token = card.choices[0].token
+            for reply in (
+                Reply(account="9", handle=handle, token=token),
+                Reply(account="8", handle=handle, token=token),
+                Reply(account="7", handle="99", token=token),
+                Reply(account="7", handle=handle, token="A" * 22),
+                Reply(account="7", handle=handle, token=token, place="room"),
+                Reply(account="7", handle=handle, token=token, spoken_for=False),
+                Reply(account="9", handle=handle, text="yes"),
+                Reply(account="8", handle=handle, text="yes"),
+                Reply(account="8", text="yes"),
+            ):
+                scene.platform.tell(reply)
+            await until(lambda: scene.platform.confirmed == 9)
+            assert await scene.answers(question.conversation) == []
+            assert not scene.platform.open_cards("8")
+            scene.platform.press("7", handle, "Yes")
+            assert await scene.answered(question) == (True, None, "ana", "fake")
+
+    played(store, play)
+
+
+def test_who_is_too_late_is_told_who_was_faster(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.pair("bo", "8")
+        question = await scene.ask(GO)
+        async with scene.running():
+            hers, her_card = await scene.platform.card("7")
+            his, _ = await scene.platform.card("8")
+            scene.platform.press("8", his, "No")
+            await scene.platform.over(hers)
+            scene.platform.cards[hers] = her_card  # the change of the message did not reach her phone in time
+            scene.platform.press("7", hers, "Yes")
+            assert (await scene.platform.over(hers)).notice == "Answered by bo (fake)."
+        assert await scene.answers(question.conversation) == [(False, None, "bo", "fake")]
+
+    played(store, play)
+
+
+def test_an_answer_elsewhere_and_passing_on_change_the_cards(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.pair("bo", "8")
+        question = await scene.ask(mt.Question.boolean("go", "Deploy?", people=mt.People(ask=["ana"])))
+        async with scene.running():
+            hers, _ = await scene.platform.card("7")
+            await scene.store.pass_on(question.id, ["bo"], user="ana")
+            his, _ = await scene.platform.card("8")
+            assert (await scene.platform.over(hers)).notice == "It is put to others now."
+            await scene.store.answer(question.id, True, user="cy", via="web")
+            assert (await scene.platform.over(his)).notice == "Answered by cy (web)."
+
+    played(store, play)
+
+
+def test_several_people_say_yes(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.pair("bo", "8")
+        people = mt.People(ask=["ana", "bo"], only=True, approvals=2)
+        question = await scene.ask(mt.Question.boolean("go", "Deploy?", people=people))
+        async with scene.running():
+            hers, _ = await scene.platform.card("7")
+            his, _ = await scene.platform.card("8")
+            scene.platform.press("7", hers, "Yes")
+            await scene.platform.card("8", lambda card: "1 of 2" in card.heading)
+            scene.platform.press("7", hers, "Yes")
+            await until(lambda: "has said yes already" in scene.platform.cards[hers].notice)
+            scene.platform.press("8", his, "Yes")
+            assert await scene.answered(question) == (True, None, "bo", "fake")
+
+    played(store, play)
+
+
+def test_what_is_approved_is_whole_or_a_file_or_there_is_no_yes(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        waiting = (await agent_with(scene.store, write, arguments={"content": "line\n" * 500}).run("Write.")).pending[0]
+        async with scene.running(fits=Fits(text=1_000, buttons=8)):
+            handle, card = await scene.platform.card("7")
+            assert [choice.label for choice in card.choices] == ["Deny"]
+            assert "Look at it on the page" in card.hint
+        async with scene.running(fits=Fits(text=1_000, buttons=8, files=True)):
+            handle, card = await scene.platform.card("7", lambda card: card.file is not None)
+            assert card.file is not None
+            assert card.file[1].count(b"line") == 500
+            scene.platform.press("7", handle, "Deny")
+            await scene.platform.over(handle)
+        assert not await scene.store.pending(waiting.conversation)
+
+    played(store, play)
+
+
+def test_yes_in_words_counts_no_more_than_a_button_where_the_call_is_not_shown_whole(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        waiting = (await agent_with(scene.store, write, arguments={"content": "line\n" * 500}).run("Write.")).pending[0]
+        async with scene.running(fits=Fits(text=1_000, buttons=0)):
+            handle, _ = await scene.platform.card("7")
+            scene.platform.write("7", "yes", handle)
+            await until(lambda: "does not fit here" in scene.platform.cards[handle].notice)
+            assert await scene.store.pending(waiting.conversation)
+            scene.platform.write("7", "no, because it is long", handle)
+            await scene.platform.over(handle)
+        assert not await scene.store.pending(waiting.conversation)
+
+    played(store, play)
+
+
+def test_a_token_of_the_card_binds_words_to_its_text(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        waiting = await scene.ask(mt.Form([GO, mt.Question.boolean("sure", "Sure?")]))
+        async with scene.running():
+            _, first = await scene.platform.card("7")
+            scene.platform.tell(Reply(account="7", token=first.token, text="yes"))
+            _, second = await scene.platform.card("7", lambda card: card.text == "Sure?")
+            scene.platform.tell(Reply(account="7", token=first.token, text="yes"))  # read twice, or a reply to the older text
+            scene.platform.tell(Reply(account="7", token="ä" * 22, text="yes"))
+            scene.platform.tell(Reply(account="7", token=second.token, text="no"))
+            await scene.answered(waiting, 2)
+        answers = await scene.answers(waiting.conversation)
+        assert [answer[0] for answer in answers] == [True, False]
+
+    played(store, play)
+
+
+def test_a_change_that_did_not_reach_the_platform_is_made_at_the_next_start(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.ask(mt.Form([GO, mt.Question.boolean("sure", "Sure?")]))
+        async with scene.running():
+            handle, card = await scene.platform.card("7")
+            scene.platform.is_away = True
+            scene.platform.tell(Reply(account="7", token=card.token, text="yes"))
+            await until(lambda: scene.platform.confirmed)
+            await asyncio.sleep(0.05)
+        scene.platform.is_away = False
+        async with scene.running():
+            await scene.platform.card("7", lambda card: card.text == "Sure?")
+        assert scene.platform.sent == [handle]
+
+    played(store, play)
+
+
+SURE = mt.Question.boolean("sure", "Sure?")
+WHY = mt.Question.text("why", "Why?")
+
+
+def test_a_button_that_is_pressed_twice_answers_once(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        waiting = await scene.ask(mt.Form([GO, SURE], review=True))
+        async with scene.running():
+            handle, card = await scene.platform.card("7")
+            for _ in range(3):
+                scene.platform.tell(Reply(account="7", handle=handle, token=card.choices[0].token))
+            scene.platform.tell(Reply(account="7", handle=handle, token=card.choices[1].token))
+            await until(lambda: scene.platform.confirmed == 4)
+            _, card = await scene.platform.card("7", lambda card: bool(card.notice))
+            assert (card.text, card.notice) == ("Sure?", "That was about what stood here before. This is asked now.")
+        assert await scene.answers(waiting.conversation) == []
+
+    played(store, play)
+
+
+@pytest.mark.parametrize("is_reply", [True, False])
+def test_words_that_are_told_twice_answer_what_they_were_written_to(store: ConversationStore, *, is_reply: bool) -> None:
+    """A process that dies when words are on record, and before the platform knows, is told them again: of the next question, too."""
+
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.ask(mt.Form([GO, SURE, WHY], review=True))
+        async with scene.running():
+            handle, _ = await scene.platform.card("7")
+            yes = Reply(account="7", handle=handle if is_reply else "", text="yes", id="1")
+            scene.platform.tell(yes)
+            await scene.platform.card("7", lambda card: card.text == "Sure?")
+        scene.platform.tell(yes)
+        async with scene.running():
+            await until(lambda: scene.platform.confirmed == 2)
+            scene.platform.tell(Reply(account="7", handle=handle, text="no", id="2"))
+            await scene.platform.card("7", lambda card: card.text == "Why?")
+
+    played(store, play)
+
+
+def test_words_that_ended_a_question_say_nothing_about_the_next_one(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        first = await scene.ask(GO)
+        yes = Reply(account="7", text="yes", id="1")
+        async with scene.running():
+            await scene.noted((await scene.platform.card("7"))[0])
+            scene.platform.tell(yes)
+            await scene.answered(first)
+        second = await scene.ask(SURE)
+        scene.platform.tell(yes)
+        async with scene.running():
+            await scene.noted((await scene.platform.card("7", lambda card: card.text == "Sure?"))[0])
+            await until(lambda: scene.platform.confirmed == 2)
+            scene.platform.tell(yes)
+            await until(lambda: scene.platform.confirmed == 3)
+            assert await scene.answers(second.conversation) == []
+
+    played(store, play)
+
+
+def test_words_that_were_written_before_a_card_was_there_are_not_its_answer(store: ConversationStore) -> None:
+    """A week without network: what was said to the bot meanwhile is read when the new card is there."""
+
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = await scene.ask(GO)
+        async with scene.running():
+            handle, _ = await scene.platform.card("7")
+            await scene.noted(handle)
+            scene.platform.write("7", "yes", at="2026-01-01T00:00:00.000000Z")
+            await until(lambda: "before" in scene.platform.cards[handle].notice)
+            assert await scene.answers(question.conversation) == []
+            scene.platform.write("7", "no", at=now())
+            assert await scene.answered(question) == (False, None, "ana", "fake")
+
+    played(store, play)
+
+
+def test_both_cards_work_where_one_was_sent_twice(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = await scene.ask(GO)
+        scene.platform.is_forgetful = True
+        async with scene.running():
+            await until(lambda: len(scene.platform.sent) == 2)
+            first, second = scene.platform.sent
+            await scene.noted(second)
+            assert scene.platform.cards[first].choices == scene.platform.cards[second].choices
+            scene.platform.press("7", first, "Yes")
+            assert await scene.answered(question) == (True, None, "ana", "fake")
+
+    played(store, play)
+
+
+def test_an_answer_that_comes_while_its_card_changes_is_kept(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.ask(mt.Form([GO, SURE, WHY], review=True))
+        async with scene.running():
+            handle, card = await scene.platform.card("7")
+            scene.platform.write("7", "maybe", handle)
+            scene.platform.tell(Reply(account="7", handle=handle, token=card.choices[0].token))  # while the notice is written
+            await scene.platform.card("7", lambda card: card.text == "Sure?")
+
+    played(store, play)
+
+
+@mt.tool(run="ask")
+async def write(content: str) -> str:
+    """Write a file."""
+    return content
+
+
+def test_secrets_are_not_asked_and_what_has_no_names_is_no_place_for_certain_people(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.ask(mt.Question.secret("token", "Token?"))
+        await scene.ask(mt.Question.boolean("only", "Only ana?", people=mt.People(ask=["ana"], only=True)))
+        await scene.ask(mt.Question.boolean("human", "A human?", exclusive=True))
+        await scene.ask(mt.Question.boolean("any", "Anyone?"))
+        async with scene.running(fits=Fits(text=4_000, buttons=3, has_names=False)):
+            _, card = await scene.platform.card("7")
+        assert (len(scene.platform.sent), card.text) == (1, "Anyone?")
+
+    played(store, play)
+
+
+def test_a_room_is_asked_only_if_it_is_named_and_only_paired_people_count(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = await scene.ask(GO)
+        async with scene.running(ChannelSettings(name="phone", rooms=("ops-room",))):
+            handle, card = await scene.platform.card("ops-room")
+            assert not scene.platform.open_cards("7")
+            for account, place in (("9", "ops-room"), ("7", ""), ("7", "other-room")):
+                scene.platform.tell(Reply(account=account, handle=handle, token=card.choices[0].token, place=place))
+            await until(lambda: scene.platform.confirmed == 3)
+            assert await scene.answers(question.conversation) == []
+            scene.platform.tell(Reply(account="7", handle=handle, token=card.choices[0].token, place="ops-room"))
+            assert await scene.answered(question) == (True, None, "ana", "fake")
+
+    played(store, play)
+
+
+def test_a_code_pairs_once_and_what_is_open_is_sent_then(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.ask(GO)
+        code = await Ledger(scene.store.port, now).code_for("ana", "fake")
+        async with scene.running():
+            scene.platform.write("9", "hello, who are you?")
+            scene.platform.write("7", f"/start {code.lower()}")
+            await scene.platform.card("7")
+            scene.platform.write("8", code)
+            await until(lambda: scene.platform.confirmed == 3)
+            assert not scene.platform.open_cards("8")
+        assert [(pairing.person, pairing.account) for pairing in await Ledger(scene.store.port, now).pairings()] == [("ana", "7")]
+
+    played(store, play)
+
+
+def test_a_platform_that_is_away_gets_each_card_once_it_is_back(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        scene.platform.is_away = True
+        await scene.ask(GO)
+        async with scene.running():
+            await asyncio.sleep(0.05)
+            scene.platform.is_away = False
+            await scene.noted((await scene.platform.card("7"))[0])
+        async with scene.running():  # a process that comes later does not send it again
+            handle, _ = await scene.platform.card("7")
+            scene.platform.press("7", handle, "Yes")
+            await scene.platform.over(handle)
+        assert scene.platform.sent == [handle]
+
+    played(store, play)
+
+
+def test_two_servers_share_a_channel_and_send_each_card_once(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        for _ in range(5):
+            await scene.ask(GO)
+        async with scene.running(), scene.running():
+            await until(lambda: len(scene.platform.sent) >= 5)
+            await asyncio.sleep(0.1)
+        assert len(scene.platform.sent) == 5
+
+    played(store, play)
+
+
+def test_words_are_confirmed_where_the_platform_wants_that(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = await scene.ask(mt.Question.text("why", "Why?"))
+        async with scene.running(fits=Fits(text=4_000, buttons=0, confirms=True)):
+            handle, _ = await scene.platform.card("7")
+            scene.platform.write("7", "Because.", handle)
+            await scene.platform.card("7", lambda card: "You wrote: Because." in card.text)
+            assert await scene.answers(question.conversation) == []
+            scene.platform.write("7", "no", handle)
+            await scene.platform.card("7", lambda card: card.text == "Why?")
+            scene.platform.write("7", "It is time.", handle)
+            await scene.platform.card("7", lambda card: "It is time." in card.text)
+            scene.platform.write("7", "yes", handle)
+            assert await scene.answered(question) == ("It is time.", None, "ana", "fake")
+
+    played(store, play)
+
+
+def test_what_comes_from_outside_passes_the_sink(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.ask(mt.Question.select("x", "Sure?\u202e", ["a\u200b", "b\x1b[31m"], context="\x07bell"))
+        async with scene.running():
+            _, card = await scene.platform.card("7")
+        assert not any(sign in _all_of(card) for sign in "\u202e\u200b\x1b\x07")
+
+    played(store, play)
+
+
+def _all_of(card: Card) -> str:
+    return "\n".join((card.heading, card.text, *card.lines, card.hint, card.notice, *(choice.label for choice in card.choices)))

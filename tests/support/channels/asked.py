@@ -1,0 +1,57 @@
+"""Questions that wait in a store while a real channel runs on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import midturn as mt
+from midturn.channels.ledger import Ledger
+from midturn.channels.port import Channel
+from midturn.channels.running import ChannelSettings, run
+from midturn.clock import now
+from midturn.record.events import InquiryAnswered
+from midturn.store.store import ConversationStore
+from support.pages import agent_with, asking, asking_form
+
+Answer = tuple[object, str | None, str | None, str | None]
+
+
+async def ask(store: ConversationStore, question: mt.Question[Any] | mt.Form) -> mt.OpenQuestion:
+    """Have a tool ask; return what waits."""
+    tool = asking_form(question) if isinstance(question, mt.Form) else asking(question)
+    return (await agent_with(store, tool).run("Ship it.")).pending[0]
+
+
+async def pair(store: ConversationStore, kind: str, person: str, account: str) -> None:
+    """Have a person pair an account."""
+    ledger = Ledger(store.port, now)
+    assert await ledger.paired(kind, account, await ledger.code_for(person, kind))
+
+
+async def answers(store: ConversationStore, question: mt.OpenQuestion) -> list[Answer]:
+    """Return each answer on record: what, why, whose, how."""
+    events = (await store.read(question.conversation)).events
+    said = [event for event in events if isinstance(event, InquiryAnswered)]
+    return [(one.answer, one.reason, one.answered_by and one.answered_by.user, one.answered_by and one.answered_by.via) for one in said]
+
+
+async def answered(store: ConversationStore, question: mt.OpenQuestion) -> Answer:
+    """Wait for an answer."""
+    while not (found := await answers(store, question)):  # noqa: ASYNC110  a store of another process has no event
+        await asyncio.sleep(0.005)
+    return found[-1]
+
+
+@asynccontextmanager
+async def running(store: ConversationStore, channel: Channel, **settings: Any) -> AsyncGenerator[None]:
+    """Run a channel."""
+    task = asyncio.create_task(run(store, [(channel, ChannelSettings(name="real", where="shop", **settings))]))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,329 @@
+"""What a person has in hand: the same few verbs on every platform whose server is ours, for what is tried on all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import warnings
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol, Self, TypeVar
+
+import pytest
+import yarl
+from msgspec import Struct
+
+from midturn.channels.discord import Discord
+from midturn.channels.ntfy import Ntfy
+from midturn.channels.port import Channel
+from midturn.channels.slack import Slack
+from midturn.channels.telegram import Telegram
+from support.channels.discord import TOKEN as DISCORD_TOKEN, DiscordServer, discord_server
+from support.channels.limit import Limit
+from support.channels.ntfy import TOPIC, NtfyServer, ntfy_server
+from support.channels.slack import APP_TOKEN, BOT_TOKEN, SlackServer, slack_server
+from support.channels.telegram import TOKEN as TELEGRAM_TOKEN, TelegramServer, telegram_server
+from support.waiting import until
+
+T = TypeVar("T")
+AT: Mapping[str, str] = {"telegram": "7", "slack": "U-ana", "discord": "77", "ntfy": TOPIC}
+"""Ana's account on each."""
+
+
+class Shown(Struct, frozen=True):
+    """A card as it stands on a screen now: what names it there, its text, and its buttons."""
+
+    ref: str
+    text: str
+    buttons: tuple[str, ...]
+
+
+class Phone(Protocol):
+    """Ana's, on one platform."""
+
+    kind: str
+
+    def options(self) -> dict[str, Any]:
+        """Return what makes the channel, by key."""
+        ...
+
+    def channel(self) -> Channel:
+        """Return a channel to it."""
+        ...
+
+    def cards(self) -> list[Shown]:
+        """Return the cards, in the order in which they came."""
+        ...
+
+    async def press(self, ref: str, label: str) -> None:
+        """Press a button of a card."""
+        ...
+
+    async def write(self, text: str, ref: str = "") -> None:
+        """Write something, as a reply to a card where the platform has replies."""
+        ...
+
+    async def listening(self) -> None:
+        """Wait until the channel listens: some platforms tell of a button to who listens right then, and to no one later."""
+        ...
+
+    def limit(self, most: int) -> Limit:
+        """Let the platform take so many messages in a second from now on."""
+        ...
+
+
+class OnTelegram:
+    """A chat with the bot."""
+
+    kind = "telegram"
+
+    def __init__(self, server: TelegramServer) -> None:
+        self.server = server
+
+    def options(self) -> dict[str, Any]:
+        """Return what makes the channel."""
+        return {"token": TELEGRAM_TOKEN, "api": self.server.address}
+
+    def channel(self) -> Channel:
+        """Return a channel to it."""
+        return Telegram(**self.options())
+
+    def cards(self) -> list[Shown]:
+        """Return the cards."""
+        return [Shown(str(number), str(one["text"]), _labels(one)) for number, one in self.server.cards(int(AT[self.kind])).items()]
+
+    async def press(self, ref: str, label: str) -> None:
+        """Press a button."""
+        self.server.press(int(AT[self.kind]), int(AT[self.kind]), int(ref), label)
+
+    async def write(self, text: str, ref: str = "") -> None:
+        """Write something."""
+        self.server.write(int(AT[self.kind]), text, about=int(ref) if ref else None)
+
+    async def listening(self) -> None:
+        """What comes meanwhile is kept."""
+
+    def limit(self, most: int) -> Limit:
+        """Limit messages."""
+        self.server.limit = limit = Limit(most)
+        return limit
+
+
+class OnSlack:
+    """A direct message of the app."""
+
+    kind = "slack"
+
+    def __init__(self, server: SlackServer) -> None:
+        self.server = server
+
+    def options(self) -> dict[str, Any]:
+        """Return what makes the channel."""
+        return {"token": BOT_TOKEN, "app_token": APP_TOKEN, "api": f"{self.server.address}/api/"}
+
+    def channel(self) -> Channel:
+        """Return a channel to it."""
+        return Slack(**self.options())
+
+    def cards(self) -> list[Shown]:
+        """Return the cards."""
+        return [Shown(str(one["ts"]), _plain(one["blocks"]), _actions(one["blocks"])) for one in self.server.ours]
+
+    async def press(self, ref: str, label: str) -> None:
+        """Press a button."""
+        await self.server.press(AT[self.kind], "D-ana", ref, label)
+
+    async def write(self, text: str, ref: str = "") -> None:
+        """Write something."""
+        await self.server.write(AT[self.kind], text, "D-ana", **({"thread_ts": ref} if ref else {}))
+
+    async def listening(self) -> None:
+        """Wait for its connection."""
+        await until(lambda: bool(self.server.sockets))
+
+    def limit(self, most: int) -> Limit:
+        """Limit messages."""
+        self.server.limit = limit = Limit(most)
+        return limit
+
+
+class OnDiscord:
+    """A direct message of the bot."""
+
+    kind = "discord"
+
+    def __init__(self, server: DiscordServer) -> None:
+        self.server = server
+
+    def options(self) -> dict[str, Any]:
+        """Return what makes the channel."""
+        return {"token": DISCORD_TOKEN}
+
+    def channel(self) -> Channel:
+        """Return a channel to it."""
+        return Discord(**self.options())
+
+    def cards(self) -> list[Shown]:
+        """Return the cards."""
+        return [Shown(str(one["id"]), _unescaped(str(one["content"])), _components(one)) for one in self.server.ours]
+
+    async def press(self, ref: str, label: str) -> None:
+        """Press a button."""
+        await self.server.press(AT[self.kind], ref, label)
+
+    async def write(self, text: str, ref: str = "") -> None:
+        """Write something."""
+        await self.server.write(AT[self.kind], text, about=ref)
+
+    async def listening(self) -> None:
+        """Wait for its connection."""
+        await self.server.connected()
+
+    def limit(self, most: int) -> Limit:
+        """Limit messages."""
+        self.server.limit = limit = Limit(most)
+        return limit
+
+
+class OnNtfy:
+    """A topic in an app."""
+
+    kind = "ntfy"
+
+    def __init__(self, server: NtfyServer) -> None:
+        self.server = server
+
+    def options(self) -> dict[str, Any]:
+        """Return what makes the channel."""
+        return {"topic": TOPIC, "server": self.server.address}
+
+    def channel(self) -> Channel:
+        """Return a channel to it."""
+        return Ntfy(**self.options())
+
+    def cards(self) -> list[Shown]:
+        """Return the cards."""
+        return [
+            Shown(str(one.get("sequence_id", one["id"])), str(one["message"]), tuple(action["label"] for action in one.get("actions", ())))
+            for one in self.server.shown()
+        ]
+
+    async def press(self, ref: str, label: str) -> None:
+        """Press a button."""
+        message = next(one for one in self.server.shown() if one.get("sequence_id", one["id"]) == ref)
+        await self.server.press(message, label)
+
+    async def write(self, text: str, ref: str = "") -> None:
+        """Write something: a topic knows no replies."""
+        del ref
+        await self.server.write(text)
+
+    async def listening(self) -> None:
+        """What comes meanwhile is kept."""
+
+    def limit(self, most: int) -> Limit:
+        """Limit messages."""
+        self.server.limit = limit = Limit(most)
+        return limit
+
+
+def on(kind: str) -> AbstractAsyncContextManager[Phone]:
+    """Return a phone on a platform that is served meanwhile."""
+    return {"telegram": _telegram, "slack": _slack, "discord": _discord, "ntfy": _ntfy}[kind]()
+
+
+class ThreadedPhone:
+    """A phone on a platform that is served by a thread, for what runs no loop of its own; `do` has it do something there."""
+
+    def __init__(self, kind: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._served = on(kind)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self.phone = self.do(self._served.__aenter__())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.do(self._served.__aexit__(None, None, None))
+        self.do(_ended())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()
+
+    def do(self, act: Coroutine[Any, Any, T]) -> T:
+        """Do something there; return what comes of it."""
+        return asyncio.run_coroutine_threadsafe(act, self._loop).result(60)
+
+
+async def _ended() -> None:
+    """End what libraries have left running, as `asyncio.run` does."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+def aim_discord(address: str) -> None:
+    """Have Discord's library speak to a server of ours, in this process."""
+    from discord import gateway, http
+
+    http.Route.BASE = f"{address}/api"
+    gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(f"{address.replace('http', 'ws', 1)}/gateway")
+
+
+@asynccontextmanager
+async def _telegram() -> AsyncGenerator[Phone]:
+    async with telegram_server() as server:
+        yield OnTelegram(server)
+
+
+@asynccontextmanager
+async def _slack() -> AsyncGenerator[Phone]:
+    async with slack_server() as server:
+        yield OnSlack(server)
+
+
+@asynccontextmanager
+async def _discord() -> AsyncGenerator[Phone]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it imports `audioop`
+        from discord import gateway, http
+
+    async with discord_server() as server:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(http.Route, "BASE", http.Route.BASE)
+            patch.setattr(gateway.DiscordWebSocket, "DEFAULT_GATEWAY", gateway.DiscordWebSocket.DEFAULT_GATEWAY)
+            aim_discord(server.address)
+            yield OnDiscord(server)
+
+
+@asynccontextmanager
+async def _ntfy() -> AsyncGenerator[Phone]:
+    async with ntfy_server() as server:
+        yield OnNtfy(server)
+
+
+def _labels(message: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(button["text"] for row in message["reply_markup"]["inline_keyboard"] for button in row)
+
+
+def _actions(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(one["text"]["text"] for block in blocks if block["type"] == "actions" for one in block["elements"])
+
+
+def _plain(blocks: Sequence[Mapping[str, Any]]) -> str:
+    parts = [part for block in blocks if block["type"] == "rich_text" for part in block["elements"]]
+    return "".join(one["text"] for part in parts for one in part["elements"])
+
+
+def _components(message: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(one["label"] for row in message["components"] for one in row["components"])
+
+
+def _unescaped(text: str) -> str:
+    """Return a text as Discord shows it."""
+    return re.sub(r"\\(.)", r"\1", text)

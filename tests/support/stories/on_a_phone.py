@@ -1,0 +1,86 @@
+"""A person on their phone: presses what a card has a button for, and writes what it has none for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from midturn.channels.running import ChannelSettings, run
+from midturn.store.store import ConversationStore
+from support.channels.asked import pair
+from support.channels.phones import AT, Shown, ThreadedPhone
+from support.hooks import until
+from support.stories.people import WalkingPerson, asked_in
+
+YES, NO = ("Yes", "Allow", "Deliver", "Send"), ("No", "Deny", "Withhold")
+
+
+class PhonePerson(WalkingPerson):
+    """Answers on cards."""
+
+    def __init__(self, store: ConversationStore, on: ThreadedPhone) -> None:
+        super().__init__(store)
+        self.on = on
+
+    def answer(self, question: str, value: Any, reason: str | None = None) -> None:
+        """Answer the card that asks it."""
+        asked = asked_in(self.find(question), question)
+        self._say(lambda card: str(asked["text"]) in card.text, *_said(value, reason))
+
+    def allow(self, kind: str) -> None:
+        """Press yes."""
+        self.find(kind)
+        self._say(lambda card: bool({*card.buttons} & {*YES}), YES, "yes")
+
+    def refuse(self, kind: str, reason: str) -> None:
+        """Press no, or write why."""
+        self.find(kind)
+        self._say(lambda card: bool({*card.buttons} & {*NO}), () if reason else NO, f"no, because {reason}" if reason else "no")
+
+    def _say(self, asks: Callable[[Shown], bool], labels: tuple[str, ...], words: str) -> None:
+        """Press the button with one of these labels, or write the words; return when the card says something else."""
+        card = self._wait(lambda card: asks(card) and "\nAnswered" not in card.text)
+        label = next((label for label in card.buttons if label in labels), "")
+        self.on.do(self.on.phone.press(card.ref, label) if label else self.on.phone.write(words, card.ref))
+        changed = self._wait(lambda now: now.ref == card.ref and now != card)
+        if "Send it" in changed.buttons:
+            self.on.do(self.on.phone.press(card.ref, "Send it"))
+            self._wait(lambda now: now.ref == card.ref and now != changed)
+
+    def _wait(self, fits: Callable[[Shown], bool]) -> Shown:
+        return until(lambda: [card for card in self.on.phone.cards() if fits(card)], bool)[-1]
+
+
+@contextmanager
+def on_a_phone(kind: str, store: ConversationStore) -> Generator[PhonePerson]:
+    """Return a person whose account is paired, while a channel runs on a store."""
+    with ThreadedPhone(kind) as on:
+        on.do(pair(store, kind, "ana", AT[kind]))
+        running = on.do(_begun(on, store))
+        try:
+            yield PhonePerson(store, on)
+        finally:
+            on.do(_ended(running))
+
+
+async def _begun(on: ThreadedPhone, store: ConversationStore) -> asyncio.Task[None]:
+    running = asyncio.create_task(run(store, [(on.phone.channel(), ChannelSettings(name="phone"))]))
+    await on.phone.listening()
+    return running
+
+
+async def _ended(running: asyncio.Task[None]) -> None:
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+def _said(value: Any, reason: str | None) -> tuple[tuple[str, ...], str]:
+    """Return the buttons that say an answer, and how it is written."""
+    if isinstance(value, bool):
+        words = "yes" if value else "no"
+        return (() if reason else YES if value else NO), f"{words}, because {reason}" if reason else words
+    return (str(value),), value if isinstance(value, str) else json.dumps(value)
