@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
+import tracemalloc
 import zipfile
 from datetime import date
 from pathlib import Path
@@ -14,10 +16,13 @@ import pytest
 
 import midturn as mt
 from midturn.question.question import Question
+from midturn.store import tail
 from midturn.store.memory_conversations import MemoryStore
-from midturn.web import inbox
+from midturn.web import inbox, timeline
 from midturn.web.library import FormFact, sums
 from support.pages import ada, agent_with, asking, browsing, send, wait_for
+from support.stored import keep, path_of
+from support.tapes import Tape
 
 CONFIRM = Question.boolean("q", "Deploy to production?", context="It *restarts* three services.")
 
@@ -59,6 +64,81 @@ def test_an_open_question_is_a_link_away(store: MemoryStore) -> None:
         assert "data-live" in page
         send(client, waiting, answer="no")
         assert "It waits for an answer" not in client.get(f"/c/{waiting.conversation}?part=timeline").text
+
+
+def _long(store: mt.ConversationStore, turns: int, said: int = 1, words: str = "Hello") -> str:
+    """Make a conversation of many turns, in each of which the model says so much."""
+    tape = Tape("e")
+    for number in range(1, turns + 1):
+        tape.start()
+        tape.user(f"Question {number}.")
+        for each in range(1, said + 1):
+            tape.model(f"{words} {number}/{each}.")
+        tape.end()
+    return keep(store, tape)
+
+
+def _numbers(page: str) -> list[int]:
+    return [int(number) for number in re.findall(r'id="turn-(\d+)"', page)]
+
+
+@pytest.mark.parametrize("place", ["disk", "memory"])
+def test_a_long_conversation_is_shown_in_pieces_from_its_end(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "LARGEST_BLOCK", 700)
+    long_store = mt.open_store(tmp_path) if place == "disk" else MemoryStore()
+    conversation = _long(long_store, 120)
+    with browsing(inbox(long_store, user=ada)) as client:
+        last, middle, first = (client.get(f"/c/{conversation}{query}").text for query in ("", "?before=71", "?before=21"))
+        odd = [client.get(f"/c/{conversation}?before={number}").text for number in ("x", "0", "999", "-1", "1")]
+    assert [_numbers(page) for page in (last, middle, first)] == [list(range(71, 121)), list(range(21, 71)), list(range(1, 21))]
+    assert ("70 earlier turns" in last, 'href="?before=71"' in last, 'href="?before=21"' in middle) == (True, True, True)
+    assert ("earlier" in first, "Question 1." in first, "Question 21." in first) == (False, True, False)
+    assert [_numbers(page)[-1:] for page in odd] == [[120]] * 4 + [[]]
+
+
+def test_turns_stand_in_the_order_of_the_log_whatever_the_clock_said(tmp_path: Path) -> None:
+    store = mt.open_store(tmp_path)
+    conversation = _long(store, 3)
+    file = path_of(store, conversation) / "events.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("".join(re.sub(r'("timestamp":")\d{4}', rf"\g<1>{2030 - place}", line) + "\n" for place, line in enumerate(lines)))
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get(f"/c/{conversation}").text
+    places = [page.index(words) for number in (1, 2, 3) for words in (f"Question {number}.", f"Hello {number}/1.")]
+    assert places == sorted(places)
+
+
+def test_of_a_turn_of_very_many_events_the_last_are_shown(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "_ITEMS", 10)
+    conversation = _long(store, 3, said=30)
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get(f"/c/{conversation}").text
+    assert _numbers(page) == [3]
+    assert ("2 earlier turns" in page, "21 earlier events of this turn" in page) == (True, True)
+    assert ("Hello 3/20." in page, "Hello 3/21." in page, "Hello 3/30." in page) == (False, True, True)
+
+
+def test_a_page_of_a_large_log_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more of it is at hand than what is shown, and a few parts."""
+    monkeypatch.setattr(tail, "LARGEST_BLOCK", 100_000)
+    monkeypatch.setattr(timeline, "_TURNS", 3)
+    store = mt.open_store(tmp_path)
+    conversation = _long(store, 200, said=2, words="x" * 50_000)
+    with browsing(inbox(store, user=ada)) as client:
+        client.get(f"/c/{conversation}")
+        tracemalloc.start()
+        try:
+            page = client.get(f"/c/{conversation}").text
+            _, shown = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            with client.stream("GET", f"/c/{conversation}/export/jsonl") as answer:
+                exported = sum(map(len, answer.iter_bytes()))
+            _, taken = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert _numbers(page) == [198, 199, 200]
+    assert exported == (path_of(store, conversation) / "events.jsonl").stat().st_size > 20_000_000
+    assert max(shown, taken) < 10_000_000
 
 
 def test_the_list_is_searched(store: MemoryStore) -> None:
@@ -106,7 +186,7 @@ def test_a_store_that_cannot_say_now_is_not_said_to_have_nothing(store: MemorySt
     with browsing(inbox(store, user=ada)) as client:
         for call in ("read", "ids", "pending"):
             monkeypatch.setattr(store, call, away)
-        for call in ("ids", "newest"):
+        for call in ("ids", "newest", "part", "last_turns"):
             monkeypatch.setattr(store.port, call, away)
         for path in ("/c/{}", "/c/{}/export/jsonl", "/api/conversations/{}", "/c/nothing", "/api/conversations"):
             answer = client.get(path.format(waiting.conversation))

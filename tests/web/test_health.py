@@ -108,3 +108,19 @@ def test_a_store_that_hangs_is_asked_once_however_many_probes_there_are(monkeypa
             assert (await client.get("/readyz")).status_code == 200
 
     asyncio.run(scene())
+
+
+def test_probes_that_come_as_a_look_ends_are_answered_by_the_next_one() -> None:
+    async def look() -> None:
+        await asyncio.sleep(0)
+
+    async def probes() -> list[int]:
+        app = httpx2.ASGITransport(Health(look))
+        async with httpx2.AsyncClient(transport=app, base_url="http://pod-17.example") as client:
+
+            async def again() -> list[int]:
+                return [(await client.get("/readyz")).status_code for _ in range(30)]
+
+            return [status for found in await asyncio.gather(*(again() for _ in range(8))) for status in found]
+
+    assert set(asyncio.run(probes())) == {200}

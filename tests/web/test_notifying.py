@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +18,11 @@ from midturn.store.store import ConversationStore
 from midturn.web.board import Board
 from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
 from midturn.web.port import Port
+from support.ntfy import Ntfy
 from support.pages import agent_with, asking
 from support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the library's own
-
-
-class Ntfy:
-    """A server that takes what ntfy takes; `status` is what it says to it."""
-
-    def __init__(self) -> None:
-        self.taken: list[dict[str, Any]] = []
-        self.status = 200
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.taken.append(json.loads(body))
-                self.send_response(outer.status)
-                self.end_headers()
-                self.wfile.write(b"{}")
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"ntfy://127.0.0.1:{self._server.server_port}/questions"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        """End it."""
-        self._server.shutdown()
-        self._server.server_close()
 
 
 @pytest.fixture

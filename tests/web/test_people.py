@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import midturn as mt
-from midturn.record.events import InquiryAnswered, Vote
+from midturn.record.events import Approval, InquiryAnswered, Vote
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 from support.pages import OWN, agent_with, asking
@@ -93,3 +93,77 @@ def test_a_yes_on_a_page_is_to_the_arguments_that_it_showed(store: ConversationS
         assert now != shown
         ana.post(f"/q/{id}", data={"act": "approve", "about": now})
     assert asyncio.run(agent.resume(id.partition("-")[0])).status == "completed"
+
+
+# Several alike questions in one act -------------------------------------------------------------------------------------
+
+
+@mt.tool(run="ask")
+def push(branch: str) -> str:
+    """Push it."""
+    return f"pushed {branch}"
+
+
+def several_pushes(store: ConversationStore) -> list[mt.OpenQuestion]:
+    for branch in ("one", "two", "three"):
+        asyncio.run(agent_with(store, push, arguments={"branch": branch}).run("Push it."))
+    asyncio.run(agent_with(store, ship, arguments={"env": "production"}).run("Ship it."))
+    return store.pending_sync()
+
+
+def decided(store: ConversationStore) -> list[tuple[Any, ...]]:
+    """Return what was decided about each call, by whom and on which way."""
+    events = [event for id in store.ids_sync() for event in store.read_sync(id).events]
+    done = [event for event in events if isinstance(event, Approval) and event.state not in ("waiting", "superseded")]
+    return [(event.state, event.reason, event.answered_by and (event.answered_by.user, event.answered_by.via)) for event in done]
+
+
+def test_alike_questions_are_shown_in_full_and_answered_in_one_act_each_recorded_by_itself(store: ConversationStore) -> None:
+    one, two, three, other = several_pushes(store)
+    with page_of(store, "ana") as ana:
+        assert "alike questions wait" not in ana.get(f"/q/{other.id}").text
+        assert "3 alike questions wait" in ana.get(f"/q/{two.id}").text
+        shown = ana.get(f"/q/{two.id}/alike").text
+        assert all(f'value="{each.id}"' in shown for each in (one, two, three))
+        assert other.id not in shown
+        assert all(branch in shown for branch in ("one", "two", "three"))
+        sent = ana.post(f"/q/{two.id}/alike", data={"question": [one.id, three.id, other.id], "act": "refuse", "reason": "Not today."})
+        assert sent.text.count("recorded") == 2
+    assert decided(store) == [("skipped", "Not today.", ("ana", "web"))] * 2
+    assert [each.id for each in store.pending_sync()] == [two.id, other.id]
+
+
+def test_votes_of_several_questions_in_one_act_are_to_what_was_shown(store: ConversationStore) -> None:
+    for env in ("staging", "production"):
+        asyncio.run(agent_with(store, ship, arguments={"env": env}).run("Ship it."))
+    first, second = store.pending_sync()
+    with page_of(store, "ana") as ana, page_of(store, "bo") as bo:
+        shown = ana.get(f"/q/{first.id}/alike").text
+        about = dict(re.findall('name="about-([^"]+)" value="([0-9a-f]{64})"', shown))
+        assert set(about) == {first.id, second.id}
+        bo.post(f"/q/{second.id}", data={"act": "edit", "edited": '{"env": "nowhere"}'})
+        fields = {"question": [first.id, second.id], "act": "approve", **{f"about-{id}": digest for id, digest in about.items()}}
+        sent = ana.post(f"/q/{first.id}/alike", data=fields).text
+        assert "1 of 2 have said yes" in sent
+        assert "not recorded: The arguments were changed since they were shown" in sent
+        assert "not recorded: ana has said yes already" in ana.post(f"/q/{first.id}/alike", data=fields | {"question": first.id}).text
+    assert [each.whose.voters for each in store.pending_sync() if each.whose] == [("ana",), ("bo",)]
+    assert decided(store) == []
+
+
+def test_what_does_not_fit_one_of_several_questions_none_is_given(store: ConversationStore) -> None:
+    for _ in range(2):
+        asyncio.run(agent_with(store, asking(mt.Question.number("n", "How many?", type=int, max=5))).run("Ask."))
+    ids = [each.id for each in store.pending_sync()]
+    with page_of(store, "ana") as ana:
+        for fields in (
+            {"question": ids, "act": "answer", "answer": "9"},
+            {"act": "answer", "answer": "3"},
+            {"question": ids, "act": "end"},
+        ):
+            assert ana.post(f"/q/{ids[0]}/alike", data=fields).status_code == 422
+        assert [each.id for each in store.pending_sync()] == ids
+        assert ana.post(f"/q/{ids[0]}/alike", data={"question": ids, "act": "answer", "answer": "3"}).text.count("recorded") == 2
+        assert "answered by ana" in ana.get(f"/q/{ids[0]}/alike").text
+    assert store.pending_sync() == []
+    assert [event.answer for id in ids for event in answered(store, id)] == [3, 3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -332,13 +333,13 @@ def test_many_questions_are_shown_in_pages_and_titles_are_read_for_one_page_alon
     monkeypatch.setattr(pages, "_SHOWN", 2)
     asked = [wait_for(agent_with(store, asking(Question.boolean("q", f"Sure about {number}?"))), f"Ship {number}.") for number in range(5)]
     titled: list[str] = []
-    original = Board.title
+    original = Board.titles
 
-    async def title(board: Board, conversation: str) -> str:
-        titled.append(conversation)
-        return await original(board, conversation)
+    async def titles(board: Board, conversations: Iterable[str]) -> dict[str, str]:
+        titled.extend(conversations)
+        return await original(board, conversations)
 
-    monkeypatch.setattr(Board, "title", title)
+    monkeypatch.setattr(Board, "titles", titles)
 
     def shown(client: TestClient, query: str) -> list[int]:
         html = client.get(f"/{query}").text

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import midturn as mt
 from midturn.question.people import Directory, Person
 from midturn.record.events import Escalated, Notified, Reminded
+from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
 from midturn.values.text import rfc3339
 from midturn.web.board import Board
 from midturn.web.notifying import NotifyWhen
 from midturn.web.port import Port
 from midturn.web.reminding import Reminding
+from support.ntfy import Ntfy, told_by_two_servers
 from support.pages import agent_with, asking
 
 OPS = mt.People(
@@ -79,3 +82,11 @@ def test_who_a_question_was_escalated_to_may_answer_it(store: ConversationStore)
     assert question.whose.ask == ("ops", "lead")
     assert question.whose.eligible == {"ana", "bo", "lead"}
     store.answer_sync(question.id, True, user="lead")
+
+
+def test_two_processes_tell_each_moment_once(tmp_path: Path) -> None:
+    store, ntfy = FileStore(tmp_path / "conversations"), Ntfy()
+    try:
+        told_by_two_servers(store, str(tmp_path / "conversations"), tmp_path, ntfy)
+    finally:
+        ntfy.close()

@@ -10,23 +10,18 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, QuestionError
-from midturn.prompts.content import pretty
-from midturn.prompts.keys import scope
-from midturn.question.answer_type import SecretType
+from midturn.prompts.keys import pretty, scope
+from midturn.question.answer_type import Answered, EndedTurn, Replied, SecretType
 from midturn.question.question import Question
-from midturn.question.reply import Answered, EndedTurn, Replied
-from midturn.record.asker import Address
 from midturn.record.events import AnsweredBy, Event
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, ResultSubject
 from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import Receipt
 from midturn.store.visiting import StoredVisit
-from midturn.turn.people import open_poll
-from midturn.turn.view import TurnView, went_on
+from midturn.turn.view import went_on
 from midturn.turn.visit import Visit
-from midturn.values.json_value import Json, NotJson, read_json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, NotJson, SecretValue, read_json
 from midturn.web.body import Fields
 from midturn.web.controls import DecisionPage, FormPage, PageAgain, ReviewPage, ShownPage, control_of, sent_answer
 from midturn.web.gate import Visitor
@@ -70,7 +65,6 @@ class PageVisit:
             NotOpen: The question is closed.
         """
         await self._site.board.port.admit(self._question, self._visitor.name)
-        await self._check_people()
         try:
             return await self._noted(sent.one("act"), sent) or await self._act(sent)
         except QuestionError as error:  # a name that is none
@@ -81,18 +75,6 @@ class PageVisit:
             except (AlreadyAnswered, NotOpen):  # the turn has gone on meanwhile: what was wrong is what there is to say
                 raise NotOpen(str(error)) from None
             raise PageAgain(shown, error.problems) from None
-
-    async def _check_people(self) -> None:
-        """Let no one answer who may not, in whatever way: a secret goes past the store.
-
-        Raises:
-            NotAllowed: This visitor may not.
-        """
-        if self._question.whose is None:
-            return
-        poll = open_poll(self._question.request, TurnView.last(await self._turn()).record.notes)
-        if poll is not None:
-            poll.check(AnsweredBy("user", via="web", user=self._visitor.name))
 
     async def _noted(self, act: str | None, sent: Fields) -> Receipt | None:
         """Pass the question on, or take a yes back; None where that is not what was sent."""

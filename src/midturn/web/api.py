@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from midturn.errors import (
     AlreadyAnswered,
@@ -25,11 +26,13 @@ from midturn.errors import (
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.store.outside_answers import Receipt
-from midturn.store.port import following
+from midturn.store.port import first_words, following
+from midturn.store.store import ConversationStore
+from midturn.store.tail import Part
 from midturn.turn.view import no_question
 from midturn.values.json_value import Json, pointer_to
 from midturn.web.body import read_object
-from midturn.web.closed import closed, read_named, recorded, secret_elsewhere, unrecorded
+from midturn.web.closed import begun, closed, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.gate import Visitor
 from midturn.web.openapi import MOST_ON_A_PAGE, WAYS
 from midturn.web.site import Site
@@ -73,7 +76,7 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
     """Return one open question."""
     del visitor
     found = await site.board.find(request.path_params["id"])
-    return await _gone(request, site) if found is None else JSONResponse(found.to_json())
+    return await gone(request.path_params["id"], site) if found is None else JSONResponse(found.to_json())
 
 
 async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
@@ -81,10 +84,10 @@ async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
     body = await read_object(request)
     problems = _problems(body)
     if problems:
-        return _misfit(problems)
+        return misfit(problems)
     found = await site.board.find(request.path_params["id"])
     if found is None:
-        return await _gone(request, site)
+        return await gone(request.path_params["id"], site)
     if "value" in body and holds_secret(found):
         why = await secret_elsewhere(request, site, found) or "Type it on the question's page: no program may pass a secret on."
         return problem(409, "secret_elsewhere", why)
@@ -96,10 +99,10 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
     try:
         receipt = await _given(found, how, visitor, site)
     except (AnswerError, QuestionError) as error:
-        return _misfit([Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
+        return misfit([Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
     except (AlreadyAnswered, NotOpen) as closed_meanwhile:
         await site.board.look_again()
-        return await _late(found.id, closed_meanwhile, site)
+        return await late(found.id, closed_meanwhile, site)
     except (StoreError, PersonNeeded, NotAllowed) as error:
         why = unrecorded(error)
         return problem(why.status, why.error, why.message)
@@ -122,16 +125,33 @@ async def conversations(request: Request, visitor: Visitor, site: Site) -> Respo
     """Return the conversations, the newest first, a page of them."""
     del visitor
     shown = await site.board.port.newest(_PAGE, request.query_params.get("before") or "")
-    return JSONResponse([{"id": id, "title": await site.board.title(id)} for id in shown])  # noqa: A001  as above
+    titles = await site.board.titles(shown)
+    return JSONResponse([{"id": id, "title": titles[id]} for id in shown])  # noqa: A001  as above
 
 
 async def conversation(request: Request, visitor: Visitor, site: Site) -> Response:
     """Return one conversation with its events."""
     del visitor
-    read = await read_named(request, site)
-    events = b",".join(map(_ENCODER.encode, read.events))
-    head = msgspec.json.encode({"id": read.id, "title": read.title, "labels": read.metadata.labels})
-    return Response(head[:-1] + b',"events":[' + events + b"]}", media_type="application/json")
+    head, parts = await read_named(request, site, _begun)
+    return StreamingResponse(_written(head, parts), media_type="application/json")
+
+
+def _begun(store: ConversationStore, id: str) -> tuple[dict[str, Json], Iterator[Part]]:
+    parts = begun(store, id)
+    first = next(parts)
+    title = first.metadata.title or store.run_sync("title", first_words(store.port, id))
+    return {"id": id, "title": title, "labels": first.metadata.labels}, chain([first], parts)
+
+
+def _written(head: dict[str, Json], parts: Iterator[Part]) -> Iterator[bytes]:
+    """Yield an object, and in it the events, as the thread that runs this reads them."""
+    yield msgspec.json.encode(head)[:-1] + b',"events":['
+    comma = b""
+    for part in parts:
+        if events := b",".join(map(_ENCODER.encode, part.decode())):
+            yield comma + events
+            comma = b","
+    yield b"]}"
 
 
 def problem(status: int, error: str, message: str, **fields: Json) -> JSONResponse:
@@ -139,16 +159,15 @@ def problem(status: int, error: str, message: str, **fields: Json) -> JSONRespon
     return JSONResponse({"error": error, "message": message, **fields}, status)
 
 
-async def _gone(request: Request, site: Site) -> Response:
+async def gone(id: str, site: Site) -> Response:
     """Say why a question is not open."""
-    id = request.path_params["id"]  # noqa: A001  the wire's word
     found = await closed(site.board.port, id)
     if found is None:
         return problem(404, "not_found", str(no_question(id)))
-    return await _late(id, found.why, site)
+    return await late(id, found.why, site)
 
 
-async def _late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Response:
+async def late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Response:
     """Say who was faster; their answer may still be on its way into the record."""
     if isinstance(error, DeadlinePassed):
         return problem(410, "deadline_passed", str(error), deadline=error.deadline)
@@ -160,7 +179,9 @@ async def _late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Respon
     return problem(409, "already_answered", str(error), answered_by=answered_by)
 
 
-def _misfit(problems: list[Problem]) -> Response:
+def misfit(problems: Sequence[Problem]) -> Response:
+    """Say what is wrong with an answer."""
+    """Say what is wrong with an answer."""
     listed = [{"pointer": one.pointer, "message": one.message} for one in problems]
     return problem(422, "does_not_fit", "The answer was not recorded; the question is still open.", problems=listed)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import signal
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from itertools import zip_longest
 from typing import TypeAlias
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,9 +21,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from midturn.agent.agent import Agent
-from midturn.errors import StoreError
+from midturn.errors import NoConversation, StoreError
 from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
+from midturn.store.watching import StoreChange, Watch, happened_and_recorded
 from midturn.web import api
 from midturn.web.board import Board
 from midturn.web.gate import (
@@ -36,9 +40,10 @@ from midturn.web.gate import (
     is_for_programs,
     too_large,
 )
+from midturn.web.installed import manifest, press, subscribe, worker
 from midturn.web.library import Library
 from midturn.web.openapi import openapi
-from midturn.web.pages import conversation, conversations, export, question, stats, waiting
+from midturn.web.pages import conversation, conversations, export, question, several, stats, waiting
 from midturn.web.port import Port
 from midturn.web.resuming import Resuming
 from midturn.web.sign_in import devices, enter, leave, stranger
@@ -56,27 +61,92 @@ _LONGEST = 600.0  # seconds after which one comes back: the program around us ma
 
 
 async def events(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Stream what changes from now on, or from where the browser was cut off; where too much has passed since, begin with what is open."""
+    """Stream what changes from now on, or from where the browser was cut off: of all questions, or each event of one conversation."""
+    conversation = request.query_params.get("conversation")
+    found = await (_of_all(request, site) if conversation is None else _of_one(request, site, conversation))
+
+    async def stream() -> AsyncGenerator[bytes]:
+        yield b"retry: 1000\n\n"
+        begun = said = time.monotonic()
+        async with aclosing(found) as messages:
+            async for message in messages:
+                now = time.monotonic()
+                if now - begun >= _LONGEST or not site.access.still(visitor) or server_ends():
+                    return
+                if message is not None or now - said >= _QUIET:
+                    yield _STILL_HERE if message is None else message
+                    said = now
+
+    return StreamingResponse(stream(), media_type="text/event-stream", headers=_HEADERS)
+
+
+async def _of_all(request: Request, site: Site) -> AsyncGenerator[bytes | None]:
+    """Say what happens to questions; where too much has passed since the browser was cut off, begin with what is open."""
+    if "after" in request.query_params:
+        raise HTTPException(400, "`after` is a position in one conversation: name it with `conversation`, too.")
     await site.board.fresh()
     feed = site.board.feed
     seen = request.headers.get("last-event-id")
     place = feed.last if seen is None else feed.place(seen)
 
-    async def stream() -> AsyncGenerator[bytes]:
-        yield b"retry: 1000\n\n"
+    async def messages() -> AsyncGenerator[bytes | None]:
         if place is None:
             for question in (await site.board.waiting()).questions:
                 yield feed.wire("asked", question.to_json())
-        begun = said = time.monotonic()
         async for change in feed.follow(feed.last if place is None else place):
-            now = time.monotonic()
-            if now - begun >= _LONGEST or not site.access.still(visitor) or server_ends():
-                return
-            if change is not None or now - said >= _QUIET:
-                yield _STILL_HERE if change is None else change.wire
-                said = now
+            yield None if change is None else change.wire
 
-    return StreamingResponse(stream(), media_type="text/event-stream", headers=_HEADERS)
+    return messages()
+
+
+async def _of_one(request: Request, site: Site, conversation: str) -> AsyncGenerator[bytes | None]:
+    """Say what is recorded in one conversation, whoever records it, and what that means for its questions.
+
+    The positions of events are the ids of messages: they are good for any run of any server, and as `after`.
+    """
+    given = request.headers.get("last-event-id") or request.query_params.get("after")
+    if given is not None and not re.fullmatch("[0-9]{1,9}", given):
+        raise HTTPException(400, "`after` must be the number of events that were seen.")
+    port = site.board.port
+    watch = Watch(port, conversation, happened_and_recorded, after=_END if given is None else int(given))
+    await port.stirred(0)  # it listens from now on
+    try:
+        missed = await watch.begin()
+    except NoConversation:
+        raise HTTPException(404, "There is no conversation with this id.") from None
+
+    async def messages() -> AsyncGenerator[bytes | None]:
+        for message in _wired(missed):
+            yield message
+        with suppress(StoreError):  # the browser comes back, and is told why then
+            async with aclosing(site.board.stirrings()) as stirrings:
+                async for has_stirred in stirrings:
+                    found = await watch.look() if has_stirred else []
+                    for message in _wired(found) or [None]:
+                        yield message
+                    if found and not found[0].position:  # it was removed, or is not what it was: who comes back is told
+                        return
+
+    return messages()
+
+
+_END = 999_999_999  # a position behind every event
+
+
+def _wired(changes: Sequence[StoreChange]) -> list[bytes]:
+    """Write changes as server-sent events. A message has an id where nothing that belongs to its event comes after it.
+
+    So what a browser did not get before it was cut off comes again.
+    """
+    messages: list[bytes] = []
+    position = 0
+    for change, later in zip_longest(changes, changes[1:]):
+        told = change.to_json()
+        position = change.position or position
+        is_last = later is None or later.kind == "recorded"
+        number = b"id: %d\n" % position if position and is_last else b""
+        messages.append(b"%sevent: %s\ndata: %s\n\n" % (number, str(told.pop("kind")).encode(), msgspec.json.encode(told)))
+    return messages
 
 
 def server_ends() -> bool:
@@ -87,7 +157,13 @@ def server_ends() -> bool:
 
 _LOG = logging.getLogger(__name__)
 _Page: TypeAlias = Callable[[Request, Visitor, Site], Awaitable[Response]]
-_FILES = {"style.css": "text/css; charset=utf-8", "script.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"}
+_FILES = {
+    "style.css": "text/css; charset=utf-8",
+    "script.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+    "icon-192.png": "image/png",
+    "icon-512.png": "image/png",
+}
 
 
 def inbox(agent_or_store: Agent | ConversationStore, *, user: WhoIsIt, may_answer: MayAnswer | None = None, resume: bool = True) -> ASGIApp:
@@ -137,8 +213,10 @@ def application(site: Site, names: Names | None, peers: Peers = "any") -> ASGIAp
         Route("/c/{id}/export/{form}", _for_visitors(site, export), methods=["GET"]),
         Route("/stats", _for_visitors(site, stats), methods=["GET"]),
         Route("/q/{id}", _for_visitors(site, question), methods=["GET", "POST"]),
+        Route("/q/{id}/alike", _for_visitors(site, several), methods=["GET", "POST"]),
         Route("/static/{version}/{name}", _static, methods=["GET"]),
         *_sign_in(site),
+        *_installed(site),
     ]
     handlers = {TooLarge: _too_large, HTTPException: _problem, StoreError: _unavailable}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
@@ -167,6 +245,17 @@ def _sign_in(site: Site) -> list[Route]:
         Route("/enter", entering, methods=["GET", "POST"]),
         Route("/leave", _for_visitors(site, leave), methods=["POST"]),
         Route("/devices", _for_visitors(site, devices), methods=["GET"]),
+    ]
+
+
+def _installed(site: Site) -> list[Route]:
+    if site.push is None:
+        return []
+    return [
+        Route("/manifest.webmanifest", manifest, methods=["GET"]),
+        Route("/worker.js", worker, methods=["GET"]),
+        Route("/api/push", _for_visitors(site, subscribe), methods=["POST"]),
+        Route("/api/push/press", _for_visitors(site, press), methods=["POST"]),
     ]
 
 

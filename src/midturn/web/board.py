@@ -7,8 +7,8 @@ import logging
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing, suppress
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from midturn.clock import Outage
 from midturn.errors import MidturnError
-from midturn.record.asker import parse_address
-from midturn.record.open_question import OpenQuestion
-from midturn.store.watching import StoreChange, Watch
+from midturn.record.open_question import OpenQuestion, parse_address
+from midturn.store.watching import StoreChange, Watch, times_to_look
 from midturn.values.json_value import Json
 from midturn.web.port import Port
 
@@ -107,7 +106,7 @@ _TICK = 0.5  # seconds after which who listens looks whether they still may
 _LOG = logging.getLogger(__name__)
 _AFTER_TROUBLE = 0.5  # seconds until the next look
 _SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
-_REMEMBERED = 5_000
+_REMEMBERED = 500  # titles: several pages of the inbox
 
 
 MOST: Final = 500
@@ -165,16 +164,19 @@ class Board:
         waiting = await self.port.pending(question.conversation)
         return next((one for one in waiting if one.request.call == question.request.call and one.id != question.id), None)
 
-    async def title(self, conversation: str) -> str:
-        """Return what a conversation is called."""
-        if conversation not in self._titles:
+    async def titles(self, conversations: Iterable[str]) -> dict[str, str]:
+        """Return what conversations are called; nothing of those that are gone, or cannot be read: the number is a name, too."""
+        wanted = set(conversations)
+        if missing := wanted.difference(self._titles):
             try:
-                self._titles[conversation] = (await self.port.read(conversation)).title
-            except MidturnError:  # it is gone, or cannot be read: its number is a name, too
-                self._titles[conversation] = ""
-            if len(self._titles) > _REMEMBERED:
-                self._titles.popitem(last=False)
-        return self._titles[conversation]
+                found = await self.port.titles(missing)
+            except MidturnError:
+                found = {}
+            self._titles |= {conversation: found.get(conversation, "") for conversation in missing}
+        named = {conversation: self._titles[conversation] for conversation in wanted}
+        while len(self._titles) > _REMEMBERED:
+            self._titles.popitem(last=False)
+        return named
 
     async def fresh(self) -> None:
         """Look from now on, and have told what has changed by now, unless that was done less long ago than it takes."""
@@ -204,6 +206,23 @@ class Board:
             await self.look()
         except MidturnError as error:
             self._unread.noticed("the open questions cannot be read: %r", error)
+
+    async def stirrings(self) -> AsyncGenerator[bool]:
+        """Yield True whenever something may have happened in the store, and False now and then where nothing does, until `stop`."""
+        async with aclosing(times_to_look(self.port)) as times:
+            stirred = asyncio.ensure_future(anext(times))
+            try:
+                while not self.feed.closed:
+                    await asyncio.wait({stirred}, timeout=_TICK)
+                    if not stirred.done():
+                        yield False
+                        continue
+                    await stirred
+                    yield True
+                    stirred = asyncio.ensure_future(anext(times))
+            finally:
+                stirred.cancel()
+                await asyncio.gather(stirred, return_exceptions=True)
 
     async def stop(self) -> None:
         """Stop looking, and let everybody go who listens."""

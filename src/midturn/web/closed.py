@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -12,18 +14,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from midturn.clock import SYSTEM_TIME
-from midturn.errors import AlreadyAnswered, Busy, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked
+from midturn.errors import AlreadyAnswered, Busy, NoConversation, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked, TooOld
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.asker import Address, parse_address
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
-from midturn.record.open_question import OpenQuestion
+from midturn.record.entries import ApprovalEntry, RequestEntry, entry_among
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryResponse
+from midturn.record.open_question import Address, OpenQuestion, parse_address
 from midturn.record.prompt import asked_text
-from midturn.store.conversation import Conversation
+from midturn.store.conversation import turns_in
 from midturn.store.port import HeldBy
+from midturn.store.store import ConversationStore
+from midturn.store.tail import Part
 from midturn.turn.view import TurnView, why_closed, why_superseded
 from midturn.web.port import Port
 from midturn.web.site import Site
 
+T = TypeVar("T")
 _LOOK = 0.05  # seconds between two looks
 _LOOKS = 20
 
@@ -61,21 +66,30 @@ async def closed(port: Port, id: str) -> Closed | None:
     if at is None:
         return None
     try:
-        events = (await port.read(at.conversation)).events
+        return await port.apart(lambda store: _found(store, at))
     except StoreError:
         return None
-    return next((_closed(at, event, events) for event in events if event.event_id == at.event_id), None)
+
+
+def _found(store: ConversationStore, at: Address) -> Closed | None:
+    """Look in the last turn, and then in all: a log may be long, and what was just closed is at its end."""
+    last = store.run_sync("look", store.port.look(at.conversation)).turn.events
+    for events in chain([last], (window.events for window in turns_in(store.parts_sync(at.conversation)))):
+        for event in events:
+            if event.event_id == at.event_id:
+                return _closed(at, event, events)
+    return None
 
 
 def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None:
     turn = TurnView.of(events, at.event_id)
     answer = turn.answer(at.event_id)
-    match event:
-        case InquiryRequest():
-            asker, text, question = event.source.header, event.question.text, event.question
-        case Approval(state="waiting"):
-            asker = next((call.name for call, _ in turn.calls if call.event_id == event.call), "")
-            text, question = asked_text(event, asker), None
+    match entry_among((), event):
+        case RequestEntry(event=request):
+            asker, text, question = request.source.header, request.question.text, request.question
+        case ApprovalEntry(event=approval) as entry if entry.waits:
+            asker = next((call.name for call, _ in turn.calls if call.event_id == approval.call), "")
+            text, question = asked_text(approval, asker), None
         case _:
             return None
     return Closed(
@@ -108,6 +122,8 @@ def unrecorded(error: StoreError | PersonNeeded | NotAllowed) -> Unrecorded:
     match error:
         case StoreLocked():
             return Unrecorded(409, "locked", str(error))
+        case TooOld():
+            return Unrecorded(409, "too_old", str(error))
         case Busy():
             return Unrecorded(503, "busy", str(error))
         case PersonNeeded():
@@ -162,8 +178,8 @@ async def _is_held(port: Port, question: OpenQuestion) -> bool:
 # One conversation, as a request names it
 
 
-async def read_named(request: Request, site: Site) -> Conversation:
-    """Read the conversation of the address.
+async def read_named(request: Request, site: Site, read: Callable[[ConversationStore, str], T]) -> T:
+    """Return what is read, in a thread, of the conversation of the address.
 
     Raises:
         HTTPException: There is none (404). Where others are kept is not told here.
@@ -171,8 +187,12 @@ async def read_named(request: Request, site: Site) -> Conversation:
     """
     id = request.path_params["id"]  # noqa: A001  the wire's word
     try:
-        return await site.board.port.read(id)
-    except StoreError:
-        if id in await site.board.port.ids():
-            raise
+        return await site.board.port.apart(lambda store: read(store, id))
+    except NoConversation:
         raise HTTPException(404, "There is no conversation with this id.") from None
+
+
+def begun(store: ConversationStore, id: str) -> Iterator[Part]:
+    """Read a conversation part by part: the first one now, the others in the thread that asks for them."""
+    parts = store.parts_sync(id)
+    return chain([next(parts)], parts)

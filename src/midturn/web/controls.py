@@ -8,13 +8,11 @@ from typing import Any, Literal, NoReturn, TypeAlias, assert_never
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.answer_text import skeleton
-from midturn.prompts.content import other_text, position, pretty, scalar_text
-from midturn.prompts.native import options_of, written_out
+from midturn.prompts.answer_text import options_of, skeleton, written_out
+from midturn.prompts.keys import other_text, position, pretty, scalar_text
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.question.question import Question
-from midturn.values.json_value import Json, JsonObject, NotJson, read_json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, JsonObject, NotJson, SecretValue, read_json
 from midturn.web.body import Fields
 
 ControlKind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json"]

@@ -11,9 +11,9 @@ from statistics import median
 from msgspec import Struct
 
 from midturn.errors import MidturnError
-from midturn.record.events import ChatRequest, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
-from midturn.record.waited import Waited, waited_for
+from midturn.record.events import InquiryRequest, InquiryResponse, user_requests
 from midturn.store.conversation import Conversation
+from midturn.store.waited import Waited, waited_for
 from midturn.turn.view import calls
 from midturn.web.port import Port
 from midturn.web.templating import lasted, moment
@@ -54,13 +54,13 @@ def asked(conversation: Conversation) -> Iterator[FormFact]:
 
 
 def _by(response: InquiryResponse | None) -> str:
-    if response is None or isinstance(response, InquiryCancelled):
+    if response is None or response.outcome == "cancelled":
         return ""
     return "user" if response.answered_by is None else response.answered_by.by
 
 
 def _overturns(request: InquiryRequest, response: InquiryResponse | None) -> bool | None:
-    if request.escalates is None or not isinstance(response, InquiryAnswered) or _by(response) != "user":
+    if request.escalates is None or response is None or response.outcome != "answered" or _by(response) != "user":
         return None
     return response.answer is True
 
@@ -122,7 +122,7 @@ def fitting(summaries: Sequence[Summary], words: str, label: str) -> list[Summar
 
 
 def _summarized(conversation: Conversation) -> Summary:
-    requests = [event.content for event in conversation.events if isinstance(event, ChatRequest)]
+    requests = [request.content for request in user_requests(conversation.events)]
     turns = conversation.turns
     return Summary(
         id=conversation.id,

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from midturn.clock import now
 from midturn.errors import ConfigError
 from midturn.files import write_private
 from midturn.question.answer_type import SecretType
-from midturn.question.deadline import time_left
+from midturn.question.people import time_left
 from midturn.record.open_question import OpenQuestion
 from midturn.store.watching import StoreChange
 from midturn.values.text import exact
@@ -23,6 +23,14 @@ from midturn.web.templating import moment
 
 _EVERY = 0.5  # seconds between two looks at what waits
 _PAGE = 500  # questions that are read at once at the start
+
+
+class Teller(Protocol):
+    """Sends a question to where people are."""
+
+    async def tell(self, question: OpenQuestion, address: str) -> list[str]:
+        """Send it, with the address of the page; return the names of those that did not take it."""
+        ...
 
 
 class NotifyServices:
@@ -44,6 +52,10 @@ class NotifyServices:
             if not service.add(url):
                 raise ConfigError(f"`notify.urls`: the address {place} ({_kind(url)}) is not one that Apprise knows.")
             self._all.append((_kind(url), service))
+
+    async def tell(self, question: OpenQuestion, address: str) -> list[str]:
+        """Send a question to all; return the kinds of those that failed."""
+        return await self.send(*sent_as(question, address))
 
     async def send(self, title: str, body: str) -> list[str]:
         """Send to all; return the kinds of those that failed."""
@@ -69,9 +81,9 @@ class NotifyWhen(Struct, frozen=True, kw_only=True):
 class Notifying:
     """Watches what is open, and sends it when it is due."""
 
-    def __init__(self, board: Board, services: NotifyServices, notice: NotifyWhen) -> None:
+    def __init__(self, board: Board, teller: Teller, notice: NotifyWhen) -> None:
         self._board = board
-        self._services = services
+        self._teller = teller
         self._notice = notice
         self._told: set[str] = set()
         self._waiting: dict[str, OpenQuestion] = {}
@@ -117,7 +129,7 @@ class Notifying:
     async def _tell(self, question: OpenQuestion) -> None:
         if not await self._board.find(question.id):
             return
-        failed = await self._services.send(*sent_as(question, self._notice.address))
+        failed = await self._teller.tell(question, self._notice.address)
         for kind in failed:
             self._notice.warn(f"A question could not be sent to {kind}: the service did not take it.")
 
@@ -140,7 +152,7 @@ class Notifying:
 
 def sent_as(question: OpenQuestion, address: str, why: str = "") -> tuple[str, str]:
     """Return what is sent of a question: a title, and below it the text with a link to the page."""
-    rows = (f"{wording(question)}{_left(question)}", why, f"{address}/q/{question.id}")
+    rows = (f"{wording(question)}{time_left_of(question)}", why, f"{address}/q/{question.id}")
     return f"{exact(question.source.header)} asks", "\n".join(row for row in rows if row)
 
 
@@ -150,7 +162,7 @@ def moment_passed(question: OpenQuestion, seconds: float, now: str) -> bool:
     return asked is None or here is None or (here - asked).total_seconds() >= seconds
 
 
-def _left(question: OpenQuestion) -> str:
+def time_left_of(question: OpenQuestion) -> str:
     """Say how long there is left for an answer, where that has an end."""
     return f"\nTo be answered: {time_left(now(), question.asked_at, question.deadline)}." if question.deadline else ""
 

@@ -209,14 +209,25 @@ def _paths() -> dict[str, Any]:
 
 def _operation(summary: str, schema: dict[str, Any], parameters: list[dict[str, Any]], *errors: str) -> dict[str, Any]:
     answers: dict[str, Any] = {"200": {"description": "Done.", "content": {"application/json": {"schema": schema}}}}
-    for code in dict.fromkeys(("401", *errors, "503")):
-        answers[code] = {"description": _ERRORS[code], "content": {"application/json": {"schema": _reference(ErrorShape)}}}
+    answers |= {code: _error(code) for code in dict.fromkeys(("401", *errors, "503"))}
     return {"summary": summary, "parameters": parameters, "responses": answers}
 
 
+def _error(code: str) -> dict[str, Any]:
+    return {"description": _ERRORS[code], "content": {"application/json": {"schema": _reference(ErrorShape)}}}
+
+
 def _stream() -> dict[str, Any]:
-    said = "What changes: `asked`, `answered`, `withdrawn`, `turn_ended`. `Last-Event-ID` goes on where one was cut off."
-    return {"summary": said, "responses": {"200": {"description": "Server-sent events.", "content": {"text/event-stream": {}}}}}
+    said = (
+        "What changes: `asked`, `answered`, `withdrawn`, `turn_ended`, and of one conversation each event (`recorded`). "
+        "`Last-Event-ID` goes on where one was cut off."
+    )
+    one = _parameter("conversation", "query", "Only this conversation, with each event that is recorded.")
+    after = _parameter("after", "query", "Begin behind so many events of the conversation.")
+    after["schema"] = {"type": "integer", "minimum": 0}
+    streamed: dict[str, Any] = {"description": "Server-sent events.", "content": {"text/event-stream": {}}}
+    refused = {code: _error(code) for code in ("400", "401", "404", "503")}
+    return {"summary": said, "parameters": [one, after], "responses": {"200": streamed, **refused}}
 
 
 def _parameter(name: str, place: str, description: str) -> dict[str, Any]:

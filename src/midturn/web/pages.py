@@ -5,34 +5,38 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Sequence
-from itertools import groupby, islice
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, groupby, islice
 from operator import attrgetter
+from typing import Final
 
 from markupsafe import Markup
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
-from midturn.record.events import ChatRequest, ChatResponse, Event
+from midturn.record.entries import WordsEntry, told
+from midturn.record.events import Event
 from midturn.record.open_question import OpenQuestion, holds_secret
-from midturn.record.waited import people_sums
-from midturn.store.conversation import Conversation
-from midturn.store.export import export_jp, export_jsonl, export_markdown
+from midturn.store.conversation import turns_in
+from midturn.store.export import JpFiles, export_jp, export_jsonl, export_markdown
 from midturn.store.outside_answers import Receipt
+from midturn.store.tail import Part
+from midturn.store.waited import people_sums
 from midturn.turn.view import no_question
 from midturn.web.answering import PageVisit
 from midturn.web.board import MOST, Board, Waiting
 from midturn.web.body import Fields, read_fields
-from midturn.web.closed import read_named, recorded, secret_elsewhere, unrecorded
+from midturn.web.closed import begun, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.controls import PageAgain, ShownPage
 from midturn.web.gate import Visitor
 from midturn.web.library import NEWEST, Sums, fitting, sums
 from midturn.web.site import Site
 from midturn.web.templating import page
-from midturn.web.timeline import timeline
+from midturn.web.timeline import excerpt
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The first page: what is open, grouped by conversation
@@ -85,14 +89,16 @@ def _by_conversation(questions: Iterable[OpenQuestion]) -> list[OpenQuestion]:
 
 async def grouped(board: Board, questions: Iterable[OpenQuestion]) -> list[Group]:
     """Group questions by conversation; a conversation stands where its oldest question does."""
-    together = groupby(_by_conversation(questions), attrgetter("conversation"))
-    return [Group(conversation, await board.title(conversation), list(asked)) for conversation, asked in together]
+    together = {conversation: list(asked) for conversation, asked in groupby(_by_conversation(questions), attrgetter("conversation"))}
+    titles = await board.titles(together)
+    return [Group(conversation, titles[conversation], asked) for conversation, asked in together.items()]
 
 
 async def frame(site: Site, visitor: Visitor, title: str, found: Waiting | None = None) -> dict[str, object]:
     """Return what the frame around every page shows; `found` is what is open, where that was read already."""
     waits = (found or await site.board.waiting()).count
-    return {"title": title, "here": title, "waiting": waits, "visitor": visitor, "signs_in": site.signs_in}
+    push_key = site.push.keys.public if site.push else ""
+    return {"title": title, "here": title, "waiting": waits, "visitor": visitor, "signs_in": site.signs_in, "push_key": push_key}
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -130,7 +136,6 @@ def _curve(added: Sums) -> Markup:
 
 
 _PAGE = 50
-_TURNS = 50  # of a long conversation; the others are a link away
 _FORMATS = {"markdown": ("md", "text/markdown; charset=utf-8"), "jsonl": ("jsonl", "application/jsonl"), "jp": ("zip", "application/zip")}
 
 
@@ -152,19 +157,15 @@ async def conversations(request: Request, visitor: Visitor, site: Site) -> Respo
 
 
 async def conversation(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Show one conversation; only its timeline where the script asks for that."""
-    read = await read_named(request, site)
-    turns = timeline(read.turns)
-    shown = turns if "all" in request.query_params else turns[-_TURNS:]
+    """Show the last turns of a conversation, or those before one of them; only the timeline where the script asks for that."""
+    number = request.query_params.get("before", "")
+    before = int(number) if re.fullmatch("[1-9][0-9]{0,8}", number) else None
+    read = await read_named(request, site, lambda store, id: excerpt(store, id, before))  # noqa: A006  the wire's word
     open_ids = {question.request.event_id for question in await site.board.waiting_in(read.id)}
-    values = {"conversation": read, "turns": shown, "hidden": len(turns) - len(shown), "open_ids": open_ids}
+    values = {"conversation": read, "open_ids": open_ids}
     if request.query_params.get("part") == "timeline":
         return page(request, "timeline.html", values)
-    is_open = bool(turns) and not turns[-1].status
-    heading = read.title or read.id
-    return page(
-        request, "conversation.html", {**await frame(site, visitor, "Conversation"), **values, "heading": heading, "is_open": is_open}
-    )
+    return page(request, "conversation.html", {**await frame(site, visitor, "Conversation"), **values})
 
 
 async def export(request: Request, visitor: Visitor, site: Site) -> Response:
@@ -173,20 +174,28 @@ async def export(request: Request, visitor: Visitor, site: Site) -> Response:
     form = request.path_params["form"]
     if form not in _FORMATS:
         raise HTTPException(404, f"There is no format {form!r}: choose {', '.join(_FORMATS)}.")
-    read = await read_named(request, site)
+    id = request.path_params["id"]  # noqa: A001  the wire's word
+    parts = await read_named(request, site, begun)
     suffix, media_type = _FORMATS[form]
-    name = "".join(islice((letter for letter in read.id if letter.isascii() and letter.isalnum()), 64)) or "conversation"
+    name = "".join(islice((letter for letter in id if letter.isascii() and letter.isalnum()), 64)) or "conversation"
     headers = {"Content-Disposition": f'attachment; filename="{name}.{suffix}"'}
-    return Response(await _exported(read, form, site), media_type=media_type, headers=headers)
+    return StreamingResponse(_exported(parts, form), media_type=media_type, headers=headers)
 
 
-async def _exported(read: Conversation, form: str, site: Site) -> bytes:
-    if form == "markdown":
-        return "".join(export_markdown(read.turns, read.metadata.title)).encode()
-    lines = await site.board.port.lines(read.id)
-    if form == "jsonl":
-        return b"".join(export_jsonl(lines))
-    files = export_jp(lines, read.metadata.to_json())
+def _exported(parts: Iterator[Part], form: str) -> Iterator[bytes]:
+    """Yield the file; it runs in a thread."""
+    first = next(parts)
+    every = chain([first], parts)
+    match form:
+        case "markdown":
+            yield from (text.encode() for text in export_markdown(turns_in(every), first.metadata.title))
+        case "jsonl":
+            yield from export_jsonl(line for part in every for line in part.lines)
+        case _:
+            yield _packed(export_jp([line for part in every for line in part.lines], first.metadata.to_json()))
+
+
+def _packed(files: JpFiles) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("events.json", files.events)
@@ -270,16 +279,18 @@ async def _next_page(visit: _Visit, found: OpenQuestion, sent: Fields, *, stays:
 
 
 async def _shown(visit: _Visit, found: OpenQuestion, shown: ShownPage, refused: _Refused | None = None) -> Response:
+    waiting = await visit.site.board.waiting()
     values = {
-        **await frame(visit.site, visit.visitor, "Question"),
+        **await frame(visit.site, visit.visitor, "Question", waiting),
         "question": found,
+        "alike": len(alike(found, waiting.questions)),
         "shown": shown,
         "kind": type(shown).__name__,
         "problems": refused.problems if refused else [Problem("", found.problem)] if found.problem else (),
         "reply": refused.sent.text("reply") if refused else "",
         "reason": refused.sent.text("reason") if refused else "",
         "before": await _before(visit.site, found),
-        "conversation_title": await visit.site.board.title(found.conversation),
+        "conversation_title": (await visit.site.board.titles([found.conversation]))[found.conversation],
     }
     return page(visit.request, "question.html", values, refused.status if refused else 200)
 
@@ -308,11 +319,101 @@ async def _before(site: Site, found: OpenQuestion) -> Before:
 
 def _exchange(turn: Sequence[Event], found: OpenQuestion) -> Before:
     asked, said = "", ""
-    for event in turn:
-        if event.event_id == found.request.event_id:
+    for entry in told(turn):
+        if entry.event.event_id == found.request.event_id:
             break
-        if isinstance(event, ChatRequest):
-            asked, said = event.content, ""
-        elif isinstance(event, ChatResponse) and event.message:
-            said = event.message
+        if isinstance(entry, WordsEntry) and entry.kind == "request":
+            asked, said = entry.text, ""
+        elif isinstance(entry, WordsEntry) and entry.kind == "message" and entry.text:
+            said = entry.text
     return Before(asked, said)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Several alike questions in one act: each is shown in full first, and each is answered and recorded by itself
+
+
+MOST_ALIKE: Final = 20
+"""How many alike questions are shown, and answered, in one act."""
+_SENT: Final = ("act", "answer", "other", "empty", "reason")
+_ACTS: Final = ("approve", "refuse", "answer", "skip", None)
+
+
+class _Outcome(Struct, frozen=True):
+    """What became of one of several answers: `votes` where others have to say yes, too; `why` it was not recorded, or empty."""
+
+    question: OpenQuestion
+    votes: str = ""
+    why: str = ""
+
+
+def alike(question: OpenQuestion, others: Iterable[OpenQuestion]) -> list[OpenQuestion]:
+    """Return a question with those that the same answer may fit: the same tool asks the same kind of thing, maybe in other words.
+
+    A question of a form, a secret, a result and a review are answered by themselves.
+    """
+    if question.kind not in ("tool", "run") or question.form is not None or holds_secret(question):
+        return [question]
+    same = [each for each in others if each.id != question.id and _likeness(each) == _likeness(question)]
+    return [question, *same[: MOST_ALIKE - 1]]
+
+
+def _likeness(question: OpenQuestion) -> object:
+    asker = question.asker.name if question.asker else ""
+    asked = question.question
+    return question.kind, question.tool, question.source, asker, question.question_id, question.form, asked.answer_type, asked.optional
+
+
+async def several(request: Request, visitor: Visitor, site: Site) -> Response:
+    """Show a question with those that are alike, or answer those of them that were chosen."""
+    found = await site.board.find(request.path_params["id"])
+    if found is None:
+        return await _closed(_Visit(request, visitor, site))
+    waits = await site.board.waiting()
+    every = alike(found, waits.questions)
+    values = {
+        **await frame(site, visitor, "Questions", waits),
+        "question": found,
+        "every": (),
+        "outcomes": (),
+        "problems": (),
+        "reason": "",
+    }
+    if request.method == "GET":
+        return page(request, "several.html", {**values, "every": await _in_full(site, visitor, every)})
+    sent = await read_fields(request)
+    problems, outcomes = await _all_answered(site, visitor, [each for each in every if each.id in sent.all("question")], sent)
+    if problems:
+        shown = await _in_full(site, visitor, every)
+        return page(request, "several.html", {**values, "every": shown, "problems": problems, "reason": sent.text("reason")}, 422)
+    return page(request, "several.html", {**values, "outcomes": outcomes})
+
+
+async def _in_full(site: Site, visitor: Visitor, every: Iterable[OpenQuestion]) -> list[tuple[OpenQuestion, ShownPage]]:
+    """Return each question with what its own page shows of it; what was answered meanwhile is left out."""
+    found: list[tuple[OpenQuestion, ShownPage]] = []
+    for each in every:
+        with suppress(AlreadyAnswered, NotOpen):
+            found.append((each, await PageVisit(site, each, visitor).shown()))
+    return found
+
+
+async def _all_answered(
+    site: Site, visitor: Visitor, chosen: Sequence[OpenQuestion], sent: Fields
+) -> tuple[Sequence[Problem], Sequence[_Outcome]]:
+    """Answer one question after the other as its own page does; what does not fit the first of them, none is given."""
+    if not chosen or sent.one("act") not in _ACTS:
+        return [Problem("", "Choose at least one question, and an answer.")], ()
+    outcomes: list[_Outcome] = []
+    for each in chosen:
+        fields = Fields({name: sent.all(name) for name in _SENT if name in sent} | {"about": sent.all(f"about-{each.id}")})
+        try:
+            came_to = await PageVisit(site, each, visitor).act(fields)
+            outcomes.append(_Outcome(each, votes=came_to.votes if isinstance(came_to, Receipt) else ""))
+        except PageAgain as misfit:
+            if not outcomes:
+                return misfit.problems, ()
+            outcomes.append(_Outcome(each, why=" ".join(problem.message for problem in misfit.problems)))
+        except (AlreadyAnswered, NotOpen, NotAllowed, StoreError, PersonNeeded) as error:
+            outcomes.append(_Outcome(each, why=str(error)))
+    return (), outcomes

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from midturn.record.events import Event
+from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.store.conversation import Conversation
 from midturn.store.file_conversations import FileConversations
 from midturn.store.outside_answers import Receipt
-from midturn.store.port import Growth, HeldBy, Settled, Which
+from midturn.store.port import Growth, HeldBy, Settled, Which, titles
 from midturn.store.store import ConversationStore
 
 _T = TypeVar("_T")
@@ -52,9 +52,13 @@ class Port:
         """Read a conversation."""
         return await self._read("read", lambda: self.store.read(id))
 
-    async def lines(self, id: str) -> list[bytes]:
-        """Return the lines of a conversation as they are."""
-        return await self._read("lines", lambda: self.store.port.lines(id))
+    async def apart(self, work: Callable[[ConversationStore], _T]) -> _T:
+        """Return what comes of work in a thread of its own: it reads a conversation part by part, by the store's sync forms."""
+        return await asyncio.to_thread(work, self.store)
+
+    async def titles(self, ids: Collection[str]) -> dict[str, str]:
+        """Return what conversations are called; see `midturn.store.port.titles`."""
+        return await self._read("titles", lambda: titles(self.store.port, ids))
 
     async def last_turn(self, id: str) -> Sequence[Event]:
         """Return the events of the last turn of a conversation."""
@@ -78,7 +82,8 @@ class Port:
 
     async def admit(self, question: OpenQuestion, user: str | None) -> None:
         """Refuse a person who may not answer (`NotAllowed`), before anything is said about what they sent."""
-        await self.store.admission.check(question, user)
+        turn = () if question.whose is None else await self.last_turn(question.conversation)
+        await self.store.admission.check_giver(question, AnsweredBy("user", via="web", user=user), turn)
 
     async def answer(self, id: str, **how: Any) -> Receipt:
         """Answer an open question; see `ConversationStore.answer`."""

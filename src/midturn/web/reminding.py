@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from midturn.clock import now as time_now
 from midturn.errors import MidturnError
 from midturn.question.people import Directory
@@ -26,6 +28,7 @@ from midturn.web.notifying import NotifyServices, NotifyWhen, moment_passed, sen
 _EVERY = 0.5  # seconds between two looks at what waits
 _RARELY = 30.0  # seconds between two looks at one question, at most
 _PAGE = 500
+_NO_ADDRESS = "no address"
 
 
 class Reminding:
@@ -84,16 +87,18 @@ class Reminding:
             return
         due = due or _first_telling(poll)
         if due is not None:
+            addresses = tuple(self._directory.addresses(poll.people, due.to))
+            if isinstance(due, Notified) and not addresses:
+                due = replace(due, error=_NO_ADDRESS)
             await self._board.port.store.note(question.id, due)
-            await self._tell(question, due, poll)
+            await self._tell(question, due, addresses)
 
-    async def _tell(self, question: OpenQuestion, due: Reminded | Escalated | Notified, poll: Poll) -> None:
-        addresses = tuple(self._directory.addresses(poll.people, due.to))
+    async def _tell(self, question: OpenQuestion, due: Reminded | Escalated | Notified, addresses: tuple[str, ...]) -> None:
         failed = await self._services_of(addresses).send(*sent_as(question, self._notice.address, _why(due))) if addresses else []
         for kind in failed:
             self._notice.warn(f"A question could not be sent to {kind}: the service did not take it.")
         if not isinstance(due, Notified):
-            error = f"not taken by {', '.join(failed)}" if failed else None if addresses else "no address"
+            error = f"not taken by {', '.join(failed)}" if failed else None if addresses else _NO_ADDRESS
             await self._board.port.store.note(question.id, Notified(id="", about=due.type, to=due.to, error=error))
 
     def _services_of(self, addresses: tuple[str, ...]) -> NotifyServices:

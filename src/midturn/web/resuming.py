@@ -13,14 +13,13 @@ from typing import Protocol
 from midturn.clock import Outage
 from midturn.errors import AnswerError, MidturnError, NoConversation, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.prompter import Prompter
+from midturn.question.answer_type import Answered, Reply, Submitted, Unavailable
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Reply, Submitted, Unavailable
-from midturn.record.events import InquiryRequest
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.turn.view import TurnView
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 from midturn.web.port import Port
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -118,8 +117,7 @@ class SecretReplies(Prompter):
 
 
 def _name_in(question: OpenQuestion) -> str:
-    request = question.request
-    return request.question_id if question.form and isinstance(request, InquiryRequest) else ""
+    return question.question_id if question.form and question.kind == "tool" else ""
 
 
 def _shown(question: OpenQuestion) -> dict[str, bytes]:

@@ -49,6 +49,8 @@ async def leave(request: Request, visitor: Visitor, site: Site) -> Response:
         return await stranger(request, site)
     meant = dict(await _sent(request)).get("device") or visitor.sign_in.id
     access.keyring.forget(meant)
+    if site.push:
+        site.push.forget(meant)
     site.board.feed.look()
     if meant != visitor.sign_in.id:
         return RedirectResponse(f"{_base(request)}/devices", 303)

@@ -9,11 +9,12 @@ from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from midturn.question.reply import Answered
+from midturn.question.answer_type import Answered
 from midturn.record.open_question import OpenQuestion
 from midturn.web.board import Board
 from midturn.web.gate import Access, Visitor
 from midturn.web.library import Library
+from midturn.web.push import Push
 from midturn.web.resuming import Vault
 from midturn.web.walk import Drafts
 
@@ -45,7 +46,8 @@ class Resumer(Protocol):
 class Site(Struct, frozen=True, kw_only=True):
     """`resumer` is None where turns are left to others; `signs_in` says whether the sign-in is ours, too (else the program's).
 
-    `notifying` runs beside the pages. `secrets`: True takes them over any line, False over none; None where no one else can read them.
+    `notifying` runs beside the pages; `push` is there where browsers are told whose page is closed.
+    `secrets`: True takes them over any line, False over none; None where no one else can read them.
     `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question.
     """
 
@@ -57,6 +59,7 @@ class Site(Struct, frozen=True, kw_only=True):
     signs_in: bool = False
     secrets: bool | None = None
     notifying: Callable[[Board], Coroutine[Any, Any, None]] | None = None
+    push: Push | None = None
     elsewhere: str = "Answer it where the turn runs, in its program or at its terminal."
     vault: Vault = field(default_factory=Vault)
     drafts: Drafts = field(default_factory=Drafts)

@@ -22,11 +22,12 @@ from starlette.responses import HTMLResponse
 
 from midturn.clock import now
 from midturn.prompts.answer_text import value_text
-from midturn.question.deadline import time_left
+from midturn.question.people import time_left
 from midturn.record.open_question import OpenQuestion
 from midturn.turn.view import cancelled, describe
 from midturn.values.json_value import compact
 from midturn.values.text import exact, exact_block, prose, worded
+from midturn.web.gate import has_shared_name
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Text from tools and models on its way into a page: made visible as on the terminal, read as Markdown without HTML, then cleaned again.
@@ -171,7 +172,8 @@ def page(request: Request, template: str, values: Mapping[str, object], status: 
     """Return a page, or the part of one. A key in the scope goes on in its forms."""
     base = str(request.scope.get("root_path", "")).rstrip("/")
     key = str(request.scope.get(KEY_IN_FORMS, ""))
-    common = {"base": base, "asset": f"{base}/static/{_VERSION}", "path": request.url.path, "key_field": _key_field(key)}
+    common: dict[str, object] = {"base": base, "asset": f"{base}/static/{_VERSION}", "path": request.url.path, "key_field": _key_field(key)}
+    common["is_shared"] = has_shared_name(request.scope)
     html = _ENVIRONMENT.get_template(template).render({**common, **values})
     return HTMLResponse(html, status)
 

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    ChatRequest,
-    ChatResponse,
-    ConfigDelta,
-    Event,
-    InquiryCancelled,
-    InquiryRequest,
-    InquiryResponse,
-    OpaqueEvent,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
+from midturn.record.entries import (
+    ApprovalEntry,
+    CallEntry,
+    EndEntry,
+    Entry,
+    RequestEntry,
+    SettingsEntry,
+    UnreadEntry,
+    WordsEntry,
+    told,
 )
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.record.prompt import asked_text
 from midturn.record.window import Window, agreed_before
-from midturn.turn.view import calls, pairs
+from midturn.store.conversation import problems_of, turns_in
+from midturn.store.port import first_words
+from midturn.store.store import ConversationStore, parts_from
+from midturn.store.tail import Part
 from midturn.values.json_value import Json
 
 
@@ -49,7 +50,7 @@ class CalledItem(Struct, frozen=True, kw_only=True):
     is_error: bool
 
 
-class AnsweredItem(Struct, frozen=True, kw_only=True):
+class OutcomeItem(Struct, frozen=True, kw_only=True):
     """A question and what became of it; `waited` is in seconds, `escalates` says that a model had said no before."""
 
     id: str
@@ -62,7 +63,7 @@ class AnsweredItem(Struct, frozen=True, kw_only=True):
     @property
     def by(self) -> AnsweredBy | None:
         """Who answered."""
-        return None if self.response is None or isinstance(self.response, InquiryCancelled) else self.response.answered_by
+        return None if self.response is None or self.response.outcome == "cancelled" else self.response.answered_by
 
 
 class DecidedItem(Struct, frozen=True, kw_only=True):
@@ -84,98 +85,153 @@ class NotedItem(Struct, frozen=True, kw_only=True):
     text: str
 
 
-TimelineItem: TypeAlias = SaidItem | CalledItem | AnsweredItem | DecidedItem | NotedItem
+TimelineItem: TypeAlias = SaidItem | CalledItem | OutcomeItem | DecidedItem | NotedItem
 
 
 class TurnItems(Struct, frozen=True, kw_only=True):
-    """One turn; `status` is empty while it is open."""
+    """One turn; `status` is empty while it is open, and `left_out` counts what came before these items."""
 
     number: int
     at: str
     status: str
     error: str
     items: tuple[TimelineItem, ...]
+    left_out: int = 0
 
 
-def timeline(windows: Sequence[Window]) -> list[TurnItems]:
-    """Return the turns of a conversation, oldest first."""
-    return [_turn(number, window.events, is_open=window.open) for number, window in enumerate(windows, 1)]
+_BEHIND_ALL = 1 << 40
+"""A number that no turn has: those before it are counted."""
+_TURNS = 50
+_ITEMS = 1_000
+"""How much of a long conversation is shown at once: so many turns, and no more turns than hold so many events."""
+
+
+class Excerpt(Struct, frozen=True, kw_only=True):
+    """Turns of a conversation, the last ones or some before them, oldest first; `problems` are those of what was read."""
+
+    id: str
+    title: str
+    labels: tuple[str, ...]
+    turns: Sequence[TurnItems]
+    problems: Sequence[str]
+
+    @property
+    def hidden(self) -> int:
+        """How many turns are before those."""
+        return self.turns[0].number - 1 if self.turns else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last one is open."""
+        return bool(self.turns) and not self.turns[-1].status
+
+
+def excerpt(store: ConversationStore, id: str, before: int | None = None) -> Excerpt:
+    """Read the last turns of a conversation, or those before the turn of a number: no more is kept than what is shown.
+
+    Raises:
+        StoreError: There is none, or it cannot be read.
+    """
+    mark = store.run_sync("excerpt", store.port.last_turns(id, _TURNS, before or _BEHIND_ALL))
+    read: list[Part] = []
+    shown: deque[tuple[int, Window]] = deque(maxlen=_TURNS)
+    events = 0
+    for number, window in enumerate(turns_in(_noted(parts_from(store, id, mark), read)), mark.turns + 1):
+        if number == before:
+            break
+        events += len(window.events) - (len(shown[0][1].events) if len(shown) == _TURNS else 0)
+        shown.append((number, window))
+        while len(shown) > 1 and events - len(shown[0][1].events) >= _ITEMS:
+            events -= len(shown.popleft()[1].events)
+    metadata = read[0].metadata
+    return Excerpt(
+        id=id,
+        title=metadata.title or store.run_sync("excerpt", first_words(store.port, id)),
+        labels=metadata.labels,
+        turns=[_turn(number, window.events, is_open=window.open) for number, window in shown],
+        problems=[*(problem for _, window in shown for problem in problems_of(window.events)), *read[0].problems],
+    )
+
+
+def _noted(parts: Iterable[Part], last: list[Part]) -> Iterator[Part]:
+    """Pass parts on; the last one stays at hand."""
+    for part in parts:
+        last[:] = [part]
+        yield part
 
 
 def _turn(number: int, events: Sequence[Event], *, is_open: bool) -> TurnItems:
-    end = next((event for event in reversed(events) if isinstance(event, TurnEnd)), None)
+    entries = told(events)
+    end = next((entry.event for entry in reversed(entries) if isinstance(entry, EndEntry)), None)
+    agreed = agreed_before(events)
+    items = tuple(item for entry in entries if entry.event.event_id not in agreed for item in _items(entry))
     return TurnItems(
         number=number,
         at=events[0].timestamp if events else "",
         status="" if is_open else end.status if end else "completed",
         error=(end.error or "") if end else "",
-        items=tuple(_items(events)),
+        items=items[-_ITEMS:],
+        left_out=max(0, len(items) - _ITEMS),
     )
 
 
-def _items(events: Sequence[Event]) -> Iterator[TimelineItem]:
-    results = {call.event_id: response for call, response in calls(events)}
-    agreed = agreed_before(events)
-    names = {call.event_id: call.name for call, _ in calls(events)}
-    responses = {request.event_id: response for request, response in pairs(events)}
-    decisions = {event.id: event for event in events if isinstance(event, Approval) and event.state != "waiting"}
-    waiting = {event.id for event in events if isinstance(event, Approval) and event.state == "waiting"}
-    for event in events:
-        match event:
-            case ChatRequest() | ChatResponse():
-                yield _said(event)
-            case ToolCallRequest():
-                yield _called(event, results.get(event.event_id))
-            case InquiryRequest() if event.event_id not in agreed:
-                yield _asked(event, responses.get(event.event_id))
-            case Approval() if event.state == "waiting" or event.id not in waiting:
-                yield _approval(event, decisions.get(event.id), names)
-            case ConfigDelta(delta=None):  # something else is known of who asks
-                pass
-            case ConfigDelta():
-                yield NotedItem(id=event.event_id, at=event.timestamp, text="Settings were given with the request.")
-            case OpaqueEvent():
-                yield NotedItem(id=event.event_id, at=event.timestamp, text=event.problem or f"An event of the kind {event.kind!r}.")
-            case _:
-                pass
+def _items(entry: Entry) -> Iterator[TimelineItem]:
+    match entry:
+        case WordsEntry():
+            yield _said(entry)
+        case CallEntry():
+            yield _called(entry)
+        case RequestEntry():
+            yield _asked(entry)
+        case ApprovalEntry() if entry.waits or entry.put is None:
+            yield _approval(entry)
+        case SettingsEntry(event=event) if event.delta is not None:  # else something else is known of who asks
+            yield NotedItem(id=event.event_id, at=event.timestamp, text="Settings were given with the request.")
+        case UnreadEntry(event=event):
+            yield NotedItem(id=event.event_id, at=event.timestamp, text=event.problem or f"An event of the kind {event.kind!r}.")
+        case _:
+            pass
 
 
-def _said(event: ChatRequest | ChatResponse) -> SaidItem:
-    if isinstance(event, ChatRequest):
-        return SaidItem(id=event.event_id, at=event.timestamp, who=event.author or "The user", kind="request", text=event.content)
-    if event.reasoning is not None:
-        return SaidItem(id=event.event_id, at=event.timestamp, who="The assistant", kind="reasoning", text=event.reasoning)
-    structured = "" if event.structured is UNSET else str(event.to_json().get("structured"))
-    return SaidItem(id=event.event_id, at=event.timestamp, who="The assistant", kind="message", text=event.message or structured)
+def _said(entry: WordsEntry) -> SaidItem:
+    event, who = entry.event, "The assistant"
+    if entry.kind == "request":
+        who = entry.author or "The user"
+    kind = "message" if entry.kind == "structured" else entry.kind
+    text = str(entry.value) if entry.kind == "structured" else entry.text
+    return SaidItem(id=event.event_id, at=event.timestamp, who=who, kind=kind, text=text)
 
 
-def _called(event: ToolCallRequest, response: ToolCallResponse | None) -> CalledItem:
+def _called(entry: CallEntry) -> CalledItem:
+    event, result = entry.event, entry.result
     return CalledItem(
         id=event.event_id,
         at=event.timestamp,
         name=event.name,
         arguments=event.arguments,
-        result=None if response is None else response.content,
-        is_error=response is not None and response.is_error,
+        result=None if result is None else result.content,
+        is_error=result is not None and result.is_error,
     )
 
 
-def _asked(event: InquiryRequest, response: InquiryResponse | None) -> AnsweredItem:
-    return AnsweredItem(
+def _asked(entry: RequestEntry) -> OutcomeItem:
+    event = entry.event
+    return OutcomeItem(
         id=event.event_id,
         at=event.timestamp,
         request=event,
-        response=response,
-        waited=waited(event, response),
+        response=entry.response,
+        waited=waited(event, entry.response),
         escalates=event.escalates is not None,
     )
 
 
-def _approval(event: Approval, decision: Approval | None, names: Mapping[str, str]) -> DecidedItem:
+def _approval(entry: ApprovalEntry) -> DecidedItem:
+    event, decision = entry.event, entry.decision
     return DecidedItem(
         id=event.event_id,
         at=event.timestamp,
-        text=asked_text(event, names.get(event.call, "")),
+        text=asked_text(event, entry.call.event.name if entry.call else ""),
         kind=event.kind,
         decision=decision,
         waited=waited(event, decision) if decision is not event else None,

@@ -17,15 +17,14 @@ from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotOpen
 from midturn.files import ensure_private, read_private, write_private
+from midturn.question.answer_type import Answered, Reply, Submitted, WentBack
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Reply, Submitted, WentBack
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 from midturn.store.metadata import event_ids
 from midturn.turn.visit import Visit
-from midturn.values.json_value import Json, NotJson, read_json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, NotJson, SecretValue, read_json
 from midturn.web.resuming import Vault
 
 _BACK = "back"

@@ -138,7 +138,9 @@ function start() {
   const shownConversation = document.body.dataset.conversationPage;
   const place = document.querySelector("[data-timeline]");
   async function showTimeline() {
-    const response = await ask(`${base}/c/${encodeURIComponent(shownConversation)}?part=timeline`, { headers: { Accept: "text/html" } });
+    const query = new URLSearchParams(location.search);
+    query.set("part", "timeline");
+    const response = await ask(`${base}/c/${encodeURIComponent(shownConversation)}?${query}`, { headers: { Accept: "text/html" } });
     if (!response.ok) return;
     const html = await response.text();
     if (html === showTimeline.last) return;
@@ -294,20 +296,72 @@ function start() {
 
   const bell = document.querySelector("[data-bell]");
   const notify = document.querySelector("[data-notify]");
+  let subscribed = false; // at a push service, which tells when the page is closed
 
-  function toggle(button, name, allowed) {
+  const isOn = (name) => localStorage.getItem(key(name)) === "on";
+  function toggle(button, name, words, switched) {
     if (!button) return;
-    const show = () => button.setAttribute("aria-pressed", String(localStorage.getItem(key(name)) === "on"));
+    const show = () => {
+      button.setAttribute("aria-pressed", String(isOn(name)));
+      button.textContent = words();
+    };
     button.addEventListener("click", async () => {
-      const on = localStorage.getItem(key(name)) !== "on" && (await allowed());
-      localStorage.setItem(key(name), on ? "on" : "off");
+      localStorage.setItem(key(name), (await switched(!isOn(name))) ? "on" : "off");
       show();
     });
     show();
   }
-  toggle(bell, "bell", () => { ring(); return true; });
+  toggle(bell, "bell", () => `Sound: ${isOn("bell") ? "on" : "off"}`, (on) => { if (on) ring(); return on; });
   if (notify && !("Notification" in window)) notify.hidden = true;
-  toggle(notify, "notify", async () => (await Notification.requestPermission()) === "granted");
+  else toggle(notify, "notify", notifications, async (on) => {
+    const allowed = on && (await Notification.requestPermission()) === "granted";
+    await (allowed ? subscribe(true) : unsubscribe());
+    return allowed;
+  });
+
+  function notifications() {
+    if (Notification.permission === "denied") return "Notifications: blocked by the browser";
+    if (!isOn("notify") || Notification.permission !== "granted") return "Notifications: off";
+    return subscribed ? "Notifications: on" : "Notifications: while this page is open";
+  }
+
+  // Notifications while the page is closed: only where its address stays, so that the server offers them
+
+  const pushKey = document.body.dataset.push;
+  const worker = pushKey && "serviceWorker" in navigator ? navigator.serviceWorker.register(`${base}/worker.js`, { scope: `${base}/` }) : null;
+  worker?.then(() => { if (isOn("notify")) subscribe(false); }, () => {}); // without it the page calls while it is open
+
+  async function subscribe(fresh) {
+    const manager = await worker?.then((registration) => registration.pushManager).catch(() => null);
+    const found = await manager?.getSubscription().catch(() => null);
+    const options = { userVisibleOnly: true, applicationServerKey: pushKey };
+    const subscription = found ?? (fresh ? await manager?.subscribe(options).catch(() => null) : null);
+    subscribed = Boolean(subscription) && (await pushed({ subscription: subscription.toJSON() }));
+    if (notify) notify.textContent = notifications();
+  }
+
+  async function unsubscribe() {
+    const found = await worker?.then((registration) => registration.pushManager.getSubscription()).catch(() => null);
+    if (found) await pushed({ forget: found.endpoint });
+    await found?.unsubscribe();
+    subscribed = false;
+  }
+
+  async function pushed(body) {
+    const headers = { "Content-Type": "application/json" };
+    const response = await ask(`${base}/api/push`, { method: "POST", body: JSON.stringify(body), headers }).catch(() => null);
+    return Boolean(response?.ok);
+  }
+
+  const install = document.querySelector("[data-install]");
+  const standalone = matchMedia("(display-mode: standalone)");
+  if (install && pushKey) {
+    const offer = (event) => { install.hidden = !event || standalone.matches; offered = event; };
+    let offered = null;
+    addEventListener("beforeinstallprompt", (event) => { event.preventDefault(); offer(event); });
+    addEventListener("appinstalled", () => offer(null));
+    install.addEventListener("click", async () => { await offered?.prompt(); offer(null); });
+  }
 
   let sound = null;
   function ring() {
@@ -324,8 +378,8 @@ function start() {
 
   function call(data) {
     if (!list) return;
-    if (localStorage.getItem(key("bell")) === "on") ring();
-    if (localStorage.getItem(key("notify")) === "on" && Notification.permission === "granted" && document.hidden) {
+    if (isOn("bell")) ring();
+    if (isOn("notify") && !subscribed && Notification.permission === "granted" && document.hidden) {
       const who = data.source.source === "assistant" ? "Assistant" : data.source.name ?? data.source.source;
       const shown = new Notification(`${who} asks`, { body: data.question.text, tag: data.id });
       shown.onclick = () => { focus(); location.assign(`${base}/q/${encodeURIComponent(data.id)}`); };
