@@ -31,7 +31,7 @@ from midturn.record.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.values.limits import Limits
+from midturn.values.json_value import Limits
 
 WHERE = "events.jsonl:7"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
+from unittest.mock import patch
 
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from midturn.record import provider_view as provider_views
 from midturn.record.codec import decode_event, decode_lines, encode_event
-from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
+from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, Event, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
 from midturn.record.provider_view import EventLog, Past, mended_view, provider_view, whole_view
-from midturn.record.window import last_turn, open_turn, starts_turn, turns
+from midturn.record.window import config_deltas, last_turn, open_turn, starts_turn, turns
 from support.damaged_streams import STREAMS
 
 ODD_LINES = st.sampled_from(
@@ -26,6 +29,10 @@ ODD_LINES = st.sampled_from(
         b'{"type":"chat_request","event_id":"s","content":"\\ud800"}',
         b'{"type":"chat_response","event_id":"e"}',
         b'{"type":"newer","event_id":"n"}',
+        encode_event(ConfigDelta(event_id="c", delta={"set": 1})),
+        b' {"event_id":"c","type": "config_delta", "delta":{"set":2}} ',
+        b'{"type":"config\\u005fdelta","event_id":"c","delta":{"set":3}}',
+        b'{"type":"config_delta","event_id":"c","delta":{"set":',
         b'{"type":"turn_start","event_id":"t","more":"one"}',
         b'{"type":"chat_request","event_id":"q","content":"a"} {"type":"chat_request","event_id":"r","content":"b"}',
         b'{"type":"chat_request","event_id":"q","content":"a","x":',
@@ -57,11 +64,21 @@ def test_what_is_kept_as_bytes_says_the_same_as_what_was_decoded(data: bytes) ->
     log, whole = held(data)
 
     assert provider_view(log) == provider_view(whole)
+    assert config_deltas(log) == config_deltas(whole)
     assert last_turn(log) == last_turn(whole)
     assert open_turn(log) == open_turn(whole)
     assert (len(log), list(log), list(reversed(log))) == (len(whole), whole, whole[::-1])
     assert all(log[place] == whole[place] for place in range(-len(whole), len(whole)))
     assert log[1:-1] == tuple(whole[1:-1])
+
+
+@given(files(), st.integers(1, 2_000))
+def test_the_latest_come_first_however_much_is_read_at_once(data: bytes, late: int) -> None:
+    log, whole = held(data)
+
+    with patch.object(provider_views, "_LATE", late):
+        assert list(reversed(log)) == whole[::-1]
+        assert [*islice(reversed(log), 3)] == whole[: -4 if len(whole) > 3 else None : -1]
 
 
 @given(STREAMS, STREAMS)
@@ -85,6 +102,7 @@ def test_events_that_need_no_mending_are_what_mending_would_return(events: list[
 def test_turns_that_are_over_are_not_decoded_to_run_another_one() -> None:
     finished: Sequence[Event] = [
         TurnStart(event_id="a"),
+        ConfigDelta(event_id="o", delta={"set": 1}),
         ChatRequest(event_id="b", content="Ship it"),
         ToolCallRequest(event_id="c", id="call_1", name="deploy"),
         ToolCallResponse(event_id="d", id="call_1", call="c", content="done"),
@@ -94,9 +112,11 @@ def test_turns_that_are_over_are_not_decoded_to_run_another_one() -> None:
     past = Past(b"".join(encode_event(event) + b"\n" for event in finished) * 3, "f")
     log = EventLog(list(finished), past)
 
-    assert provider_view(log) == [*finished[1:5]] * 4
+    assert provider_view(log) == [*finished[2:6]] * 4
+    assert config_deltas(log) == [{"set": 1}] * 4
     assert open_turn(log) is None
     assert len(log) == 4 * len(finished)
+    assert [*islice(reversed(log), 12)] == [*finished, *finished][:-13:-1]
     assert "events" not in vars(past)
 
 

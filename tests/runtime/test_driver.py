@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import midturn as mt
 from midturn.ports import Notice, TextShown
-from midturn.question.reply import Answered, Reply
+from midturn.question.answer_type import Answered, Reply
 from midturn.record.events import AnsweredBy, InquiryAnswered
 from midturn.record.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
 from midturn.record.prompt import Prompt
 from midturn.testing.prompter import ScriptedPrompter
-from midturn.turn.inputs import FormWanted, TurnRequested
-from midturn.values.limits import Limits
+from midturn.turn.step import FormWanted, TurnRequested
+from midturn.values.json_value import Limits
 from support.sessions import OneConversation
 from support.waiting import until
 

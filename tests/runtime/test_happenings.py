@@ -3,7 +3,7 @@
 import asyncio
 
 from midturn.runtime.driver import Happenings
-from midturn.turn.inputs import CallLeft
+from midturn.turn.step import CallLeft
 
 
 def left(*calls: str) -> list[CallLeft]:

@@ -10,7 +10,7 @@ import midturn as mt
 from midturn.record.events import Image, ToolCallResponse
 from midturn.record.outcome import Success
 from midturn.store.memory_conversations import MemoryStore
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 PICTURE = Image("image/png", b64encode(b"\x89PNG" + b"x" * 899_996).decode())
 HUGE = Image("image/png", b64encode(b"\x89PNG" + b"x" * 2_999_996).decode())

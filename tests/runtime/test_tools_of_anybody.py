@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import midturn as mt
 from midturn.question.answer_type import BooleanType
-from midturn.turn.inputs import FormWanted
+from midturn.turn.step import FormWanted
 from midturn.values.json_value import Json
 from support.agents import CONFIRM, calling, told
 

@@ -15,7 +15,7 @@ from midturn.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
 from midturn.store.file_store import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
-from midturn.values.limits import DEFAULT_LIMITS
+from midturn.values.json_value import DEFAULT_LIMITS
 
 
 def nested(depth: int) -> Any:

@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.record.events import TurnEnd
-from midturn.store import directories, due_turns, open_index, seen_turns
-from midturn.store.derived import Derived
-from midturn.store.directories import Listed
+from midturn.store import conversation, derived, directories, due_turns
+from midturn.store.derived import Derived, FolderState, Listed, folder_state
 from midturn.store.due_turns import Calm, _files
+from midturn.store.folder import Folder, host
 from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
@@ -35,7 +35,7 @@ due_turns._SAVED = due_turns._CLOCK_STEP = 0
 store = open_store(sys.argv[1])
 print("begun", flush=True)
 for _ in range(int(sys.argv[2])):
-    (Path(sys.argv[1]) / "index").is_dir() and [path.unlink() for path in (Path(sys.argv[1]) / "index").glob("calm-*")]
+    (Path(sys.argv[1]) / "index").is_dir() and [path.unlink(missing_ok=True) for path in (Path(sys.argv[1]) / "index").glob("calm-*")]
     store.files.__dict__.pop("_due", None)
     store.ready_sync()
     drive(store.claim(1))
@@ -54,13 +54,13 @@ def _saved_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note which conversations are read."""
     seen: list[str] = []
-    original = seen_turns.unfinished_turn
+    original = conversation.unfinished_turn
 
     def look(path: Path) -> object:
         seen.append(path.name.partition("-")[0])
         return original(path)
 
-    monkeypatch.setattr(seen_turns, "unfinished_turn", look)
+    monkeypatch.setattr(conversation, "unfinished_turn", look)
     return seen
 
 
@@ -98,7 +98,7 @@ def test_a_new_process_reads_none_that_has_not_changed(tmp_path: Path, looks: li
 
 
 def _missing(file: Path) -> None:
-    file.unlink()
+    file.unlink(missing_ok=True)
 
 
 def _cut(file: Path) -> None:
@@ -122,7 +122,7 @@ def _with_a_wrong_byte(file: Path) -> None:
 
 
 def _a_directory(file: Path) -> None:
-    file.unlink()
+    file.unlink(missing_ok=True)
     file.mkdir()
 
 
@@ -201,7 +201,7 @@ def test_a_process_that_is_killed_while_it_is_made_leaves_nothing_half(tmp_path:
         assert open_store(tmp_path).ready_sync() == [kept[7]]
     making.end()
     kept_for_the_next(tmp_path)
-    assert [path.name for path in (tmp_path / "index").iterdir()] == [f"calm-{open_index.host()}"]
+    assert [path.name for path in (tmp_path / "index").iterdir()] == [f"calm-{host()}"]
 
 
 def test_two_processes_that_make_it_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -280,8 +280,8 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     seen: list[Path] = []
     original = directories._names
     monkeypatch.setattr(directories, "_names", lambda folder: seen.append(folder) or original(folder))  # type: ignore[misc]
-    monkeypatch.setattr(directories, "_MANY", 0)
-    monkeypatch.setattr(directories, "_CLOCK_STEP", 0)
+    monkeypatch.setattr(derived, "_MANY", 0)
+    monkeypatch.setattr(derived, "_CLOCK_STEP", 0)
     return seen
 
 
@@ -315,8 +315,7 @@ def test_a_folder_is_listed_once_for_all_processes(tmp_path: Path, lists: list[P
 def test_a_list_that_cannot_be_used_is_made_again(tmp_path: Path, lists: list[Path], spoil: Callable[[Path], None]) -> None:
     kept = [keep(open_store(tmp_path), finished()) for _ in range(4)]
     assert listed(tmp_path) == kept
-    (file,) = (tmp_path / "index").glob("ids-*")
-    spoil(file)
+    spoil(tmp_path / "index" / f"ids-{host()}")
     lists.clear()
     assert open_store(tmp_path).ids_sync() == kept
     assert lists == [tmp_path]
@@ -325,13 +324,163 @@ def test_a_list_that_cannot_be_used_is_made_again(tmp_path: Path, lists: list[Pa
 def test_a_list_of_another_folder_or_time_does_not_count(tmp_path: Path, lists: list[Path]) -> None:
     kept = [keep(open_store(tmp_path), finished()) for _ in range(3)]
     found = tmp_path.stat()
-    for states in (
-        [(found.st_ino, found.st_mtime_ns - 1)],
-        [(found.st_ino + 1, found.st_mtime_ns)],
-        [(found.st_ino, found.st_mtime_ns)] * 2,
-        [],
-    ):
+    state = folder_state(tmp_path)
+    others: list[FolderState] = [(state[0] + 1, *state[1:]), (state[0], state[1] - 1, *state[2:]), (*state[:3], state[3] + 1)]
+    for states in (*([other] for other in others), [state] * 2, []):
         Derived(tmp_path, "ids", Listed).save(Listed(states, ["1234567890123456"]))
         os.utime(tmp_path, ns=(found.st_atime_ns, found.st_mtime_ns))
         assert open_store(tmp_path).ids_sync() == kept
     assert lists
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What was begun since: nothing is listed again
+
+
+def test_what_was_begun_since_is_known_without_listing_anything(tmp_path: Path, lists: list[Path]) -> None:
+    kept = [keep(open_store(tmp_path), finished()) for _ in range(3)]
+    assert listed(tmp_path) == kept
+    same = open_store(tmp_path)
+    lists.clear()
+
+    for _ in range(3):
+        kept.append(keep(open_store(tmp_path), finished()))
+        kept.append(same.fork_sync(kept[0]))
+        assert open_store(tmp_path).ids_sync() == same.ids_sync() == kept
+        assert drive(open_store(tmp_path).port.newest(1)) == [drive(same.port.latest())] == kept[-1:]
+    assert lists == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.usefixtures("lists")
+def test_what_others_have_made_or_removed_is_found_whatever_was_begun(tmp_path: Path, when: str) -> None:
+    store = open_store(tmp_path)
+    kept = [keep(store, finished()) for _ in range(3)]
+
+    def begin(expected: str) -> None:
+        if when == expected:
+            kept.append(keep(store, finished()))
+
+    other = tmp_path / "1234567890123456-x"
+    for make, there in ((other.mkdir, ["1234567890123456"]), (other.rmdir, [])):
+        assert listed(tmp_path) == open_store(tmp_path).ids_sync()
+        begin("before")
+        make()
+        begin("after")
+        assert store.ids_sync() == open_store(tmp_path).ids_sync() == there + kept
+
+
+@pytest.mark.usefixtures("lists")
+def test_what_is_made_while_another_is_begun_is_found(tmp_path: Path) -> None:
+    kept = [keep(open_store(tmp_path), finished()) for _ in range(3)]
+    assert listed(tmp_path) == kept
+
+    with directories.Directories(tmp_path).new("begun") as folder:
+        (tmp_path / "1234567890123456-x").mkdir()
+    folder.close()
+
+    assert open_store(tmp_path).ids_sync() == ["1234567890123456", *kept, folder.name.partition("-")[0]]
+
+
+def _of_another_kind(file: Path) -> None:
+    file.write_text('{"what": "is this?"}\n')
+
+
+@pytest.mark.parametrize("spoil", [_missing, _cut, _a_directory, _a_link, _of_another_kind])
+def test_steps_that_cannot_be_read_lead_nowhere(tmp_path: Path, lists: list[Path], spoil: Callable[[Path], None]) -> None:
+    kept = [keep(open_store(tmp_path), finished()) for _ in range(3)]
+    assert listed(tmp_path) == kept
+    kept.append(keep(open_store(tmp_path), finished()))
+    spoil(tmp_path / "index" / f"ids-{host()}.since")
+    lists.clear()
+
+    assert open_store(tmp_path).ids_sync() == kept
+    assert lists == [tmp_path]
+
+
+@pytest.mark.parametrize(("kind", "error"), [("write", errno.ENOSPC), ("short write", errno.ENOSPC)])
+def test_a_disk_that_takes_no_step_leads_nowhere(
+    tmp_path: Path, lists: list[Path], monkeypatch: pytest.MonkeyPatch, kind: str, error: int
+) -> None:
+    kept = [keep(open_store(tmp_path), finished()) for _ in range(3)]
+    assert listed(tmp_path) == kept
+    disk, making = FaultyDisk(monkeypatch), directories.Directories(tmp_path).new("begun")
+    with making as folder:
+        disk.fail(kind, error)
+    disk.heal()
+    folder.close()
+
+    assert open_store(tmp_path).ids_sync() == [*kept, folder.name.partition("-")[0]]
+    assert lists
+
+
+BEGIN = """
+from midturn.store.directories import Directories
+print("begun", flush=True)
+for number in range(int(sys.argv[2])):
+    with Directories(Path(sys.argv[1])).new("begun") as folder:
+        pass
+    folder.close()
+print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def calm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which nothing has changed for a while, as any must be whose list is kept."""
+    monkeypatch.setattr(derived, "_MANY", 0)
+    for _ in range(3):
+        keep(open_store(tmp_path), finished())
+    (tmp_path / "index").mkdir()
+    os.utime(tmp_path, (0, 0))
+    assert len(open_store(tmp_path).ids_sync()) == 3
+    return tmp_path
+
+
+def there(folder: Path) -> list[str]:
+    """Return the conversations that are there."""
+    return sorted(path.name.partition("-")[0] for path in folder.iterdir() if path.name[0].isdigit())
+
+
+def test_processes_that_begin_at_once_hide_nothing_from_each_other(calm: Path) -> None:
+    both = [python(IMPORTS + BEGIN, calm, 40) for _ in range(2)]
+    while any(each.poll() is None for each in both):
+        before = there(calm)
+        assert set(before) <= set(open_store(calm).ids_sync())
+    assert [output(each) for each in both] == ["begun\ndone\n"] * 2
+
+    assert len(open_store(calm).ids_sync()) == 3 + 80
+
+
+def test_one_that_is_killed_while_it_begins_is_no_step(calm: Path) -> None:
+    making = Killed(IMPORTS, BEGIN)
+    for pause in range(8):
+        assert making.begin(calm, 1_000) == "begun"
+        time.sleep(pause / 300)
+        making.kill()
+        assert open_store(calm).ids_sync() == there(calm)
+    making.end()
+
+
+def test_the_index_of_open_turns_is_listed_once_for_all_processes(
+    tmp_path: Path, lists: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listings: list[Path] = []
+    original = Folder.names
+    monkeypatch.setattr(Folder, "names", lambda folder: listings.append(folder.path) or original(folder))  # type: ignore[misc]
+    store = open_store(tmp_path)
+    kept = [keep(store, asking()[0]) for _ in range(3)]
+
+    def waiting() -> list[str]:
+        return [question.conversation for question in open_store(tmp_path).pending_sync()]
+
+    assert waiting() == kept
+    listings.clear()
+    assert waiting() == kept
+    assert listings == []
+
+    kept.append(keep(store, asking()[0]))
+    store.answer_sync(f"{kept.pop(1)}-e4", cancel=True)
+    assert waiting() == waiting() == kept
+    assert listings.count(tmp_path / "open") == 1
+    assert lists == []

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from midturn.store import due_turns, file_conversations, seen_turns
-from midturn.store.answer_bell import FolderBell
+from midturn.store import conversation, due_turns, file_conversations
+from midturn.store.growing import FolderBell
 from midturn.store.open_index import OpenIndex
 from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
@@ -44,13 +44,13 @@ def worker(tmp_path: Path) -> ConversationStore:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note which conversations are read."""
     seen: list[str] = []
-    original = seen_turns.unfinished_turn
+    original = conversation.unfinished_turn
 
     def look(path: Path) -> object:
         seen.append(path.name.partition("-")[0])
         return original(path)
 
-    monkeypatch.setattr(seen_turns, "unfinished_turn", look)
+    monkeypatch.setattr(conversation, "unfinished_turn", look)
     return seen
 
 

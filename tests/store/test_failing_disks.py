@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from midturn.errors import MidturnError, StoreError
-from midturn.record.asker import address
 from midturn.record.events import Event, InquiryAnswered
+from midturn.record.open_question import address
 from midturn.store import outside_answers
 from midturn.store.held import HeldConversation
 from midturn.store.opening import open_store

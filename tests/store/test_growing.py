@@ -8,7 +8,7 @@ import pytest
 
 from midturn.record.events import TurnEnd
 from midturn.store import growing
-from midturn.store.answer_bell import FolderBell
+from midturn.store.growing import FolderBell
 from midturn.store.opening import open_store
 from midturn.store.port import Growth
 from midturn.store.store import ConversationStore

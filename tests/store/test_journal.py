@@ -12,11 +12,11 @@ from midturn.errors import StoreError
 from midturn.record.codec import decode_visible
 from midturn.record.events import AnsweredBy, ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
 from midturn.record.provider_view import provider_view
+from midturn.store.conversation import PASTS
 from midturn.store.file_conversations import FileConversations
 from midturn.store.opening import open_store
-from midturn.store.seen_turns import PASTS
 from midturn.store.sync_forms import drive
-from midturn.values.limits import Limits
+from midturn.values.json_value import Limits
 from support.stored import append, asking, create, finished, hold, keep, release, reopen
 from support.tapes import Tape
 

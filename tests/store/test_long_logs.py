@@ -7,21 +7,29 @@ from pathlib import Path
 
 import pytest
 
+from midturn.record.codec import encode_event
 from midturn.record.window import Window, turns
 from midturn.store import tail
 from midturn.store.conversation import turns_in
 from midturn.store.file_store import FileStore
 from midturn.store.memory_conversations import MemoryStore
-from midturn.store.store import ConversationStore
-from support.stored import append, create, release
+from midturn.store.metadata import Metadata
+from midturn.store.port import titles
+from midturn.store.postgres import settling
+from midturn.store.postgres.conversations import PostgresStore
+from midturn.store.store import ConversationStore, parts_from
+from midturn.store.tail import Mark, Part
 from support.tapes import Tape
 
 TURNS = 40
 
 
-@pytest.fixture(params=["disk", "memory"])
+@pytest.fixture(params=["disk", "memory", pytest.param("database", marks=pytest.mark.real("PostgreSQL"))])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConversationStore:
-    monkeypatch.setattr(tail, "LARGEST_BLOCK", 700)  # bytes: about a turn
+    for reader in (tail, settling):
+        monkeypatch.setattr(reader, "LARGEST_BLOCK", 700)  # bytes: about a turn
+    if request.param == "database":
+        return PostgresStore(request.getfixturevalue("url"))
     return FileStore(tmp_path / "conversations") if request.param == "disk" else MemoryStore()
 
 
@@ -34,11 +42,11 @@ def long(store: ConversationStore, words: str = "Hello") -> str:
         tape.model("Hello yourself")
         if number < TURNS - 1:
             tape.end()
-    journal = create(store)
-    for window in turns(tape.events):
-        append(journal, window.events)
-    release(journal)
-    return journal.conversation
+    return added(store, tape, f"{words} 0"[:100])
+
+
+def added(store: ConversationStore, tape: Tape, name: str = "") -> str:
+    return store.run_sync("add", store.port.add(map(encode_event, tape.events), Metadata(title=name)))
 
 
 def said(windows: list[Window]) -> list[tuple[str, ...]]:
@@ -66,6 +74,72 @@ def test_the_last_turns_are_in_what_is_read_from_the_end(store: ConversationStor
 
     assert said(found[-last:]) == said(turns(store.read_sync(conversation).events)[-last:])
     assert isinstance(store, MemoryStore) or len(found) == min(last, TURNS)
+
+
+@pytest.mark.parametrize(("before", "count", "first"), [(2, 1, 1), (7, 3, 4), (7, 9, 1), (TURNS, 5, 35), (TURNS + 9, 2, 39), (1, 5, 1)])
+def test_turns_before_another_one_are_found_by_its_number(store: ConversationStore, before: int, count: int, first: int) -> None:
+    conversation = long(store)
+
+    mark = store.run_sync("mark", store.port.last_turns(conversation, count, before))
+    found = list(turns_in(parts_from(store, conversation, mark)))
+
+    assert mark.turns == (0 if isinstance(store, MemoryStore) else first - 1)
+    assert said(found) == said(turns(store.read_sync(conversation).events)[mark.turns :])
+
+
+@pytest.mark.parametrize("count", [1, 3, TURNS - 1, TURNS, TURNS + 9])
+def test_what_is_looked_for_from_the_end_is_what_counting_finds(store: ConversationStore, count: int) -> None:
+    for words in ("Hello", "x" * 9_000):
+        conversation = long(store, words)
+
+        found = store.run_sync("mark", store.port.last_turns(conversation, count))
+        counted = store.run_sync("mark", store.port.last_turns(conversation, count, TURNS + 1))
+
+        assert (found.offset, found.number) == (counted.offset, counted.number)
+
+
+def test_a_turn_may_have_more_events_than_a_look_from_the_end_goes_through(store: ConversationStore) -> None:
+    tape = Tape("e")
+    for number in (1, 2):
+        tape.start()
+        tape.user(f"Hello {number}")
+        for part in range(300):
+            tape.model(f"Hello {part}")
+        tape.end()
+    conversation = added(store, tape)
+
+    last = list(turns_in(store.parts_sync(conversation, last=1)))[-1]
+
+    assert said([last]) == said(turns(store.read_sync(conversation).events)[-1:])
+
+
+def test_a_part_of_a_database_may_be_a_number_of_lines(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "_MOST_LINES", 2)
+    conversation = long(store)
+
+    assert list(turns_in(store.parts_sync(conversation))) == turns(store.read_sync(conversation).events)
+
+
+def test_what_conversations_are_called_is_known_without_reading_them(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    tape = Tape("e")
+    tape.start()
+    tape.user("Hello there")
+    for number in range(TURNS):
+        tape.model(f"Hello {number}")
+    named, nameless = long(store, "Greetings"), added(store, tape)
+    parts: list[Mark] = []
+    original = store.port.part
+
+    async def part(id: str, mark: Mark) -> Part:
+        parts.append(mark)
+        return await original(id, mark)
+
+    monkeypatch.setattr(store.port, "part", part)
+
+    found = store.run_sync("titles", titles(store.port, [nameless, named, "1234567890123456", "none"]))
+
+    assert found == {named: "Greetings 0", nameless: "Hello there"}
+    assert parts == [Mark()]
 
 
 @pytest.mark.parametrize("length", [10, 690, 700, 5_000])

@@ -8,10 +8,10 @@ import pytest
 
 import midturn as mt
 from midturn.errors import StoreLocked
+from midturn.store.export import Copying
 from midturn.store.file_store import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.metadata import Metadata
-from midturn.store.moving import Copying
 from midturn.store.store import ConversationStore
 from support.agents import ship
 from support.loops import in_a_loop

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from midturn.record.events import TurnEnd
-from midturn.store import open_index, seen_turns
+from midturn.store import conversation, open_index
 from midturn.store.file_conversations import FileConversations
 from midturn.store.folder import Folder
 from midturn.store.opening import open_store
@@ -39,13 +39,13 @@ def waiting(store: ConversationStore) -> list[str]:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Note which conversations are looked at."""
     seen: list[Path] = []
-    original = seen_turns.unfinished_turn
+    original = conversation.unfinished_turn
 
     def look(path: Path) -> object:
         seen.append(path)
         return original(path)
 
-    monkeypatch.setattr(seen_turns, "unfinished_turn", look)
+    monkeypatch.setattr(conversation, "unfinished_turn", look)
     return seen
 
 
@@ -88,7 +88,7 @@ def test_what_has_not_changed_is_not_read_again(store: ConversationStore, looks:
 def test_where_more_waits_than_is_kept_only_the_rest_is_read_again(
     store: ConversationStore, looks: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seen_turns, "_MOST_TURNS", 3)
+    monkeypatch.setattr(conversation, "_MOST_TURNS", 3)
     kept = [keep(store, asking()[0]) for _ in range(5)]
 
     assert waiting(store) == waiting(store) == kept
@@ -104,7 +104,7 @@ def test_where_more_waits_than_is_kept_only_the_rest_is_read_again(
 
 def test_turns_that_are_over_stay_in_no_memory(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page is open for months; what waits at one time is little of what it has seen."""
-    monkeypatch.setattr(seen_turns, "_MOST_OVER", 2)
+    monkeypatch.setattr(conversation, "_MOST_OVER", 2)
     assert isinstance(store.port, FileConversations)
     kept = [keep(store, asking()[0])]
 

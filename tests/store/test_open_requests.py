@@ -42,7 +42,7 @@ def recorded(steps: Sequence[tuple[str, int]]) -> list[Event]:  # noqa: C901, PL
             case "call":
                 tape.call(f"call_{number}")
             case "ask" if calls:
-                tape.ask(calls[number % len(calls)])
+                tape.ask(calls[number % len(calls)], attempt=len(requests) + 1)
             case "answer" if requests:
                 tape.answer(requests[number % len(requests)])
             case "cancel" if requests:

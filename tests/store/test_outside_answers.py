@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
+from midturn.errors import AlreadyAnswered, AnswerError, NoSuchQuestion, NotOpen
 from midturn.question.answer_type import SecretType
-from midturn.record.asker import address
 from midturn.record.events import (
     AnsweredBy,
     Approval,
@@ -22,9 +21,10 @@ from midturn.record.events import (
     ToolCallResponse,
     TurnEnd,
 )
+from midturn.record.open_question import address
 from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
-from support.stored import append, asking, finished, keep, release, reopen
+from support.stored import append, asking, finished, hold, keep, release, reopen
 from support.tapes import CONFIRM, Tape
 
 FORM = FormAuthored(
@@ -46,6 +46,45 @@ def answer(store: ConversationStore, event_id: str, *value: Any, **how: Any) -> 
 def new_events(store: ConversationStore, tape: Tape) -> list[Event]:
     (only,) = store.ids_sync()
     return list(store.read_sync(only).events[len(tape.events) :])
+
+
+def test_a_question_is_named_by_itself_as_by_its_id(store: ConversationStore) -> None:
+    tape, _ = asking()
+    kept = keep(store, tape)
+    (listed,) = store.pending_sync()
+
+    assert store.answer_sync(listed, True) == Receipt(kept, listed.id)
+
+
+@pytest.mark.parametrize("named", [None, 7, object()])
+def test_what_names_no_question_at_all_is_a_mistake_of_the_program(store: ConversationStore, named: Any) -> None:
+    with pytest.raises(TypeError, match="`id` takes text"):
+        store.answer_sync(named, True)
+
+
+@pytest.mark.parametrize("id", ["nonsense", "17-e99", ""])
+def test_an_id_that_was_never_there_is_told_from_a_closed_question(store: ConversationStore, id: str) -> None:
+    keep(store, asking()[0])
+
+    with pytest.raises(NoSuchQuestion) as refused:
+        store.answer_sync(id, True)
+
+    assert refused.value.id == id
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_an_answer_that_is_too_large_is_refused_with_the_limit(store: ConversationStore, *, is_held: bool) -> None:
+    journal = hold(store, asking()[0])
+    if not is_held:
+        release(journal)
+    (asked,) = store.pending_sync()
+
+    with pytest.raises(AnswerError, match=r"too large.*2,097,152 may be recorded at once \(`limits.batch`\)"):
+        store.answer_sync(asked, reply="x" * 3_000_000)
+
+    assert store.pending_sync() == [asked]
+    if is_held:
+        release(journal)
 
 
 def test_an_answer_is_recorded_with_who_and_how(store: ConversationStore) -> None:
@@ -222,7 +261,7 @@ def test_a_secret_is_never_taken(store: ConversationStore) -> None:
     tape.events[-1] = replace(question, question=replace(CONFIRM, answer_type=SecretType()))
     keep(store, tape)
 
-    with pytest.raises(AnswerError, match="A secret is only given at the terminal") as refused:
+    with pytest.raises(AnswerError, match="A secret is not taken here") as refused:
         answer(store, question.event_id, "hunter2")
 
     assert "hunter2" not in str(refused.value)
@@ -245,7 +284,7 @@ def test_a_secret_in_the_middle_of_a_form_is_never_taken_either(store: Conversat
     tape, question = form_tape(SECRET_FORM)
     keep(store, tape)
 
-    with pytest.raises(AnswerError, match="is only given at the terminal"):
+    with pytest.raises(AnswerError, match="is not taken here"):
         answer(store, question.event_id, {"confirm": True, "token": "hunter2"})
 
     assert new_events(store, tape) == []

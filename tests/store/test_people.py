@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotAllowed, NotOpen
 from midturn.question.people import People
-from midturn.record.asker import address
 from midturn.record.events import AnsweredBy, InquiryAnswered, Reassigned, Reminded, Vote
+from midturn.record.open_question import address
 from midturn.store.store import ConversationStore
 from support.stored import asking, keep
 from support.tapes import Tape

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreLocked
-from midturn.record.asker import address
 from midturn.record.events import InquiryRequest, TurnEnd
+from midturn.record.open_question import address
 from midturn.store import held
 from midturn.store.file_conversations import FileConversations
 from midturn.store.held import HeldConversation

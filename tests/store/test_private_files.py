@@ -13,9 +13,8 @@ from midturn.files import ensure_private
 from midturn.store.conversation import Conversation
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
-from midturn.store.handover import HandoverFolder
 from midturn.store.opening import open_store
-from midturn.store.submission import HandedOver, Submission
+from midturn.store.submission import HandedOver, HandoverFolder, Submission
 from midturn.store.sync_forms import drive
 from midturn.store.workspace import Workspace, choose
 from support.stored import asking, hold, keep, path_of, release, reopen

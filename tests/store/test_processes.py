@@ -10,7 +10,7 @@ import sys
 import msgspec
 import pytest
 
-from midturn.record.asker import ProcessMark
+from midturn.record.open_question import ProcessMark
 from midturn.store.lock import is_found, lives, mark
 
 MARKED = """

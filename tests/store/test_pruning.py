@@ -15,7 +15,7 @@ import midturn as mt
 from midturn.store import pruning
 from midturn.store.file_store import FileStore
 from midturn.store.memory_conversations import MemoryStore
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.pruning import Pruning, made
 from midturn.store.store import ConversationStore
 from support.agents import ship

@@ -14,7 +14,7 @@ from midturn.store.folder import Folder
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 from midturn.store.tail import EventReader
-from midturn.values.limits import DEFAULT_LIMITS
+from midturn.values.json_value import DEFAULT_LIMITS
 from support.stored import append, asking, create, finished, hold, keep, path_of, release, reopen
 
 TURN = [

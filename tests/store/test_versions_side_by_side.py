@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,11 +12,14 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 import midturn as mt
-from midturn.errors import TooOld
+from midturn import TooOld
+from midturn.record.codec import encode_event
 from midturn.record.events import InquiryRequest, OpaqueEvent
-from midturn.store import batch
+from midturn.store import batch, held, store as store_module
 from midturn.store.file_store import FileStore
 from midturn.store.memory_conversations import MemoryStore
+from midturn.store.metadata import Metadata
+from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 from support.stored import append, asking, finished, hold, keep, release, reopen
@@ -71,8 +75,14 @@ def test_an_older_version_refuses_by_name_and_changes_nothing(store: Conversatio
 
     with pytest.raises(TooOld, match=rf"Conversation {conversation} needs midturn {requires} or later"):
         reopen(store, conversation)
-    with pytest.raises(TooOld, match=requires):
+    with pytest.raises(TooOld, match=requires) as refused:
         store.answer_sync(question, True)
+    assert refused.value.to_json() == {
+        "error": "TooOld",
+        "message": str(refused.value),
+        "conversation": conversation,
+        "requires": requires,
+    }
     with pytest.raises(TooOld, match=requires):
         store.answer_sync(question, cancel=True)
 
@@ -105,8 +115,26 @@ def test_an_older_worker_leaves_it_to_a_newer_one_and_takes_the_others(
     assert f"Conversation {conversation} needs midturn {NEWER} or later" in caplog.text
     for journal in claimed:
         release(journal)
+    assert len(caplog.records) == 1
     monkeypatch.setattr(batch, "__version__", NEWER)
     release(reopen(store, conversation))  # nothing holds it
+
+
+def test_an_older_worker_says_once_which_version_is_needed(
+    store: ConversationStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = [needing(store, NEWER) for _ in range(3)]
+    with monkeypatch.context() as newer:
+        newer.setattr(batch, "__version__", NEWER)
+        for _, question in left:
+            store.answer_sync(question, True)
+
+    for _ in range(3):
+        assert drive(store.claim(10)) == []
+
+    said = [record.message for record in caplog.records]
+    assert len(said) == 1
+    assert any(said[0].startswith(f"Conversation {conversation} needs midturn {NEWER} or later") for conversation, _ in left)
 
 
 def test_a_kind_of_event_of_a_newer_version_is_kept_byte_for_byte_and_heeded(store: ConversationStore) -> None:
@@ -151,3 +179,69 @@ def test_a_permission_with_people_or_a_deadline_requires_it_too(store: Conversat
 
     events = store.read_sync(waiting.conversation).events
     assert [event.requires for event in events if event.type == "approval"] == ["0.1"]
+
+
+def _no_pause(tries: int) -> float:
+    del tries
+    return 0.0
+
+
+def test_an_older_worker_leaves_alone_what_it_is_too_old_for(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that takes it again and again keeps newer ones from it."""
+    monkeypatch.setattr(held, "pause_after", _no_pause)
+    conversation, question = needing(store, NEWER)
+    left: list[list[str]] = []
+    original = store.port.claim
+
+    async def claim(limit: int = 1, without: Collection[str] = ()) -> object:
+        left.append(list(without))
+        return await original(limit, without)
+
+    monkeypatch.setattr(store.port, "claim", claim)
+    with monkeypatch.context() as newer:
+        newer.setattr(batch, "__version__", NEWER)
+        store.answer_sync(question, True)
+
+    assert [drive(store.claim(10)) for _ in range(3)] == [[]] * 3
+    assert left == [[], [conversation], [conversation]]
+
+    monkeypatch.setattr(batch, "__version__", NEWER)
+    (journal,) = drive(ConversationStore(store.port).claim(10))
+    assert journal.conversation == conversation
+    release(journal)
+
+
+def test_an_older_worker_looks_again_after_a_while(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "pause_after", _no_pause)
+    monkeypatch.setattr(store_module, "_LEFT", 0.0)
+    conversation, question = needing(store, NEWER)
+    with monkeypatch.context() as newer:
+        newer.setattr(batch, "__version__", NEWER)
+        store.answer_sync(question, True)
+    assert drive(store.claim(10)) == []
+
+    monkeypatch.setattr(batch, "__version__", NEWER)
+    (journal,) = drive(store.claim(10))
+    assert journal.conversation == conversation
+    release(journal)
+
+
+@pytest.mark.real("PostgreSQL")
+def test_in_a_database_a_newer_worker_gets_at_once_what_an_older_one_has_left(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    older, newer = PostgresStore(url), PostgresStore(url)
+    tape, request = asking()
+    lines = [encode_event(replace(event, requires=NEWER) if event is request else event) for event in tape.events]
+    conversation = older.run_sync("add", older.port.add(lines, Metadata()))
+    monkeypatch.setattr(batch, "__version__", NEWER)
+    newer.answer_sync(f"{conversation}-{request.event_id}", True)
+
+    with monkeypatch.context() as before:
+        before.setattr(batch, "__version__", "0.1")
+        assert [older.run_sync("claim", older.claim(10)) for _ in range(2)] == [[]] * 2
+        with pytest.raises(TooOld, match=NEWER):
+            older.run_sync("open", older.open(conversation))
+    (journal,) = newer.run_sync("claim", newer.claim(10))
+
+    assert journal.conversation == conversation
+    newer.run_sync("leave", journal.__aexit__(None, None, None))
+    assert newer.check_sync() == older.check_sync() == []

@@ -109,7 +109,16 @@ async def _worker_watched_from_outside(store: mt.ConversationStore, outside: mt.
     assert [event.event_id for event in recorded if event] == [event.event_id for event in on_record]
     assert [change.kind for change in seen if change.kind != "recorded"] == TWO[1:]
     told = next(change.to_json() for change in seen if change.kind == "recorded")
-    assert told == {"kind": "recorded", "conversation": waiting.conversation, "event": recorded[0].to_json() if recorded[0] else None}
+    first = {"event": recorded[0].to_json() if recorded[0] else None, "position": 5}
+    assert told == {"kind": "recorded", "conversation": waiting.conversation, **first}
+    for cut in range(4, 4 + len(on_record) + 1):  # whoever comes back after any of them misses nothing
+        again = outside.watch(waiting.conversation, events=True, after=cut)
+        missed = [change for change in seen if change.kind != "recorded" or change.position > cut]
+        left = missed[next((place for place, change in enumerate(missed) if change.kind == "recorded"), len(missed)) :]
+        assert [(change.kind, change.position, change.id) for change in await _take(again, len(left))] == [
+            (change.kind, change.position, change.id) for change in left
+        ]
+        await again.aclose()
 
 
 def test_what_a_worker_does_is_watched_there_and_from_outside(store: mt.ConversationStore) -> None:
@@ -144,3 +153,10 @@ def test_a_removal_is_heard_of(store: mt.ConversationStore) -> None:
 @pytest.mark.real("PostgreSQL")
 def test_a_removal_from_a_database_is_heard_of(url: str) -> None:
     asyncio.run(_hears_of_a_removal(mt.open_store(url)))
+
+
+def test_only_one_conversation_that_is_there_is_gone_on_with(store: mt.ConversationStore) -> None:
+    with pytest.raises(ValueError, match="name the conversation, too"):
+        store.watch(after=3)
+    with pytest.raises(mt.StoreError, match="17000000000"):
+        next(store.watch_sync("17000000000", after=3))

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.question.reply import Answered, Edited, Unavailable
+from midturn.question.answer_type import Answered, Edited, Unavailable
 from midturn.record.codec import encode_event
 from midturn.record.events import AnsweredBy, Approval, ToolCallResponse
 from midturn.record.exchange import ToolCallPart
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
-from midturn.turn.effects import CallModel, PromptUser, RunTool, SuspendTurn
-from midturn.turn.inputs import ModelAnswered
+from midturn.turn.step import CallModel, ModelAnswered, PromptUser, RunTool, SuspendTurn
 from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
 ASK = ToolPolicy(source=DEPLOY)

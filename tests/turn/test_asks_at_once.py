@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from midturn.question.answer_type import Answered, EndedTurn, Replied, Submitted
 from midturn.question.question import Question
-from midturn.question.reply import Answered, EndedTurn, Replied, Submitted
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.record.prompt import FormSubject
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target
-from midturn.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
-from midturn.turn.inputs import AssistantReplied, FormDropped, ToolQueued, UserReplied
 from midturn.turn.pending import pending
+from midturn.turn.step import (
+    AssistantReplied,
+    ClosePrompt,
+    ConsultAssistant,
+    FormDropped,
+    GiveAnswers,
+    PromptUser,
+    StopTool,
+    SuspendTurn,
+    ToolQueued,
+    UserReplied,
+)
 from midturn.turn.visit import Visit
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 
 A = Question.text("a", "A?")

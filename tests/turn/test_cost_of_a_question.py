@@ -9,8 +9,8 @@ from types import FrameType
 import midturn
 from midturn.question.question import Question
 from midturn.record.outcome import Success
-from midturn.turn.inputs import ToolDone
-from midturn.values.limits import Limits
+from midturn.turn.step import ToolDone
+from midturn.values.json_value import Limits
 from support.turns import Played, settings
 
 PACKAGE = str(Path(midturn.__file__).parent)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from midturn.question.answer_type import Answered
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
-from midturn.question.reply import Answered
 from midturn.record.codec import decode_event, encode_event
 from midturn.record.events import AnsweredBy, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallRequest, TurnEnd
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
-from midturn.turn.effects import CallModel, EndTurn, PromptUser, RunTool, Warn
 from midturn.turn.pending import pending
+from midturn.turn.step import CallModel, EndTurn, PromptUser, RunTool, Warn
 from midturn.turn.visit import Visit
 from support.turns import CONFIRM, DEPLOY, REGION, Played, counting_ids, settings
 

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
+from midturn.question.answer_type import Answered, WentBack
 from midturn.question.question import Question
-from midturn.question.reply import Answered, WentBack
 from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
-from midturn.turn.effects import Answer, ClosePrompt, GiveAnswers, PromptUser, RunTool
-from midturn.turn.inputs import TimePassed
+from midturn.turn.step import Answer, ClosePrompt, GiveAnswers, PromptUser, RunTool, TimePassed
 from midturn.turn.view import TurnView
 from support.turns import DEPLOY, Played, counting_ids, settings
 

@@ -6,12 +6,25 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from midturn.question.reply import Answered
+from midturn.question.answer_type import Answered
 from midturn.record.events import AnsweredBy, Event, InquiryCancelled, ToolCallRequest, TurnEnd, TurnStart
 from midturn.record.outcome import Success
 from midturn.routing.policy import DetachedPolicies
-from midturn.turn.effects import CallModel, ClosePrompt, EndTurn, GiveAnswers, PromptUser, RunTool, StopTool, SuspendTurn
-from midturn.turn.inputs import CallBegun, CallLeft, LoopEnded, ToolDone, UserReplied
+from midturn.turn.step import (
+    CallBegun,
+    CallLeft,
+    CallModel,
+    ClosePrompt,
+    EndTurn,
+    GiveAnswers,
+    LoopEnded,
+    PromptUser,
+    RunTool,
+    StopTool,
+    SuspendTurn,
+    ToolDone,
+    UserReplied,
+)
 from midturn.turn.turn import Turn
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 

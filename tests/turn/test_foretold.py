@@ -7,16 +7,15 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from midturn.question.answer_type import Answered, Edited
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited
 from midturn.record.codec import decode_event, encode_event
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest
 from midturn.record.exchange import ToolCallPart
 from midturn.record.window import agreed_before
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
-from midturn.turn.effects import ConsultAssistant, Foretell, PromptUser, RunTool, SuspendTurn
-from midturn.turn.inputs import Foretold, ModelAnswered
 from midturn.turn.pending import pending
+from midturn.turn.step import ConsultAssistant, Foretell, Foretold, ModelAnswered, PromptUser, RunTool, SuspendTurn
 from midturn.turn.visit import Visit
 from support.turns import DEPLOY, Played, counting_ids, settings
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from midturn.errors import QuestionError
+from midturn.question.answer_type import Answered, Edited
 from midturn.question.form import Form
 from midturn.question.people import Directory, People, Person
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited
-from midturn.record.events import AnsweredBy, Approval, InquiryAnswered, InquiryRequest, Reassigned, ToolCallRequest, Vote
+from midturn.record.events import (
+    AnsweredBy,
+    Approval,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRequest,
+    Reassigned,
+    ToolCallRequest,
+    ToolCallResponse,
+    Vote,
+)
 from midturn.record.exchange import ToolCallPart
 from midturn.record.open_question import arguments_sha256
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
-from midturn.turn.effects import PromptUser, RunTool, SuspendTurn, Warn
-from midturn.turn.inputs import AnsweredElsewhere, FormWanted, ModelAnswered, Noted, ToolReturned
+from midturn.turn.step import AnsweredElsewhere, FormWanted, ModelAnswered, Noted, PromptUser, RunTool, SuspendTurn, ToolReturned, Warn
 from support.turns import DEPLOY, Played, settings
 
 TWO = People(ask=["ops"], approvals=2, members={"ops": ["ana", "bo"]}, logins={"ana": ["a.smith"]})
@@ -55,6 +66,18 @@ def test_no_model_default_or_configuration_answers_what_has_people(policy: str) 
     played = asked_of(ONLY, detached=DetachedPolicies(tool=policy), questions=configured)  # type: ignore[arg-type]
     assert not answers(played)
     assert rested(played)
+
+
+@pytest.mark.parametrize(("deliver", "state"), [("defer", "waiting"), ("auto", "waiting"), ("deny", "skipped")])
+def test_the_review_of_what_certain_people_answered_waits_for_them_unless_that_is_denied(deliver: Any, state: str) -> None:
+    of_tool = ToolPolicy(source=DEPLOY, run="unattended", detached=DetachedPolicies(deliver=deliver, tool="defer"))
+    played = Played(settings(of_tool, attached=False))
+    (call,) = played.model_calls("deploy")
+    note = Question.text("note", "Why?")
+    played.meanwhile(ToolReturned(call, FormWanted(Form([asking(ONLY), note], review=True), DEPLOY)))
+    for answer in (True, "because"):
+        played.meanwhile(AnsweredElsewhere(played.recorded(InquiryRequest)[-1].event_id, Answered(answer), ANA))
+    assert [approval.state for approval in played.recorded(Approval)] == [state]
 
 
 def test_people_stand_beside_the_question_and_configuration_replaces_them() -> None:
@@ -222,3 +245,29 @@ def test_a_group_that_has_too_few_people_breaks_no_turn() -> None:
 def test_approvals_are_counted_whole() -> None:
     with pytest.raises(QuestionError, match=r"1\.5 is no number of approvals"):
         People(ask=("ana", "bo"), approvals=1.5)  # type: ignore[arg-type]
+
+
+def test_a_question_that_too_few_people_may_answer_is_put_to_no_one_and_says_why() -> None:
+    """The tool names a group, and only the configuration knows how few are in it."""
+    directory = Directory(people={"ana": Person()}, groups={"ops": ("ana",)})
+    three = People(ask=["ops"], only=True, approvals=3)
+    for people, able in ((three, "ana"), (People(ask=["ana", "bo"], only=True, approvals=3), "ana and bo")):
+        played = Played(settings(ToolPolicy(source=DEPLOY, run="unattended"), directory=directory))
+        (call,) = played.model_calls("deploy")
+        played.meanwhile(ToolReturned(call, FormWanted(Form([asking(people)]), DEPLOY)))
+        why = f"3 different people have to say yes, and only {able} may answer"
+        assert [event.content for event in played.recorded(ToolCallResponse)] == [
+            f'deploy: "Deploy?" was put to no one: {why}. Do not retry this tool call in this turn.'
+        ]
+        assert [event.reason for event in played.recorded(InquiryCancelled)] == ["backend_error"]
+        assert [warning.text for warning in played.wanted(Warn)] == [f"deploy.go: {why}"]
+
+
+def test_a_call_that_too_few_people_may_allow_does_not_run() -> None:
+    rules = RunRules(read_run_rules([{"ask": ["ops"], "only": True, "approvals": 2}]), ("config.toml:1",))
+    directory = Directory(people={"ana": Person()}, groups={"ops": ("ana",)})
+    played = Played(settings(ToolPolicy(source=DEPLOY, rules=(rules,)), directory=directory))
+    played.model_calls("deploy")
+    (response,) = played.recorded(ToolCallResponse)
+    assert "was put to no one: 2 different people have to say yes, and only ana may answer" in response.content
+    assert not played.wanted(PromptUser)

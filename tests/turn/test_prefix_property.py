@@ -7,16 +7,30 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, seed, settings
 
 from support.depth import tries
 from support.turn_check import check, cut_everywhere
 from support.turn_oracle import expected
 from support.turn_player import play
 from support.turn_script import Script
-from support.turn_scripts import SCENES, Scene, approvals, at_once, chains, coroutines, escalations, foretold, memories, replies, scripts
+from support.turn_scripts import (
+    SCENES,
+    Scene,
+    approvals,
+    at_once,
+    between_people,
+    chains,
+    coroutines,
+    escalations,
+    foretold,
+    memories,
+    replies,
+    scripts,
+)
 
 RANDOM = os.environ.get("MIDTURN_PREFIX_EXAMPLES")  # so many random ones; without it, always the same hundred
+DEEP = os.environ.get("DEEP") == "1"
 EXAMPLES = int(RANDOM or tries(80))
 RARE = 0.05  # each ingredient occurs in at least this part of the examples
 INGREDIENTS = {
@@ -35,6 +49,15 @@ INGREDIENTS = {
 }
 
 
+AMONG_PEOPLE = {
+    "several votes": ("several votes",),
+    "a no of one": ("people: no", "people permit: no"),
+    "an edit that is voted on": ("people permit: edit",),
+    "people who may not": ("people who may not",),
+    "deadlines of several people": ("people: late", "people permit: late"),
+    "other deadlines": ("a deadline that passes", "a permission past its deadline"),
+    "replies instead": ("people: reply",),
+}
 EMPHASES: tuple[tuple[Sequence[Scene], int], ...] = (
     (SCENES, EXAMPLES * 2 // 5),
     *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, escalations, replies)),
@@ -51,12 +74,29 @@ def test_a_turn_that_is_cut_anywhere_and_resumed_comes_to_the_same_end(capsys: p
 
     total = seen.pop("examples")
     with capsys.disabled():
-        shares = ", ".join(f"{count / total:.0%} {name}" for name, count in seen.most_common())
+        shares = ", ".join(f"{count / total:.0%} {name}" for name, count in seen.most_common() if name in INGREDIENTS)
         print(f"\n{total} turns, each cut at every event: {shares}")  # noqa: T201  what was covered
     assert all(seen[name] >= RARE * total for name in INGREDIENTS), seen
 
 
-def _holds(scenes: Sequence[Scene], examples: int, seen: Counter[str]) -> None:
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("part", range(1, 9 if DEEP else 2))
+def test_what_several_people_come_to_is_the_same_wherever_the_turn_is_cut(part: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Votes, changes of mind, who may not, passing on, reminders, escalations, edits, too late: at a prompt, handed over, from outside.
+
+    With `DEEP=1`, in eight parts of 250 turns each.
+    """
+    seen = Counter[str]()
+    _holds((between_people,), 250 if DEEP else 24, seen, part)
+
+    total = seen.pop("examples")
+    with capsys.disabled():
+        shares = ", ".join(f"{seen[name] / total:.0%} {name}" for name in AMONG_PEOPLE)
+        print(f"\n{total} turns of several people, each cut at every event: {shares}")  # noqa: T201  what was covered
+    assert all(seen[name] >= (RARE * total if DEEP else 1) for name in AMONG_PEOPLE), seen
+
+
+def _holds(scenes: Sequence[Scene], examples: int, seen: Counter[str], part: int | None = None) -> None:
     """Try turns made of these scenes; count what was in them."""
 
     @settings(max_examples=examples, derandomize=RANDOM is None, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -68,9 +108,9 @@ def _holds(scenes: Sequence[Scene], examples: int, seen: Counter[str]) -> None:
         cut_everywhere(world, oracle)
         seen.update(["examples", *_ingredients(oracle.seen)])
 
-    holds()
+    (holds if part is None else seed(part)(holds))()
 
 
 def _ingredients(seen: Counter[str]) -> list[str]:
     """Return which ingredients a turn had."""
-    return [name for name, marks in INGREDIENTS.items() if any(mark.startswith(marks) for mark in +seen)]
+    return [name for name, marks in (INGREDIENTS | AMONG_PEOPLE).items() if any(mark.startswith(marks) for mark in +seen)]

@@ -8,13 +8,12 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from midturn.question.answer_type import Answered, EndedTurn, Reply
 from midturn.question.question import Question
-from midturn.question.reply import Answered, EndedTurn, Reply
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, Suspended, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, ResultPolicy, RunPolicy, Target, ToolPolicy
-from midturn.turn.effects import ConsultAssistant, PromptUser, RunTool, SuspendTurn
-from midturn.turn.inputs import TurnSettings
 from midturn.turn.pending import pending
+from midturn.turn.step import ConsultAssistant, PromptUser, RunTool, SuspendTurn, TurnSettings
 from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
 from support.turns import CONFIRM, DEPLOY, Played, settings

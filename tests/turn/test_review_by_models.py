@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from midturn.question.answer_type import Unavailable, WentBack
 from midturn.question.question import Question
-from midturn.question.reply import Unavailable, WentBack
 from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
-from midturn.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, SuspendTurn, Warn
-from midturn.turn.inputs import AssistantFailed, AssistantReplied, PromptFailed
+from midturn.turn.step import (
+    AssistantFailed,
+    AssistantReplied,
+    CallModel,
+    ConsultAssistant,
+    EndTurn,
+    PromptFailed,
+    PromptUser,
+    SuspendTurn,
+    Warn,
+)
 from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
 PATCH = Question.boolean("confirm", "Apply it?", context="+ a line", default=True)

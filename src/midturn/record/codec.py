@@ -45,8 +45,7 @@ from midturn.record.events import (
     Vote,
     encode_custom,
 )
-from midturn.values.json_value import Json
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits
 
 
 class BrokenRuleError(ValueError):
@@ -162,7 +161,13 @@ _BRACKET: Final = rb"[\[{\]}]"
 _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
 """The part of a line in which we write of what kind it is."""
 _EVENT_ID: Final = attrgetter("event_id")
-_HEADS: Final = frozenset((b'{"type":"%b","timestamp' % kind.encode())[:16] for kind in KINDS)
+
+
+def _head(kind: str) -> bytes:
+    return _HEAD(b'{"type":"%b","timestamp' % kind.encode())
+
+
+_HEADS: Final = frozenset(map(_head, KINDS))
 _SAID_HEADS: Final = frozenset(head for head in _HEADS if head.startswith(b'{"type":"chat_re'))
 _CALL_HEADS: Final = frozenset(head for head in _HEADS if head.startswith(b'{"type":"tool_ca'))
 _SEEN_HEADS: Final = _SAID_HEADS | _CALL_HEADS | {b'{"type":"turn_st'}
@@ -287,6 +292,13 @@ def decode_visible(data: bytes) -> list[Start | VisibleEvent] | None:
     except _UNREADABLE:
         return None
     return events if _are_plain(events) and _keep_limits(seen) else None
+
+
+def decode_kind(data: bytes, kind: str) -> list[Event]:
+    """Read of whole lines those that may be of a kind: all but those that begin as we write another one."""
+    others = _HEADS - {_head(kind)}
+    lines = (clean(line) for line in BytesIO(data) if line[:16] not in others)
+    return [decode_event(line, "") for line in lines if line]
 
 
 def _are_plain(events: Sequence[Event | Start]) -> bool:

@@ -2,11 +2,9 @@
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
-# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 import binascii
 from base64 import b64decode
-
-# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
@@ -519,3 +517,66 @@ _ALLOWED: Final = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 def visible(event: Event) -> bool:
     """Say whether providers are sent this event."""
     return isinstance(event, _ALLOWED)
+
+
+# What events say, each kind read here: other modules ask these, or a `TurnView` for what adds up to more ----------------------
+
+
+def user_requests(events: Iterable[Event]) -> Iterator[ChatRequest]:
+    """Yield what the user asked for, in the order of the events."""
+    return (event for event in events if isinstance(event, ChatRequest))
+
+
+def model_responses(events: Iterable[Event]) -> Iterator[ChatResponse]:
+    """Yield what the model said."""
+    return (event for event in events if isinstance(event, ChatResponse))
+
+
+def call_requests(events: Iterable[Event]) -> Iterator[ToolCallRequest]:
+    """Yield the calls that the model made."""
+    return (event for event in events if isinstance(event, ToolCallRequest))
+
+
+def call_results(events: Iterable[Event]) -> Iterator[ToolCallResponse]:
+    """Yield what the model reads of its calls."""
+    return (event for event in events if isinstance(event, ToolCallResponse))
+
+
+def said_to_model(event: Event) -> str | None:
+    """Return what the user says, or a result; None of an event that says nothing to the model."""
+    return event.content if isinstance(event, ChatRequest | ToolCallResponse) else None
+
+
+def inquiry_requests(events: Iterable[Event]) -> Iterator[InquiryRequest]:
+    """Yield the questions."""
+    return (event for event in events if isinstance(event, InquiryRequest))
+
+
+def put_to_people(events: Iterable[Event]) -> Iterator[InquiryRequest | Approval]:
+    """Yield the questions, and everything about permissions, deliveries and reviews."""
+    return (event for event in events if isinstance(event, InquiryRequest | Approval))
+
+
+def delta_events(events: Iterable[Event]) -> Iterator[ConfigDelta]:
+    """Yield the events of what flags set."""
+    return (event for event in events if isinstance(event, ConfigDelta))
+
+
+def turn_keys(events: Iterable[Event]) -> Iterator[str]:
+    """Yield the keys that other programs have given to turns that begin here."""
+    return (event.key for event in events if isinstance(event, TurnStart))
+
+
+def turn_ends(events: Iterable[Event]) -> Iterator[TurnEnd]:
+    """Yield the ends of turns."""
+    return (event for event in events if isinstance(event, TurnEnd))
+
+
+def is_opaque(event: Event) -> bool:
+    """Say whether an event is kept as the bytes that were read."""
+    return isinstance(event, OpaqueEvent)
+
+
+def problem_in(event: Event) -> str:
+    """Say what could not be read of an event; empty where nothing is wrong with it."""
+    return event.problem if isinstance(event, OpaqueEvent) else ""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import ChatResponse, Event, ToolCallRequest
+from midturn.record.events import ChatResponse, Event, InquiryAnswered, InquiryCancelled, ToolCallRequest
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import check_text
 
@@ -116,6 +116,50 @@ class Usage(Struct, frozen=True, omit_defaults=True):
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
         )
+
+
+class Spent(Struct, frozen=True):
+    """What one request came to; `is_inquiry` where the model answered a question. `model` is empty where the record does not name it."""
+
+    model: str
+    usage: Usage
+    is_inquiry: bool = False
+
+    @property
+    def metadata(self) -> dict[str, Json]:
+        """What an event carries of it: nothing where no tokens were counted."""
+        return {"usage": {**to_builtins(self.usage), "model": self.model}} if self.usage != Usage() else {}
+
+
+def spent_in(events: Iterable[Event]) -> Iterator[Spent]:
+    """Yield what is on record of each request that a model answered. A question that a model failed to answer has cost as much, too."""
+    response: Spent | None = None
+    for event in events:
+        recorded = _recorded(event)
+        if isinstance(event, ChatResponse | ToolCallRequest):
+            response = Spent(recorded.model, recorded.usage + (response.usage if response else Usage()))
+            continue
+        if response:
+            yield response
+            response = None
+        if isinstance(event, InquiryAnswered | InquiryCancelled) and (_by_model(event) or recorded.usage != Usage()):
+            yield recorded
+    if response:
+        yield response
+
+
+def _recorded(event: Event) -> Spent:
+    """Read what an event carries; numbers that make no sense count as nothing."""
+    said = (event.metadata or {}).get("usage", {})
+    model = said.get("model", "") if isinstance(said, dict) else ""
+    try:
+        return Spent(str(model), convert(said, Usage), isinstance(event, InquiryAnswered | InquiryCancelled))
+    except ValidationError:
+        return Spent("", Usage(), isinstance(event, InquiryAnswered | InquiryCancelled))
+
+
+def _by_model(event: InquiryAnswered | InquiryCancelled) -> bool:
+    return isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
 
 
 class TextDelta(Struct, frozen=True):
@@ -249,13 +293,16 @@ class Finished(Struct, frozen=True):
     usage: Usage = Usage()
     stop_reason: StopReason = "stop"
 
-    def counted(self) -> tuple[Part, ...]:
-        """Return the parts, the last of them with what the response cost in `metadata.usage`."""
+    def counted(self, model: str) -> tuple[Part, ...]:
+        """Return the parts, the last of them with what the response cost in `metadata.usage`.
+
+        Args:
+            model: The name of the model that answered.
+        """
         if not self.parts or self.usage == Usage():
             return self.parts
         *before, last = self.parts
-        usage: dict[str, Json] = {"usage": to_builtins(self.usage)}
-        return (*before, replace(last, metadata={**(last.metadata or {}), **usage}))
+        return (*before, replace(last, metadata={**(last.metadata or {}), **Spent(model, self.usage).metadata}))
 
 
 ModelEvent: TypeAlias = TextDelta | ReasoningDelta | Finished

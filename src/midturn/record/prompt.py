@@ -8,8 +8,7 @@ from typing import Any, Final, Self, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.deadline import time_left
-from midturn.question.people import People
+from midturn.question.people import People, time_left
 from midturn.question.question import Question
 from midturn.record.events import Approval, Image
 from midturn.record.exchange import ToolCall
@@ -140,7 +139,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     event: str = ""
     conversation: str = ""
     tool: str = ""
-    arguments: Json = None
+    arguments: Any = None
     label: str | None = None
     verdict: str | None = None
     people: People | None = None

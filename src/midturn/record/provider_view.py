@@ -10,7 +10,7 @@ from typing import Any, Final, cast, get_args, overload
 import msgspec
 from msgspec import Struct
 
-from midturn.record.codec import Start, clean, decode_event, decode_stream, decode_visible
+from midturn.record.codec import Start, clean, decode_event, decode_kind, decode_stream, decode_visible
 from midturn.record.events import (
     Approval,
     ChatRequest,
@@ -34,6 +34,7 @@ from midturn.record.window import (
     TurnByTurn,
     Window,
     begins,
+    config_deltas,
     last_turn,
     pair_calls,
     pair_inquiries,
@@ -41,6 +42,7 @@ from midturn.record.window import (
     turn_from,
     turns,
 )
+from midturn.values.json_value import Json
 
 # Cycles: the calls of one response, whose results must follow at once -------------------------------------------------
 
@@ -279,6 +281,9 @@ def _result(events: Sequence[Event], place: int | None, call: ToolCallRequest) -
 # The events of a conversation held for writing: finished turns stay as they were read, and a provider's view of them is computed once
 
 
+_LATE = 65_536  # bytes
+
+
 class Past:
     """The whole lines before the last turn of `file`."""
 
@@ -306,6 +311,22 @@ class Past:
     def events(self) -> list[Event]:
         """All events."""
         return decode_stream(self._lines, self._file)
+
+    def latest_first(self) -> Iterator[Event]:
+        """Yield the events from the end on: the last ones are read alone, and all only for a reader that goes further."""
+        begin = self._lines.find(b"\n", -_LATE) + 1 if len(self._lines) > _LATE else 0
+        late: list[Event] = []
+        if "events" not in vars(self) and (begin or len(self._lines) <= _LATE):
+            late = decode_stream(self._lines[begin:], self._file, self._lines.count(b"\n", 0, begin) + 1)
+            yield from reversed(late)
+            if not begin:
+                return
+        yield from reversed(self.events[: len(self.events) - len(late)])
+
+    @cached_property
+    def deltas(self) -> list[Json]:
+        """What flags set in them; no other event is made for it."""
+        return config_deltas(decode_kind(self._lines, "config_delta"))
 
     @cached_property
     def view(self) -> list[VisibleEvent]:
@@ -377,6 +398,10 @@ class EventLog(TurnByTurn, Sequence[Event]):
         self._seen = seen
         return [*seen, *provider_view(self._events[start:])]
 
+    def config_deltas(self) -> list[Json]:
+        """Return what flags set."""
+        return [*self._past.deltas, *config_deltas(self._events)]
+
     @overload
     def __getitem__(self, index: int) -> Event: ...
 
@@ -404,7 +429,7 @@ class EventLog(TurnByTurn, Sequence[Event]):
     def _into_the_past(self) -> Iterator[Event]:
         """Yield the latest first; the past is read only if a reader goes so far."""
         yield from reversed(self._events)
-        yield from reversed(self._past.events)
+        yield from self._past.latest_first()
 
     def __eq__(self, other: object) -> bool:
         """Compare event by event, with any sequence."""

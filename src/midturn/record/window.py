@@ -27,6 +27,7 @@ from midturn.record.events import (
     TurnStart,
     VisibleEvent,
 )
+from midturn.values.json_value import Json
 
 MAY_START: Final = frozenset({TurnStart, OpaqueEvent})
 """The classes of events that may start a turn: a look at many events checks for these first."""
@@ -52,6 +53,17 @@ class TurnByTurn:
     def provider_view(self) -> list[VisibleEvent]:
         """Return what `provider_view` returns for all of these events."""
         raise NotImplementedError
+
+    def config_deltas(self) -> list[Json]:
+        """Return what `config_deltas` returns for all of these events."""
+        raise NotImplementedError
+
+
+def config_deltas(events: Iterable[Event]) -> list[Json]:
+    """Return what flags set."""
+    if isinstance(events, TurnByTurn):
+        return events.config_deltas()
+    return [event.delta for event in events if isinstance(event, ConfigDelta) and event.delta is not None]
 
 
 def turns(events: Iterable[Event]) -> list[Window]:

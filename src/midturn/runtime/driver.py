@@ -33,11 +33,13 @@ from midturn.journal import AnswerFeed, Handed, Journal
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
 from midturn.record.events import Approval, Child, InquiryRequest, ToolCallResponse
 from midturn.record.exchange import Usage
-from midturn.runtime.assistants import Consulting
 from midturn.runtime.loop_thread import uncut
-from midturn.runtime.model_response import ModelResponse, foretold
+from midturn.runtime.model_response import Consulting, ModelResponse, foretold
 from midturn.runtime.surroundings import Observed, Recorder, Services, Surroundings
-from midturn.turn.effects import (
+from midturn.turn.people import under_key
+from midturn.turn.state import as_it_ended
+from midturn.turn.step import (
+    AnsweredElsewhere,
     CallModel,
     ClosePrompt,
     ConsultAssistant,
@@ -45,7 +47,10 @@ from midturn.turn.effects import (
     EndTurn,
     Foretell,
     GiveAnswers,
+    Happened,
+    Interrupted,
     LeaveOpen,
+    Noted,
     PromptUser,
     Record,
     RunChild,
@@ -54,11 +59,11 @@ from midturn.turn.effects import (
     StopModel,
     StopTool,
     SuspendTurn,
+    TimeIsUp,
+    TimePassed,
+    TimeRead,
     Warn,
 )
-from midturn.turn.inputs import AnsweredElsewhere, Happened, Interrupted, Noted, TimeIsUp, TimePassed, TimeRead
-from midturn.turn.people import under_key
-from midturn.turn.state import as_it_ended
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, waiting_until
 from midturn.values.text import stamp

@@ -11,15 +11,25 @@ from msgspec.structs import replace
 
 from midturn.errors import CallEnded, MidturnError, Suspended, TurnOpen
 from midturn.ports import Happening, ToolEnded, ToolRun
-from midturn.record.events import ChatRequest, Event, Source, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
+from midturn.record.events import (
+    Event,
+    Source,
+    ToolCallResponse,
+    TurnStart,
+    call_requests,
+    call_results,
+    turn_ends,
+    turn_keys,
+    user_requests,
+)
 from midturn.record.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.record.window import Window, open_turn, turns
 from midturn.routing import messages
 from midturn.runtime.driver import Driver, RunEnding, time_of
 from midturn.runtime.surroundings import Services, Surroundings, record_effects
-from midturn.turn.inputs import CallBegun, CallLeft, LoopEnded, TurnRequested, TurnSettings
 from midturn.turn.pending import pending
+from midturn.turn.step import CallBegun, CallLeft, LoopEnded, TurnRequested, TurnSettings
 from midturn.turn.turn import Turn, is_call
 from midturn.turn.view import TurnView
 from midturn.values.json_value import canonical
@@ -180,7 +190,7 @@ class ForeignTurn:
         window = open_turn(journal.events)
         if window:
             stale = Turn.load(window.events, self._settings, self._services.ids)
-            began = next((event.content for event in window.events if isinstance(event, ChatRequest)), "")
+            began = next((request.content for request in user_requests(window.events)), "")
             if known or (key is None and text in ("", began)):
                 return
             if stale.record.open_calls():
@@ -228,7 +238,7 @@ class ForeignTurn:
         """
         window = open_turn(self._services.journal.events)
         events = self._finished or (window.events if window else ())
-        same = [event for event in events if isinstance(event, ToolCallRequest) and is_call(event, begun)]
+        same = [call for call in call_requests(events) if is_call(call, begun)]
         if occurrence <= len(same) and self._response(same[occurrence - 1].event_id):
             content = self.content(same[occurrence - 1].event_id)
             raise CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
@@ -258,7 +268,7 @@ class ForeignTurn:
 
     def _response(self, event: str) -> ToolCallResponse | None:
         events = reversed(self._services.journal.events)
-        return next((found for found in events if isinstance(found, ToolCallResponse) and found.call == event), None)
+        return next((found for found in call_results(events) if found.call == event), None)
 
     async def finished(self, call: ForeignCall) -> None:
         """Wait until the result of a call is durable."""
@@ -327,9 +337,9 @@ class ForeignTurn:
     @property
     def _has_ended(self) -> bool:
         if self._finished:
-            return any(isinstance(event, TurnEnd) and event.status == "ended_by_user" for event in self._finished)
+            return any(end.status == "ended_by_user" for end in turn_ends(self._finished))
         events = self._services.journal.events
-        return self._driver is not None and bool(events) and isinstance(events[-1], TurnEnd)
+        return self._driver is not None and any(turn_ends(events[-1:]))
 
     def _running(self) -> tuple[Driver, asyncio.Task[RunEnding]]:
         """Return the driver that runs now; after a suspension another one goes on with the turn.
@@ -354,5 +364,5 @@ class ForeignTurn:
 
 def _begun_with(key: str, events: Sequence[Event]) -> Window | None:
     """Return the turn that was begun with a key."""
-    found = (turn for turn in reversed(turns(events)) if any(isinstance(event, TurnStart) and event.key == key for event in turn.events))
+    found = (turn for turn in reversed(turns(events)) if key in turn_keys(turn.events))
     return next(found, None)

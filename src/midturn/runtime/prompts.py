@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from msgspec.structs import replace
 
-from midturn.errors import TerminalGone
+from midturn.errors import ScriptError, TerminalGone
 from midturn.prompter import Prompter
-from midturn.question.reply import EndedTurn, Replied, Reply, Unavailable, WentBack
-from midturn.record.events import AnsweredBy, InquiryRequest
+from midturn.question.answer_type import EndedTurn, Replied, Reply, Unavailable, WentBack
+from midturn.record.events import AnsweredBy, put_to_people
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Services, Surroundings, who_replies
-from midturn.turn.effects import ClosePrompt
-from midturn.turn.inputs import Happened, PromptFailed, UserReplied
 from midturn.turn.pending import pending
+from midturn.turn.step import ClosePrompt, Happened, PromptFailed, TurnFailed, UserReplied
 from midturn.values.text import stamp
 
 if TYPE_CHECKING:
@@ -101,6 +100,8 @@ class OpenPrompts:
             if is_cancelled():
                 raise
             return _failed(id, error, "it cancelled itself")
+        except ScriptError as error:
+            return TurnFailed(str(error))
         except TerminalGone:
             raise  # nothing was said: the run stops here, and the turn stays open
         except Exception as error:  # noqa: BLE001  as above
@@ -115,9 +116,9 @@ class OpenPrompts:
 
     async def _replied(self, prompter: Prompter, prompt: Prompt) -> Reply:
         """Ask until the tool's own rule, if it has one, has nothing to say against the answer."""
-        asked = next((found for found in reversed(self._journal.events) if found.event_id == prompt.event), None)
+        asked = next((found for found in put_to_people(reversed(self._journal.events)) if found.event_id == prompt.event), None)
         prompt = prompt.timed(asked.timestamp if asked else "", lambda: stamp(self._clock))
-        if not isinstance(asked, InquiryRequest):
+        if asked is None or prompt.kind != "tool":
             return await _awaited(prompter.prompt(prompt))
         checks = self._checks.of(asked.call)
         while True:

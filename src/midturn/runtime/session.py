@@ -10,9 +10,9 @@ from midturn.record.events import Event, TurnEnd
 from midturn.record.window import last_turn, open_turn
 from midturn.runtime.driver import Driver, RunEnding, record_expired, time_of
 from midturn.runtime.surroundings import Services, Surroundings
-from midturn.turn.effects import Effect
-from midturn.turn.inputs import TurnRequested, TurnResumed, TurnSettings
+from midturn.turn.step import Effect, TurnRequested, TurnResumed, TurnSettings
 from midturn.turn.turn import Turn
+from midturn.turn.view import TurnView
 
 
 class Session:
@@ -96,9 +96,9 @@ class Session:
 
 def was_ended_by_user(events: Sequence[Event]) -> TurnEnd | None:
     """Return the end of the last turn where a person has ended it."""
-    window = last_turn(events)
-    ends = [event for event in window.events if isinstance(event, TurnEnd)] if window and not window.open else []
-    return ends[-1] if ends and ends[-1].status == "ended_by_user" else None
+    turn = TurnView.last(events)
+    ended = None if turn.is_open else turn.record.ended
+    return ended if ended and ended.status == "ended_by_user" else None
 
 
 def open_window(journal: Journal) -> Sequence[Event]:

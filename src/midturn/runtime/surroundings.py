@@ -15,23 +15,20 @@ from midturn.errors import AnswerError
 from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, Recorded, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
-from midturn.question.reply import Answered
-from midturn.record.events import AnsweredBy, ChatRequest, Event
+from midturn.question.answer_type import Answered
+from midturn.record.events import AnsweredBy, Event, user_requests
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolCall, ToolDefinition
 from midturn.record.provider_view import provider_view
 from midturn.tools.asker import refused
-from midturn.turn.effects import Answer, Effect, Given, Record
-from midturn.turn.inputs import FormWanted
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.limits import DEFAULT_LIMITS, Limits
-from midturn.values.secret import SecretValue
-from midturn.values.text import check_text_or_none, stamp
+from midturn.turn.step import Answer, Effect, FormWanted, Given, Record
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
+from midturn.values.text import check_text, stamp
 
 if TYPE_CHECKING:
     from midturn.runtime.nesting import Host
 if TYPE_CHECKING:
+    from midturn.question.answer_type import Reply
     from midturn.question.question import Question
-    from midturn.question.reply import Reply
     from midturn.tools.asker import Check
 if TYPE_CHECKING:
     from midturn.runtime.nesting import Nest
@@ -73,7 +70,8 @@ def who_replies(prompter: Prompter) -> AnsweredBy:
         raise TypeError(f"`by` of `{type(prompter).__name__}` is {by!r}: a prompter speaks for a 'user' or a 'policy'")
     told = {name: cast("str | None", getattr(prompter, name, None)) for name in ("via", "user", "name")}
     for name, said in told.items():
-        check_text_or_none(name, said)
+        if said is not None:
+            check_text(name, said)
     if by == "policy":
         return AnsweredBy("policy", via=told["via"], name=told["name"] or type(prompter).__name__)
     return AnsweredBy("user", via=told["via"], user=told["user"])
@@ -261,7 +259,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
     def request(self, events: Sequence[Event]) -> ModelRequest:
         """Return the next request of the conversation, as recorded."""
-        asked = next((event for event in reversed(events) if isinstance(event, ChatRequest)), None)
+        asked = next(user_requests(reversed(events)), None)
         return ModelRequest(
             system=self.system,
             events=provider_view(events),

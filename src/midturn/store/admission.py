@@ -10,6 +10,7 @@ from midturn.errors import NotAllowed
 from midturn.store.port import PortJournal
 
 if TYPE_CHECKING:
+    from midturn.record.events import AnsweredBy, Event
     from midturn.record.open_question import OpenQuestion
     from midturn.store.submission import HandedOver
 
@@ -47,6 +48,24 @@ class Admission:
         if not await self.admits(question, user):
             who = f"{user!r} may" if user else "Whoever gives no name may"
             raise NotAllowed(f"{who} not answer the question {question.id}; it stays open.", id=question.id, user=user)
+
+    async def check_giver(self, question: OpenQuestion, who: AnsweredBy, turn: Sequence[Event]) -> None:
+        """Refuse someone who may not answer, by the rules or because it is the question of others, in whatever way the answer comes.
+
+        What is recorded is checked there again. This is for what does not reach the store: a secret, a step of a form that is not done.
+
+        Raises:
+            NotAllowed: They may not; the question stays open.
+        """
+        await self.check(question, who.user)
+        if question.whose is None:
+            return
+        from midturn.turn.people import open_poll  # a hook that has nothing to ask loads nothing of the machine
+        from midturn.turn.view import TurnView
+
+        poll = open_poll(question.request, TurnView.last(turn).record.notes)
+        if poll is not None:
+            poll.check(who)
 
 
 class AdmittedFeed:

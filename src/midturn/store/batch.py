@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 import msgspec
 
 from midturn import __version__
-from midturn.errors import StoreError, TooOld
+from midturn.errors import StoreError, TooLarge, TooOld
 from midturn.record.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
 from midturn.record.events import (
     Approval,
@@ -21,12 +21,12 @@ from midturn.record.events import (
     InquiryCancelled,
     InquiryRedacted,
     Note,
-    OpaqueEvent,
     ToolCallResponse,
     TurnEnd,
     TurnStart,
+    is_opaque,
 )
-from midturn.values.limits import Limits
+from midturn.values.json_value import Limits
 from midturn.values.text import TimeOfDay, stamp
 
 if TYPE_CHECKING:
@@ -78,7 +78,9 @@ def check_version(events: Iterable[Event], conversation: str) -> None:
         raise TooOld(
             f"Conversation {conversation} needs midturn {needed} or later: a newer version asks something in it of which this one, "
             f"{__version__}, does not know who may answer it. It can be read here, and nothing in it was changed. "
-            "Upgrade midturn where this runs."
+            "Upgrade midturn where this runs.",
+            conversation=conversation,
+            requires=needed,
         )
 
 
@@ -97,7 +99,8 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
     """Return the lines of a batch, each with its newline.
 
     Raises:
-        StoreError: A line, or all of them, are larger than the limits allow, or one could not be read again.
+        TooLarge: A line, or all of them, are larger than the limits allow.
+        StoreError: One could not be read again.
     """
     lines = [encode_event(event) + b"\n" for event in batch]
     total = sum(map(len, lines))
@@ -108,7 +111,7 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
     if not _WORDS.issuperset(map(type, batch)):
         _check_readable(batch, lines, limits)
     if total > limits.batch:
-        raise StoreError(
+        raise TooLarge(
             f"{len(batch)} events have {total:,} bytes together; {limits.batch:,} may be recorded at once (`limits.batch`). "
             "They are not recorded. Pass large content as a file."
         )
@@ -118,7 +121,7 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
 def _check_lines(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits) -> None:
     for event, line in zip(batch, lines, strict=True):
         if len(line) > limits.event_line:
-            raise StoreError(
+            raise TooLarge(
                 f"An event of kind {event.type} has {len(line):,} bytes; a line may have {limits.event_line:,} (`limits.event_line`). "
                 "It is not recorded. Pass large content as a file."
             )
@@ -129,7 +132,7 @@ def _check_readable(batch: Sequence[Event], lines: Sequence[bytes], limits: Limi
     if keep_types(lines):
         return
     for event, line in zip(batch, lines, strict=True):
-        problem = "" if isinstance(event, OpaqueEvent) else problem_of(line, limits)  # what was unreadable before is kept as it is
+        problem = "" if is_opaque(event) else problem_of(line, limits)  # what was unreadable before is kept as it is
         if problem:
             raise _unreadable(event, problem)
 

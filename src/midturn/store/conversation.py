@@ -1,24 +1,30 @@
-"""A conversation, read. Reading takes no lock, never writes, and loses nothing that can still be read."""
+"""A conversation, read. Reading takes no lock, never writes, and loses nothing that can still be read.
+
+Of those on disk, last turns are kept and read again only where a file has changed.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache, cached_property
 from pathlib import Path
+from threading import Lock
+from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from midturn.record.codec import decode_lines
-from midturn.record.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
+from midturn.record.events import Event, VisibleEvent, problem_in, user_requests
 from midturn.record.open_question import OpenQuestion
-from midturn.record.provider_view import provider_view
-from midturn.record.window import Window, turns
+from midturn.record.provider_view import NO_PAST, Past, provider_view
+from midturn.record.window import Window, open_turn, turns
 from midturn.store import jp
 from midturn.store.event_file import EVENTS, is_jp
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
-from midturn.store.tail import EventReader, Part
+from midturn.store.tail import NAME, EventReader, Part
 from midturn.turn.pending import pending
 from midturn.turn.view import InquiryPair, pairs
 
@@ -79,7 +85,7 @@ class Conversation:
     @property
     def title(self) -> str:
         """What the conversation is called; without a title, what was asked first."""
-        return self.metadata.title or next((title(event.content) for event in self.events if isinstance(event, ChatRequest)), "")
+        return self.metadata.title or next((title(request.content) for request in user_requests(self.events)), "")
 
     @cached_property
     def turns(self) -> tuple[Window, ...]:
@@ -119,8 +125,141 @@ def turns_in(parts: Iterable[Part]) -> Iterator[Window]:
 
 def problems_of(events: Iterable[Event]) -> tuple[str, ...]:
     """Say what could not be read of events."""
-    return tuple(event.problem for event in events if isinstance(event, OpaqueEvent) and event.problem)
+    return tuple(filter(None, map(problem_in, events)))
 
 
 def _id_of(directory: Path) -> str:
     return conversation_id(directory.name) or directory.name
+
+
+_MOST_PASTS = 16
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class KnownPasts:
+    """The pasts of the conversations that were held last, by their directories.
+
+    Each is compared with the file, byte by byte, before it counts.
+    """
+
+    def __init__(self) -> None:
+        self._pasts: dict[str, Past] = {}
+        self._bytes = 0
+        self._lock = Lock()
+
+    def of(self, place: str) -> Past:
+        """Return what is known of a conversation."""
+        return self._pasts.get(place, NO_PAST)
+
+    def forget(self) -> None:
+        """Know nothing."""
+        with self._lock:
+            self._pasts.clear()
+            self._bytes = 0
+
+    def keep(self, place: str, past: Past) -> None:
+        """Keep a past, and forget those that were not used for longest where they are many or large."""
+        if not past and place not in self._pasts:
+            return
+        with self._lock:
+            self._bytes -= self._pasts.pop(place, NO_PAST).size
+            if 0 < past.size <= _MOST_BYTES:
+                self._pasts[place] = past
+                self._bytes += past.size
+            while len(self._pasts) > _MOST_PASTS or self._bytes > _MOST_BYTES:
+                self._bytes -= self._pasts.pop(next(iter(self._pasts))).size
+
+
+PASTS = KnownPasts()
+"""Those of this process: a program that opens its store anew for each request reads no history twice."""
+
+_MOST_TURNS = 10_000
+_MOST_OVER = 100  # turns that are kept although they are over
+_State: TypeAlias = tuple[int, int, int]
+
+
+class Seen(Struct, frozen=True, dict=True):
+    """The last turn of a conversation, unless the file says that it is over, and what it waits for."""
+
+    path: Path
+    id: str
+    turn: Sequence[Event]
+    window: Window | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is open."""
+        return self.window is not None
+
+    @cached_property
+    def questions(self) -> Sequence[OpenQuestion]:
+        """What people can answer in it."""
+        return _load_questions()(self.window, self.id) if self.window else ()
+
+
+@cache
+def _load_questions() -> Callable[[Window, str], Sequence[OpenQuestion]]:
+    """Load the reader of turns: a hook that is told nothing of interest looks into none."""
+    from midturn.turn.pending import pending_in
+    from midturn.turn.view import TurnView
+
+    return lambda window, conversation: pending_in(TurnView(window), conversation)
+
+
+class SeenTurns:
+    """Remembers what the ends of files held, for programs that look at many of them again and again."""
+
+    def __init__(self, path: Callable[[str], Path]) -> None:
+        """Find directories by `path`, which is asked again where one is gone."""
+        self._path = path
+        self._turns: dict[str, tuple[str, _State, Seen]] = {}
+
+    def look(self, id: str) -> Seen:
+        """Return what a conversation waits for.
+
+        Raises:
+            StoreError: There is none, or it cannot be read.
+        """
+        known = self._turns.get(id)
+        if known and known[1] == _state(known[0]):
+            return known[2]
+        path = self._path(id)
+        file = f"{os.fspath(path)}/{NAME}"
+        state = _state(file)
+        turn = unfinished_turn(path)
+        window = open_turn(turn)
+        seen = Seen(path, id, turn, window)
+        if state and window is not None:
+            if len(self._turns) >= _MOST_TURNS and id not in self._turns:
+                self._turns.popitem()  # the newest: of what is looked at again and again in one order, the oldest comes next
+            self._turns[id] = file, state, seen
+        else:
+            self._turns.pop(id, None)
+        return seen
+
+    def forget(self, id: str) -> None:
+        """Keep nothing of a conversation."""
+        self._turns.pop(id, None)
+
+    def make_room(self, ids: Collection[str]) -> None:
+        """Forget all but these conversations, once there are enough others to be worth the look: they are over."""
+        if len(self._turns) >= min(_MOST_TURNS, len(ids) + _MOST_OVER):
+            for id in self._turns.keys() - set(ids):  # noqa: A001  as everywhere here
+                self._turns.pop(id, None)
+
+
+def unfinished_turn(path: Path) -> Sequence[Event]:
+    """Return the last turn of the conversation in the directory `path`, read from its end; nothing where it says that it is over."""
+    if is_jp(path):
+        return ()
+    with Folder.at(path) as folder, EventReader(folder) as events:
+        return events.unfinished_turn()
+
+
+def _state(file: str) -> _State | None:
+    """Return what changes with every batch: a file only grows, and one in its place is another file."""
+    try:
+        found = os.lstat(file)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import UNSET
 
 from midturn.errors import AnswerError, Problem
-from midturn.question.answer_type import SecretType
-from midturn.question.reply import Answered
-from midturn.record.asker import Address
-from midturn.record.events import Event, InquiryRequest
-from midturn.record.open_question import OpenQuestion, PromptKind, secrets_of_form
+from midturn.question.answer_type import Answered, SecretType
+from midturn.record.events import Event, InquiryRequest, inquiry_requests
+from midturn.record.open_question import Address, OpenQuestion, PromptKind, secrets_of_form
 from midturn.record.window import turn_of_child
 from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn
@@ -90,12 +88,15 @@ def check_no_secret(turn: Sequence[Event], conversation: str, event_id: str, sub
     Raises:
         AnswerError: The answer holds one.
     """
-    if not any(isinstance(event, InquiryRequest) and _may_ask_for_a_secret(event) for event in turn):
+    if not any(map(_may_ask_for_a_secret, inquiry_requests(turn))):
         return
     reply = submission.as_reply()
     question = next((question for question in pending(turn, conversation) if question.request.event_id == event_id), None)
     if question and isinstance(reply, Answered) and _gives_a_secret(question, reply):
-        message = "A secret is only given at the terminal of the process that needs it: nothing here may write it down."
+        message = (
+            "A secret is not taken here, where it would be written down. Only the process that goes on with the turn takes it: "
+            "on its page, with `midturn answer` at a terminal, or in a program with `agent.resume(…, secrets={id: …})`."
+        )
         raise AnswerError([Problem("", message)])
 
 
@@ -131,7 +132,7 @@ def _check_memory(visit: Visit, submission: Submission) -> None:
 
 def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:
     """Say which answer a map lacks: a form goes on from its open question, and not before that has its answer."""
-    asked = next((event.question_id for event in turn if isinstance(event, InquiryRequest) and event.event_id == event_id), "")
+    asked = next((request.question_id for request in inquiry_requests(turn) if request.event_id == event_id), "")
     return Problem(f"/{asked}", f"the open question `{asked}` has no answer in the map, and the form goes on from there: add it.")
 
 

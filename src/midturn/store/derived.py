@@ -11,20 +11,27 @@ written in 10. A row alone is changed faster there; but logs change without a wo
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 import zlib
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import dropwhile
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from midturn.errors import StoreError
-from midturn.store.folder import Folder
-from midturn.store.open_index import boot, host
+from midturn.store.folder import KEPT, STEPS, Folder, boot, host
 
-FOLDER: Final = "index"
 _VERSION: Final = 1
+_CLOCK_STEP: Final = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
+_MANY: Final = 1_000  # names that are worth keeping for other processes
+_PAUSE: Final = 60.0  # seconds between two times that one process keeps the same list
+_MOST_STEPS: Final = 100_000  # bytes
 _T = TypeVar("_T")
 
 
@@ -39,7 +46,7 @@ class Derived(Generic[_T]):
     def load(self) -> _T | None:
         """Return what the file holds; None where it cannot be used."""
         try:
-            with Folder.at(self._conversations) as conversations, conversations.inside(FOLDER) as folder:
+            with Folder.at(self._conversations) as conversations, conversations.inside(KEPT) as folder:
                 head, _, content = folder.read(self._file).partition(b"\n")
             return msgspec.msgpack.decode(content, type=self._kind) if head == _head(content) else None
         except (OSError, StoreError, ValueError):  # there is none, or it is broken: msgspec's errors are ValueErrors
@@ -50,8 +57,8 @@ class Derived(Generic[_T]):
         content = msgspec.msgpack.encode(held)
         with suppress(OSError, StoreError), Folder.at(self._conversations) as conversations:
             with suppress(FileExistsError):
-                os.mkdir(FOLDER, 0o700, dir_fd=conversations.fd)
-            with conversations.inside(FOLDER) as folder:
+                os.mkdir(KEPT, 0o700, dir_fd=conversations.fd)
+            with conversations.inside(KEPT) as folder:
                 _sweep(folder, f".{self._file}.")
                 temporary = f".{self._file}.{os.getpid()}"
                 folder.write_unsynced(temporary, b"%s\n%s" % (_head(content), content))
@@ -60,6 +67,61 @@ class Derived(Generic[_T]):
     @property
     def _file(self) -> str:
         return f"{self._name}-{host()}"
+
+    # Steps: what has become of it since it was saved ----------------------------------------------------------------------
+
+    def begin_steps(self) -> None:
+        """Have steps be noted from now on; what was noted before belongs to what was saved before."""
+        with suppress(OSError, StoreError), Folder.at(self._conversations) as conversations, conversations.inside(KEPT) as folder:
+            temporary = f".{self._file}{STEPS}.{os.getpid()}"
+            with suppress(FileExistsError):
+                folder.write_unsynced(temporary, b"")
+            os.replace(temporary, f"{self._file}{STEPS}", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+
+    @contextmanager
+    def noting(self, folder: Path) -> Generator[list[str]]:
+        """Note the id that the block puts into a list as a step of `folder`, where steps are noted and nothing else is made meanwhile.
+
+        Of two processes that make something at once, the one that comes second ends the notes: neither of both could tell its step.
+        """
+        made: list[str] = []
+        fd = self._opened_steps()
+        if fd < 0:
+            yield made
+            return
+        try:
+            before = folder_state(folder)
+            yield made
+            step = Step(before, folder_state(folder), "".join(made))
+            if step.is_alone:
+                with suppress(OSError):
+                    os.write(fd, msgspec.json.encode(step) + b"\n")
+        finally:
+            os.close(fd)
+
+    def _opened_steps(self) -> int:
+        """Open what steps are noted in, for us alone; -1 where that is not to be."""
+        with suppress(OSError, StoreError), Folder.at(self._conversations) as conversations, conversations.inside(KEPT) as folder:
+            fd, found = folder.opened(f"{self._file}{STEPS}", os.O_WRONLY | os.O_APPEND)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(fd)
+                folder.remove(f"{self._file}{STEPS}")
+                return -1
+            if found.st_size < _MOST_STEPS:
+                return fd
+            os.close(fd)
+        return -1
+
+    def steps(self) -> list[Step]:
+        """Return all steps; none where any cannot be read."""
+        try:
+            with Folder.at(self._conversations) as conversations, conversations.inside(KEPT) as folder:
+                lines = folder.read(f"{self._file}{STEPS}").splitlines()
+            return [msgspec.json.decode(line, type=Step) for line in lines]
+        except (OSError, StoreError, ValueError):  # as in `load`
+            return []
 
 
 def _sweep(folder: Folder, beginning: str) -> None:
@@ -73,3 +135,108 @@ def _sweep(folder: Folder, beginning: str) -> None:
 def _head(content: bytes) -> bytes:
     """Return the first line: what a file must begin with to hold this content, written since the machine was started."""
     return b"midturn %d %s %08x" % (_VERSION, boot().encode(), zlib.crc32(content))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Lists of names, such as those of all conversations
+
+
+FolderState: TypeAlias = tuple[int, int, int, int]
+"""Which folder it is, when a name in it was made or removed for the last time, in nanoseconds, and what its names come to."""
+_NOWHERE: Final = (0, 0, 0, 0)
+
+
+def folder_state(folder: Path) -> FolderState:
+    """Return what changes with each name in a folder; zeros where there is none.
+
+    Most file systems count the directories in one, or the bytes of its names: so two changes in the same step of the clock tell, too.
+    """
+    try:
+        found = os.stat(folder)  # noqa: PTH116  it is asked for with each new conversation
+    except OSError:
+        return _NOWHERE
+    return found.st_ino, found.st_mtime_ns, found.st_nlink, found.st_size
+
+
+class Step(Struct, frozen=True, array_like=True):
+    """How a folder became another one: by the directory of the conversation `id`."""
+
+    before: FolderState
+    after: FolderState
+    id: str
+
+    @property
+    def is_alone(self) -> bool:
+        """Say whether there is one directory more, where they are counted: nothing else was made meanwhile."""
+        return bool(self.id) and self.before[0] == self.after[0] and self.after[2] - self.before[2] == (1 if self.before[2] > 1 else 0)
+
+
+class Listed(Struct):
+    """Ids, the oldest first, and what the folders were when they were listed."""
+
+    states: list[FolderState]
+    ids: list[str]
+
+
+class KeptList:
+    """The ids that folders name. They are listed again only where a name was made or removed, by processes that come later, too.
+
+    Args:
+        derived: Where a long list is kept.
+        folders: The folders.
+        listing: Lists them.
+    """
+
+    def __init__(self, derived: Derived[Listed], folders: Sequence[Path], listing: Callable[[], list[str]]) -> None:
+        self._derived = derived
+        self._folders = folders
+        self._listing = listing
+        self._kept: Listed | None = None
+        self._saved = -_PAUSE
+
+    def ids(self) -> list[str]:
+        """Return the ids, the oldest first."""
+        states, began = [*map(folder_state, self._folders)], time.time_ns()
+        kept = self._kept = self._kept or self._derived.load() or Listed([], [])
+        if states == kept.states:
+            return kept.ids
+        if followed := self._followed(kept, states):
+            self._kept = followed
+            return followed.ids
+        found = Listed(states, self._listing())
+        if _NOWHERE in states or max(state[1] for state in states) + _CLOCK_STEP > began:
+            return found.ids  # what is made in the same step of the clock might not be noticed
+        self._kept = found
+        if len(found.ids) >= _MANY and time.monotonic() - self._saved >= _PAUSE:
+            self._saved = time.monotonic()
+            self._save(found)
+        return found.ids
+
+    def _followed(self, kept: Listed, states: list[FolderState]) -> Listed | None:
+        """Return what the list has become, where that is known without listing anything."""
+        del kept, states
+
+    def _save(self, found: Listed) -> None:
+        self._derived.save(found)
+
+
+class GrowingList(KeptList):
+    """One of conversations: where each change of the first folder since is a step that was noted, the new ids are added to the old ones.
+
+    So a conversation that was begun just now has nothing listed again. Where anything else was made or removed, the steps lead nowhere.
+    """
+
+    def _followed(self, kept: Listed, states: list[FolderState]) -> Listed | None:
+        if not kept.states or states[1:] != kept.states[1:]:
+            return None
+        at, made = kept.states[0], list[str]()
+        for step in dropwhile(lambda step: step.before != kept.states[0], self._derived.steps()):
+            if step.before != at:
+                return None
+            at = step.after
+            made.append(step.id)
+        return Listed(states, sorted([*kept.ids, *made])) if at == states[0] else None
+
+    def _save(self, found: Listed) -> None:
+        super()._save(found)
+        self._derived.begin_steps()

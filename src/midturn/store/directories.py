@@ -8,35 +8,22 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from midturn.errors import NoConversation, StoreError
 from midturn.files import ensure_private, make_private
-from midturn.store.folder import DIRECTORY, Folder, telling
+from midturn.store.folder import DIRECTORY, KEPT, STEPS, Folder, host, telling
 from midturn.store.metadata import NEW, REMOVED, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
 
 if TYPE_CHECKING:
-    from midturn.store.derived import Derived
+    from midturn.store.derived import Derived, KeptList, Listed
 
-_CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
 _LEFT = 3600.0  # seconds after which no process still makes a conversation, or removes it
-_MANY = 1_000  # conversations whose list is worth keeping for other processes
-
-
-class Listed(Struct):
-    """The ids of all conversations, the oldest first, and what the folders were when they were listed."""
-
-    states: list[tuple[int, int]]
-    ids: list[str]
-
-
-_NOT_LISTED = Listed([], [])
+_LIST = "ids"  # what the list of all conversations is called where it is kept for other processes
 
 
 class Directories:
@@ -52,7 +39,6 @@ class Directories:
         self._found = found
         self._places = [(folder, str(folder)) for folder in folders]
         self._begun = False
-        self._kept = _NOT_LISTED
         self._all_linked = False
 
     def all(self) -> list[tuple[str, Path]]:
@@ -64,18 +50,7 @@ class Directories:
 
         That is so for processes that come later, too: a long list is kept for them.
         """
-        states, began = [*map(_state, self.folders)], time.time_ns()
-        if self._kept is _NOT_LISTED:
-            self._kept = self._derived.load() or Listed([], [])
-        if states == self._kept.states:
-            return self._kept.ids
-        found = Listed(states, self._list())
-        if (0, 0) in states or max(changed for _, changed in states) + _CLOCK_STEP > began:
-            return found.ids  # what is made in the same step of the clock would not be noticed
-        if len(found.ids) >= _MANY:
-            self._derived.save(found)
-        self._kept = found
-        return found.ids
+        return self._kept.ids()
 
     def _list(self) -> list[str]:
         return sorted(number for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
@@ -109,6 +84,12 @@ class Directories:
 
         It has a hidden name until the `with` block is left, and goes away again where that fails.
         """
+        with self._noting() as made, self._made(words, wanted) as (number, folder):
+            yield folder
+            made.append(number)
+
+    @contextmanager
+    def _made(self, words: str, wanted: str | None) -> Generator[tuple[str, Folder]]:
         number, name = (self._claim_this(wanted, slug(words)) if wanted else None) or self._claim(slug(words))
         building, final = self.folders[0] / f"{NEW}{number}", self.folders[0] / name
         try:
@@ -119,7 +100,7 @@ class Directories:
             self._give_back(number, building)
             raise
         try:
-            yield folder
+            yield number, folder
             with telling("create", final):
                 building.rename(final)
         except BaseException:
@@ -149,10 +130,21 @@ class Directories:
             (path.parent / f".{conversation_id(path.name)}").unlink()
 
     @cached_property
-    def _derived(self) -> Derived[Listed]:
-        from midturn.store.derived import Derived  # who knows which conversation it is lists none
+    def _kept(self) -> KeptList:
+        from midturn.store.derived import GrowingList  # who knows which conversation it is lists none
 
-        return Derived(self.folders[0], "ids", Listed)
+        return GrowingList(self._derived, self.folders, self._list)
+
+    @cached_property
+    def _derived(self) -> Derived[Listed]:
+        from midturn.store.derived import Derived, Listed
+
+        return Derived(self.folders[0], _LIST, Listed)
+
+    def _noting(self) -> AbstractContextManager[list[str]]:
+        """Have what is made in a block noted, where a list of all conversations is kept that it is to be added to."""
+        has_list = os.access(f"{self._places[0][1]}/{KEPT}/{_LIST}-{host()}{STEPS}", os.W_OK)  # few have so many conversations
+        return self._derived.noting(self.folders[0]) if has_list else nullcontext(list[str]())
 
     def open(self, id: str) -> Folder:
         """Open the directory of a conversation.
@@ -234,15 +226,6 @@ def _linked_name(place: str, id: str) -> str | None:
         return None
     number = conversation_id(name)
     return name if number and id in (number, name) else None
-
-
-def _state(folder: Path) -> tuple[int, int]:
-    """Return which folder it is, and when a name in it was made or removed for the last time, in nanoseconds; zeros where there is none."""
-    try:
-        found = folder.stat()
-    except OSError:
-        return 0, 0
-    return found.st_ino, found.st_mtime_ns
 
 
 def _is_directory(path: str) -> bool:

@@ -30,19 +30,19 @@ from midturn.clock import SYSTEM, SYSTEM_TIME
 from midturn.errors import StoreError
 from midturn.record.window import parent_of
 from midturn.store import lock
-from midturn.store.answer_bell import FolderBell
 from midturn.store.decisions import FindTurn, is_due
 from midturn.store.derived import Derived
 from midturn.store.directories import Directories
-from midturn.store.handover import ANSWERS, HandoverFolder
+from midturn.store.growing import FolderBell
 from midturn.store.open_index import OpenIndex
 from midturn.store.port import LastTurn
+from midturn.store.submission import ANSWERS, HandoverFolder
 from midturn.store.tail import NAME as LOG
 from midturn.turn.view import TurnView
 from midturn.values.text import stamp
 
 if TYPE_CHECKING:
-    from midturn.store.seen_turns import Seen, SeenTurns
+    from midturn.store.conversation import Seen, SeenTurns
 
 _LOG = logging.getLogger("midturn.store")
 _COMPARED = 250  # files in one look: half a hundredth of a core with one look a second

@@ -67,10 +67,6 @@ class EventFile:
             StoreError: The disk refused, or another program changed the file: nothing of the batch is recorded, everything before it is.
         """
         self.check_ours()
-        self.write(lines)
-
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Do what `append` does, where `check_ours` was called just before."""
         batch = b"".join(lines)
         try:
             write_all(self.fd, batch)

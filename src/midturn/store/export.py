@@ -1,34 +1,30 @@
-"""Export of a conversation to a file for other people."""
+"""Conversations elsewhere: exported to a file for other people, or moved into another store as history."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw, Struct
+from msgspec.structs import replace
 
-from midturn.record.events import (
-    NEVER_REDACTED,
-    AnsweredBy,
-    Approval,
-    ChatRequest,
-    ChatResponse,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
-)
+from midturn.clock import SYSTEM
+from midturn.errors import StoreError, StoreLocked
+from midturn.record.codec import clean, decode_event, decode_lines, encode_event
+from midturn.record.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
+from midturn.record.events import NEVER_REDACTED, AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, delta_events
 from midturn.record.open_question import fenced, shown
-from midturn.record.window import Window
+from midturn.record.window import Window, open_turn
+from midturn.store.batch import numbered, stamped
 from midturn.store.jp import JpFiles, export_jp, text_of
-from midturn.turn.view import calls, pairs
+from midturn.store.metadata import Metadata, event_ids
+from midturn.store.port import HeldBy
+from midturn.store.store import ConversationStore
+from midturn.turn.step import Record, TurnFailed, TurnSettings
+from midturn.turn.turn import Turn
 from midturn.values.json_value import Json
+from midturn.values.text import TimeOfDay
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A conversation to read. What was said goes into the file as it was said, Markdown and all
@@ -43,67 +39,57 @@ def export_markdown(turns: Iterable[Window], title: str = "") -> Iterator[str]:
     if title:
         yield f"# {title}"
         between = "\n\n"
-    speaker = ""
+    page = _Page()
     for turn in turns:
-        page = _Page(turn, speaker)
-        for block in (block for event in turn.events for block in page.blocks(event)):
+        for block in (block for entry in told(turn.events) for block in page.blocks(entry, is_open=turn.open)):
             yield f"{between}{block}"
             between = "\n\n"
-        speaker = page.speaker
     yield "\n"
 
 
 class _Page:
-    """What has to be known of the other events of a turn to write one down."""
+    """Follows who speaks: a heading stands where that changes."""
 
-    def __init__(self, turn: Window, speaker: str) -> None:
-        events = turn.events
-        self._responses = {id(request): response for request, response in pairs(events)}
-        self._open = {id(event) for event in events} if turn.open else set[int]()
-        self._names = {id(response): call.name for call, response in calls(events) if response}
-        self.speaker = speaker
+    def __init__(self) -> None:
+        self._speaker = ""
 
-    def blocks(self, event: Event) -> list[str]:
-        """Return the paragraphs of one event; none for those that are no part of the talk."""
-        match event:
-            case ChatRequest() | ChatResponse():
-                return self._talk(event)
-            case ToolCallRequest() | ToolCallResponse():
-                return self._call(event)
-            case InquiryRequest():
-                return _asked(event, self._responses.get(id(event)), is_open=id(event) in self._open)
-            case Approval():
-                return [_decided(event)]
-            case TurnEnd(status=status) if status != "completed":
-                return [f"*Turn ended: {status}{f' ({event.error})' if event.error else ''}*"]
+    def blocks(self, entry: Entry, *, is_open: bool) -> list[str]:  # noqa: PLR0911  one return a kind of entry
+        """Return the paragraphs of one entry; none for those that are no part of the talk."""
+        match entry:
+            case WordsEntry():
+                return [*self._speaks(_speaker(entry)), _said(entry)]
+            case CallEntry(event=call):
+                return [*self._speaks("Assistant"), f"### Call of `{call.name}`", fenced(_json(call.arguments), "json")]
+            case ResultEntry(event=result, call=call):
+                name = call.event.name if call else result.id
+                return [f"### {'Error' if result.is_error else 'Result'} of `{name}`", fenced(result.content)]
+            case RequestEntry(event=request, response=response):
+                return _asked(request, response, is_open=is_open)
+            case ApprovalEntry(event=approval):
+                return [_decided(approval)]
+            case EndEntry(event=end) if end.status != "completed":
+                return [f"*Turn ended: {end.status}{f' ({end.error})' if end.error else ''}*"]
             case _:
                 return []
 
-    def _talk(self, event: ChatRequest | ChatResponse) -> list[str]:
-        if isinstance(event, ChatResponse):
-            return [*self._speaks("Assistant"), _said(event)]
-        return [*self._speaks(f"User ({event.author})" if event.author else "User"), event.content]
-
-    def _call(self, event: ToolCallRequest | ToolCallResponse) -> list[str]:
-        if isinstance(event, ToolCallRequest):
-            return [*self._speaks("Assistant"), f"### Call of `{event.name}`", fenced(_json(event.arguments), "json")]
-        name = self._names.get(id(event), event.id)
-        return [f"### {'Error' if event.is_error else 'Result'} of `{name}`", fenced(event.content)]
-
     def _speaks(self, speaker: str) -> list[str]:
         """Return the heading of a new speaker."""
-        if speaker == self.speaker and speaker == "Assistant":
+        if speaker == self._speaker and speaker == "Assistant":
             return []
-        self.speaker = speaker
+        self._speaker = speaker
         return [f"## {speaker}"]
 
 
-def _said(response: ChatResponse) -> str:
-    if response.message is not None:
-        return response.message
-    if response.reasoning is not None:
-        return "\n".join(f"> {line}".rstrip() for line in response.reasoning.split("\n"))
-    return fenced(_json(None if response.structured is UNSET else response.structured), "json")
+def _speaker(words: WordsEntry) -> str:
+    if words.kind != "request":
+        return "Assistant"
+    return f"User ({words.author})" if words.author else "User"
+
+
+def _said(words: WordsEntry) -> str:
+    if words.kind == "reasoning":
+        return "\n".join(f"> {line}".rstrip() for line in words.text.split("\n"))
+    return fenced(_json(words.value), "json") if words.kind == "structured" else words.text
 
 
 def _asked(request: InquiryRequest, response: InquiryResponse | None, *, is_open: bool) -> list[str]:
@@ -112,16 +98,14 @@ def _asked(request: InquiryRequest, response: InquiryResponse | None, *, is_open
 
 
 def _answer(response: InquiryResponse | None, *, is_open: bool) -> list[str]:
-    match response:
-        case None:
-            return ["*Not answered yet*" if is_open else "*The turn ended without an answer*"]
-        case InquiryAnswered():
-            reason = [f"Reason: {response.reason}"] if response.reason else []
-            return [f"Answer: {shown(response.answer)}", *_by(response.answered_by), *reason]
-        case InquiryRedacted():
-            return ["Answer: <redacted>", *_by(response.answered_by)]
-        case InquiryCancelled():
-            return [f"Cancelled ({response.reason})"]
+    if response is None:
+        return ["*Not answered yet*" if is_open else "*The turn ended without an answer*"]
+    if response.outcome == "cancelled":
+        return [f"Cancelled ({response.reason})"]
+    if response.outcome == "redacted":
+        return ["Answer: <redacted>", *_by(response.answered_by)]
+    reason = [f"Reason: {response.reason}"] if response.reason else []
+    return [f"Answer: {shown(response.answer)}", *_by(response.answered_by), *reason]
 
 
 def _by(who: AnsweredBy | None) -> list[str]:
@@ -164,3 +148,92 @@ def _without_secret(line: bytes) -> bytes:
     if text_of(fields, "type") != "inquiry_response" or text_of(fields, "outcome") != "redacted" or NEVER_REDACTED.isdisjoint(fields):
         return line
     return msgspec.json.encode({name: value for name, value in fields.items() if name not in NEVER_REDACTED})
+
+
+Fate: TypeAlias = Literal["copied", "was there", "renamed"]
+"""Of a conversation: it has the same id there; it was there already, and may have gone on; or another has its id, and it has a new one."""
+
+_OPEN_THERE = "it was open where it came from"
+
+
+class Unreadable(StoreError):  # noqa: N818
+    """A conversation cannot be read where it lies: others that lie there can be copied all the same."""
+
+
+class Copied(Struct, frozen=True):
+    """Where a conversation is now; `was_open`: its last turn was, and is ended in the copy."""
+
+    id: str
+    title: str
+    fate: Fate
+    was_open: bool
+
+
+class History(Struct, frozen=True):
+    """What is kept of a conversation that was begun elsewhere: its lines, and those that end its last turn where it was open."""
+
+    lines: Sequence[bytes]
+    ending: Sequence[bytes] = ()
+
+    @classmethod
+    def of(cls, lines: Sequence[bytes], clock: TimeOfDay = SYSTEM) -> History:
+        """Take lines as they are, but for flags, which hold in no other store, and end the turn that is open in them."""
+        kept = [_without_force(line) for line in lines]
+        return cls(kept, [encode_event(event) for event in _ending(decode_lines(map(clean, kept), "imported"), clock)])
+
+
+class Copying:
+    """Copies from one store to another. Copying again changes nothing, so an interrupted copy is simply begun anew."""
+
+    def __init__(self, source: ConversationStore, target: ConversationStore) -> None:
+        """Stand between two stores."""
+        self._source = source
+        self._target = target
+        self._there: set[str] | None = None
+
+    async def copy(self, id: str) -> Copied:
+        """Copy a conversation.
+
+        Raises:
+            StoreLocked: A process goes on with its turn.
+            Unreadable: It is damaged, or lies in no file of its own.
+            StoreError: The other store cannot be read or written.
+        """
+        history, metadata = await self._read(id)
+        made, fate = await self._add(id, history, metadata)
+        return Copied(made, metadata.title, fate, bool(history.ending))
+
+    async def _read(self, id: str) -> tuple[History, Metadata]:
+        try:
+            found = await self._source.port.look(id)
+            if not isinstance(found, HeldBy):
+                return History.of(await self._source.port.lines(id)), (await self._source.read(id)).metadata
+        except StoreError as error:
+            raise Unreadable(str(error)) from error
+        raise StoreLocked(f"The turn of conversation {id} is running, in {found.holder}: it stays where it is.", found.holder, found.since)
+
+    async def _add(self, id: str, history: History, metadata: Metadata) -> tuple[str, Fate]:
+        if self._there is None:
+            self._there = set(await self._target.ids())
+        if id in self._there and (await self._target.port.lines(id))[: len(history.lines)] == history.lines:
+            return id, "was there"
+        made = await self._target.port.add([*history.lines, *history.ending], metadata, id)
+        self._there.add(made)
+        return made, "copied" if made == id else "renamed"
+
+
+def _without_force(line: bytes) -> bytes:
+    """Return a line in which nothing holds any more: what flags set is told as what was imported."""
+    if b'"config_delta"' not in line:
+        return line
+    told = (event for event in delta_events([decode_event(clean(line), "")]) if event.delta is not None)
+    return next((encode_event(replace(event, delta={"imported": event.delta})) for event in told), line)
+
+
+def _ending(events: Sequence[Event], clock: TimeOfDay) -> Sequence[Event]:
+    window = open_turn(events)
+    if window is None:
+        return ()
+    turn = Turn.load(window.events, TurnSettings(tools={}), event_ids())
+    effects = turn.step(TurnFailed(_OPEN_THERE))
+    return numbered(stamped([effect.event for effect in effects if isinstance(effect, Record)], clock))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import cache, cached_property, partial
 from itertools import chain, islice
@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from midturn.clock import now
 from midturn.errors import StoreError, StoreLocked
 from midturn.files import keep, user_data
-from midturn.record.asker import parse_address, parse_beginning
 from midturn.record.events import Event
+from midturn.record.open_question import parse_address, parse_beginning
 from midturn.record.provider_view import NO_PAST
 from midturn.record.window import open_turn
 from midturn.store import lock
@@ -26,22 +26,20 @@ from midturn.store.batch import decided
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile, is_jp
 from midturn.store.folder import Folder, telling
-from midturn.store.handover import HandoverFolder
 from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open, ring
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
+from midturn.store.port import Beside, Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
+from midturn.store.submission import HandoverFolder
 from midturn.store.tail import NAME, EventReader, Mark, Part
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from midturn.record.open_question import OpenQuestion
-    from midturn.store.answer_bell import FolderBell
-    from midturn.store.conversation import Conversation
+    from midturn.store.conversation import Conversation, KnownPasts, Seen, SeenTurns
     from midturn.store.due_turns import DueTurns
-    from midturn.store.growing import Growing
-    from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns
+    from midturn.store.growing import FolderBell, Growing
     from midturn.store.submission import HandedOver
 
 _LOG = logging.getLogger("midturn.store")
@@ -52,7 +50,7 @@ _WATCHED = 0.25  # seconds between two looks for what turns have recorded that r
 @cache
 def _load_pasts() -> KnownPasts:
     """Load what is known of pasts: a new conversation has none."""
-    from midturn.store.seen_turns import PASTS
+    from midturn.store.conversation import PASTS
 
     return PASTS
 
@@ -74,6 +72,13 @@ class FileConversations:
         self.limits = limits
         """What may be recorded here at once."""
         self._real = [keep(folder) for folder in self._directories.folders]
+
+    @property
+    def beside(self) -> Beside:
+        """What is kept beside the conversations."""
+        from midturn.store.beside import FilesBeside  # only channels keep something there
+
+        return FilesBeside(self._directories)
 
     @property
     def place(self) -> str:
@@ -109,11 +114,11 @@ class FileConversations:
         ring(folder, id)
         return journal
 
-    async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
+    async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[FileJournal]:
         """Hold conversations that are due and free."""
         claimed: list[FileJournal] = []
         for number in self._due.look():
-            if journal := await self._tried(number):
+            if number not in without and (journal := await self._tried(number)):
                 claimed.append(journal)
             if len(claimed) == limit:
                 break
@@ -230,11 +235,12 @@ class FileConversations:
             self._begun.add(number)
         return bool(size)
 
-    async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
+    async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
         """Return a page of what conversations are called in which anything is recorded, oldest first."""
         found: list[tuple[str, Metadata]] = []
-        for number in await self.ids(after=after, limit=limit, which="begun"):
-            with self._folder(number) as folder:
+        listed = await self.ids(after=after, limit=limit, which="begun") if only is None else filter(self._is_begun, sorted(only))
+        for number in islice((number for number in listed if number > after), limit):
+            with suppress(StoreError), self._folder(number) as folder:  # it is gone
                 found.append((number, read_metadata(folder)[0]))
         return found
 
@@ -256,13 +262,13 @@ class FileConversations:
         with Folder.at(path) as folder, EventReader(folder) as events:
             return events.part(mark, *read_metadata(folder))
 
-    async def last_turns(self, id: str, count: int) -> Mark:
+    async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
         """Return where the last turns begin, as we write them."""
         path = self.path(id)
         if is_jp(path):
             return Mark()
         with Folder.at(path) as folder, EventReader(folder) as events:
-            return events.last_turns(count)
+            return events.last_turns(count, before)
 
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
@@ -462,7 +468,7 @@ class FileConversations:
 
     @cached_property
     def _seen(self) -> SeenTurns:
-        from midturn.store.seen_turns import SeenTurns
+        from midturn.store.conversation import SeenTurns
 
         return SeenTurns(self._directories.path)
 
@@ -479,7 +485,7 @@ class FileConversations:
         return self._new_bell()
 
     def _new_bell(self) -> FolderBell:
-        from midturn.store.answer_bell import FolderBell  # only workers and watchers wait
+        from midturn.store.growing import FolderBell  # only workers and watchers wait
 
         return FolderBell(self._directories.folders)
 
@@ -492,7 +498,7 @@ class FileConversations:
 
 
 def _unfinished_turn(path: Path) -> Sequence[Event]:
-    from midturn.store.seen_turns import unfinished_turn  # who knows which conversation it is looks at no other
+    from midturn.store.conversation import unfinished_turn  # who knows which conversation it is looks at no other
 
     return unfinished_turn(path)
 

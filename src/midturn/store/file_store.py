@@ -8,7 +8,7 @@ from pathlib import Path
 
 from midturn.store.file_conversations import FileConversations
 from midturn.store.store import ConversationStore
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 
 class FileStore(ConversationStore):

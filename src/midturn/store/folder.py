@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -262,3 +264,26 @@ def _reason(error: OSError) -> str:
         return "it is a symbolic link, and links inside the store are not followed; put the file itself there"
     said, advice = error.strerror or str(error), _ADVICE.get(error.errno or 0)
     return f"{said}. {advice}" if advice else said
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What one host keeps beside conversations for its own processes (`derived`)
+
+
+KEPT = "index"
+"""The directory that it is in."""
+STEPS = ".since"
+"""What ends the names of files that say what has become of others."""
+
+
+def boot() -> str:
+    """Return what must not have changed for what is not synced to be trusted: without a boot id, only the process itself."""
+    from midturn.sandbox.marks import boot as boot_id  # who names one turn does not ask whether the index is whole
+
+    return boot_id() or f"process {os.getpid()}"
+
+
+@cache
+def host() -> str:
+    """Return this host's name as a part of a file's."""
+    return re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]

@@ -43,6 +43,7 @@ class HeldConversation:
         self._journal = journal
         self._is_answered_inside = is_answered_inside
         self._clock = clock
+        self._taken_over = 0
         self.answers: AdmittedFeed | PortFeed = AdmittedFeed(journal, admission) if admission else journal.answers
         self.conversation: str = journal.conversation
         """The conversation's id."""
@@ -59,7 +60,8 @@ class HeldConversation:
         try:
             if error is None or isinstance(error, Exception):  # else the process is in a hurry: the next holder takes over
                 await self.take_over()
-                if error is None and await self._is_answered_inside(self.events):
+                is_left_to_others = len(self.events) == self._taken_over  # nothing has gone on with what was handed over
+                if error is None and (is_left_to_others or await self._is_answered_inside(self.events)):
                     self._journal.go_on_soon()
         except StoreError as refused:
             _LOG.warning("answers wait in conversation %s: %r", self.conversation, str(refused))
@@ -84,6 +86,7 @@ class HeldConversation:
                 await self.answers.refuse(handed.key)
             else:
                 await self.append(stamped(batch, self._clock))
+                self._taken_over = len(self.events)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -13,13 +13,13 @@ from midturn.record.window import Window, last_turn, starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, refusal
-from midturn.store.handover import FileFeed, HandoverFolder
 from midturn.store.lock import Holder, Lock
 from midturn.store.metadata import conversation_in
 from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.port import LastTurn
+from midturn.store.submission import FileFeed, HandoverFolder
 from midturn.store.tail import NAME, NOTHING
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from midturn.store.submission import HandedOver
@@ -89,10 +89,10 @@ class Writer:
         written = numbered(batch)
         lines = encode_batch(written, self._limits)
         kinds = set(map(type, written))
-        self.file.check_ours()
         if TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written))):
+            self.file.check_ours()  # no name for a turn that will not be written
             name_open(self.folder, self.conversation)
-        self.file.write(lines)
+        self.file.append(lines)
         if TurnEnd in kinds:
             name_finished(self.folder, self.conversation)
         return written

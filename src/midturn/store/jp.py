@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from midturn.errors import StoreError
 from midturn.files import LONGEST_IMPORT, read_regular
 from midturn.record.codec import decode_event
-from midturn.record.events import OpaqueEvent, ToolCallRequest, TurnStart
+from midturn.record.events import TurnStart, is_opaque
 from midturn.store.event_file import EVENTS
 from midturn.values.json_value import Json, JsonObject
 
@@ -263,11 +263,11 @@ def _written_back(fields: dict[str, Raw], imported: Imported) -> bytes:
 
 def _ours(line: bytes) -> bytes | None:
     event = decode_event(line, "events.jsonl:0")
-    if event.type not in _KEYS or isinstance(event, OpaqueEvent):
+    if event.type not in _KEYS or is_opaque(event):
         return None
     values = event.to_json()
-    if isinstance(event, ToolCallRequest) and not isinstance(event.arguments, Mapping):
-        values["arguments"] = {"text": event.arguments}  # `jp` reads objects only
+    if event.type == "tool_call_request" and not isinstance(values["arguments"], Mapping):
+        values["arguments"] = {"text": values["arguments"]}  # `jp` reads objects only
     fields: dict[str, Json | Raw] = {"timestamp": jp_time(event.timestamp), "type": event.type}
     fields |= {("data" if key == "structured" else key): values[key] for key in _KEYS[event.type] if key in values}
     for hidden in ("metadata", HIDDEN.get(event.type, "")):

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 
 from midturn.clock import now, pause
 from midturn.errors import Busy, StoreError, StoreLocked
-from midturn.record.asker import ProcessMark
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import OpenQuestion, ProcessMark
 from midturn.sandbox.marks import boot, namespace
 from midturn.store.folder import PRIVATE, Folder, check_regular, refusal, telling
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from types import TracebackType
@@ -22,6 +22,7 @@ from midturn.record.open_question import OpenQuestion
 from midturn.record.provider_view import EventLog
 from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import decided, encode_batch, may_close, numbered
+from midturn.store.beside import MemoryBeside
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due, is_ready, outdated
 from midturn.store.held import Tries, patiently
@@ -32,7 +33,7 @@ from midturn.store.submission import HandedOver, oldest_first
 from midturn.store.tail import Mark, Part
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     import asyncio
@@ -208,6 +209,8 @@ class MemoryConversations:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._kept: dict[str, MemoryConversation] = {}
+        self.beside = MemoryBeside()
+        """What is kept beside the conversations."""
         self.limits = limits
         """What may be recorded here at once."""
         self._names: dict[str, object] = {}
@@ -227,7 +230,7 @@ class MemoryConversations:
         kept.hold()
         return MemoryJournal(kept)
 
-    async def claim(self, limit: int = 1) -> Sequence[MemoryJournal]:
+    async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[MemoryJournal]:
         """Hold conversations that are due and free."""
         claimed: list[MemoryJournal] = []
         for kept in self._open():
@@ -236,6 +239,7 @@ class MemoryConversations:
             turn = kept.last_turn()
             if (
                 not kept.is_held
+                and kept.id not in without
                 and not parent_of(turn.events)
                 and is_due(turn, self._find, SYSTEM_TIME.now(turn.events))
                 and kept.tries.allow(turn.events[-1].event_id, time.time())
@@ -329,9 +333,10 @@ class MemoryConversations:
         """Return the id of the newest conversation."""
         return max(self._kept, default=None)
 
-    async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
+    async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
         """Return a page of what conversations are called, oldest first."""
-        return [(kept.id, kept.metadata) for kept in list(self._kept.values()) if kept.events and kept.id > after][:limit]
+        every = list(self._kept.values()) if only is None else [self._kept[id] for id in sorted(only) if id in self._kept]  # noqa: A001
+        return [(kept.id, kept.metadata) for kept in every if kept.events and kept.id > after][:limit]
 
     async def read(self, id: str) -> Conversation:
         """Return a conversation as it is now."""
@@ -345,9 +350,9 @@ class MemoryConversations:
         whole = await self.read(id)
         return Part(lines=await self.lines(id), metadata=whole.metadata, decode=lambda: whole.events, problems=whole.problems)
 
-    async def last_turns(self, id: str, count: int) -> Mark:
+    async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
         """Return the beginning."""
-        del id, count
+        del id, count, before
         return Mark()
 
     async def lines(self, id: str) -> list[bytes]:

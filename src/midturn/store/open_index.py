@@ -8,19 +8,20 @@ scanned once. Readers check what the index names.
 from __future__ import annotations
 
 import os
-import re
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from midturn.errors import StoreError
-from midturn.store.folder import Folder, refusal
+from midturn.store.folder import Folder, boot, host, refusal
+
+if TYPE_CHECKING:
+    from midturn.store.derived import KeptList
 
 OPEN = "open"
 _EMPTY = ".empty"
-_CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
 
 
 class OpenIndex:
@@ -28,22 +29,16 @@ class OpenIndex:
 
     def __init__(self, conversations: Path) -> None:
         self._conversations = conversations
-        self._kept: tuple[int | None, list[str]] = (None, [])
+
+    @cached_property
+    def _names(self) -> KeptList:
+        from midturn.store.derived import Derived, KeptList, Listed  # who names one turn asks for no other
+
+        return KeptList(Derived(self._conversations, OPEN, Listed), [self._conversations / OPEN], self._listing)
 
     def begin(self) -> None:
         """Note that the index is whole: there is no conversation yet that it could lack."""
         self._renew(set())
-
-    def changed(self) -> int | None:
-        """Return when a name was added or taken away for the last time, in nanoseconds; None where that cannot be told.
-
-        A turn that begins is named, and one that ends is not named any more.
-        """
-        try:
-            at = (self._conversations / OPEN).stat().st_mtime_ns
-        except OSError:
-            return None
-        return at if at + _CLOCK_STEP < time.time_ns() else None  # a change in the same step of the clock would not be noticed
 
     def mark(self) -> tuple[int, int] | None:
         """Return what changes when a name is added, taken away or rung for, on whichever host; None where there is no index."""
@@ -56,20 +51,22 @@ class OpenIndex:
     def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
         """Return the conversations that the index names, the oldest first. Where it cannot be trusted, `scan` says which have an open turn.
 
-        The index is listed again only where a name was added or taken away.
+        The index is listed again only where a name was added or taken away: a turn that begins is named, one that ends is not any more.
         """
         try:
             with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
-                if folder.read(f".boot-{host()}").decode() == boot():
-                    changed = self.changed()  # before it is listed: what comes meanwhile is found next time
-                    if changed is None or changed != self._kept[0]:
-                        self._kept = changed, sorted(name for name in folder.names() if name.isdecimal() and name.isascii())
-                    return self._kept[1]
+                is_whole = folder.read(f".boot-{host()}").decode() == boot()
+            if is_whole:
+                return self._names.ids()
         except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
             pass
         found = sorted(scan())
         self._renew(set(found))
         return found
+
+    def _listing(self) -> list[str]:
+        with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
+            return sorted(name for name in folder.names() if name.isdecimal() and name.isascii())
 
     def renew(self, ids: Iterable[str]) -> None:
         """Have the index name these conversations, too, and be whole from now on."""
@@ -170,16 +167,3 @@ def _touch(folder: Folder, id: str) -> None:
     except OSError:  # an older index has no such file, some file systems have no links, and none has any number of them
         with suppress(FileExistsError):
             os.close(folder.open(id, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-
-
-def boot() -> str:
-    """Return what must not have changed for what is not synced to be trusted: without a boot id, only the process itself."""
-    from midturn.sandbox.marks import boot as boot_id  # who names one turn does not ask whether the index is whole
-
-    return boot_id() or f"process {os.getpid()}"
-
-
-@cache
-def host() -> str:
-    """Return this host's name as a part of a file's."""
-    return re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from midturn.collector import loading
 from midturn.errors import ConfigError
 from midturn.plugins import Registry
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -119,7 +119,7 @@ def _store_of_a_package(scheme: str, address: str, limits: Limits) -> Conversati
 
 def _postgres_store(url: str, limits: Limits) -> ConversationStore:
     try:
-        from midturn.store.postgres.store import PostgresStore  # the driver is loaded where it is used
+        from midturn.store.postgres.conversations import PostgresStore  # the driver is loaded where it is used
     except ImportError as error:
         if error.name not in {"psycopg", "psycopg_pool"}:
             raise

@@ -18,15 +18,16 @@ from midturn.errors import (
     Busy,
     DeadlinePassed,
     MidturnError,
+    NoSuchQuestion,
     NotAllowed,
     NotOpen,
     Problem,
     StoreError,
     StoreLocked,
+    TooLarge,
 )
 from midturn.ports import OBSERVERS
-from midturn.question.reply import Answered, EndedTurn
-from midturn.record.asker import Address, Asker, asker_of, parse_address
+from midturn.question.answer_type import Answered, EndedTurn
 from midturn.record.events import (
     AnsweredBy,
     Approval,
@@ -35,13 +36,14 @@ from midturn.record.events import (
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
-    InquiryRequest,
     Note,
     Notified,
     Reassigned,
     Reminded,
     Vote,
+    put_to_people,
 )
+from midturn.record.open_question import Address, Asker, asker_of, parse_address
 from midturn.record.window import parent_of
 from midturn.sandbox.doors import for_people_only, not_for_its_own_agent
 from midturn.store.admission import Admission
@@ -54,7 +56,7 @@ from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.people import COMMAND_LINE, handed_as, note_batch, poll_in
 from midturn.turn.view import TurnView, answered_before, no_question, past_deadline, why_closed
-from midturn.values.limits import Limits
+from midturn.values.json_value import Limits
 from midturn.values.text import TimeOfDay, stamp
 
 _STEP = 0.05  # seconds between two looks at what became of an answer
@@ -111,13 +113,16 @@ class OutsideAnswers:
         at = parse_address(id)
         try:
             if at is None:
-                raise NotOpen(f"{id!r} names no question: an id is `<conversation>-<event id>`, as `pending()` lists it.")
+                message = f"{id!r} names no question: an id is `<conversation>-<event id>`, as `pending()` lists it."
+                raise NoSuchQuestion(message, id=id)
             if isinstance(submission, Submission):
                 submission.as_reply()
             return await self._taken(at, submission)
         except MidturnError as error:
             for observer in OBSERVERS:
                 observer.refused(error)
+            if isinstance(error, TooLarge):
+                raise AnswerError([Problem("", f"the answer is too large. {error}")]) from error
             raise
 
     async def _taken(self, at: Address, submission: Given) -> Receipt:
@@ -214,7 +219,7 @@ class OutsideAnswers:
 
 def _is_by(by: AnsweredBy | None, given: Given, events: Sequence[Event], at: Address) -> bool:
     """Whether an answer on record is the one that was given: by that person, whatever their login is."""
-    asked = next((e for e in events if e.event_id == at.event_id and isinstance(e, InquiryRequest | Approval)), None)
+    asked = next((asked for asked in put_to_people(events) if asked.event_id == at.event_id), None)
     giver = _giver(given)
     if giver is None or asked is None or asked.people is None or not giver.user:
         return by == giver

@@ -7,22 +7,23 @@ answer) is written once on top of it, in `ConversationStore`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from midturn.errors import StoreError
 from midturn.journal import AnswerFeed, Journal
-from midturn.record.asker import parse_address
-from midturn.record.events import Event
-from midturn.values.limits import Limits
+from midturn.record.events import Event, user_requests
+from midturn.record.open_question import parse_address
+from midturn.store.metadata import Metadata, title
+from midturn.store.tail import Mark, Part
+from midturn.values.json_value import Limits
 
 if TYPE_CHECKING:  # nothing here is read from JSON, so these are not needed at run time
     from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
-    from midturn.store.metadata import Metadata
     from midturn.store.submission import HandedOver
-    from midturn.store.tail import Mark, Part
 
 Which: TypeAlias = Literal["all", "begun", "open", "ready"]
 """Conversations: all; those in which anything is recorded, which lists show, for the process that made one may have been killed before
@@ -76,7 +77,7 @@ class PortJournal(Journal, Protocol):
         ...
 
     def go_on_soon(self) -> None:
-        """Have a worker look at the open turn once it is let go: a turn inside a tool was answered. A polled store does nothing."""
+        """Have a worker look at the open turn once it is let go: it was answered meanwhile. A polled store does nothing."""
         ...
 
 
@@ -104,6 +105,18 @@ def following(questions: Sequence[OpenQuestion], last: str | None) -> list[OpenQ
     return list(questions[place + 1 :]) if place is not None else [one for one in questions if one.conversation >= at.conversation]
 
 
+class Beside(Protocol):
+    """What is kept beside the conversations, small and by name: pairings of people with accounts, cards that were sent to them."""
+
+    async def kept(self, beginning: str) -> Mapping[str, bytes]:
+        """Return what is kept under names with this beginning."""
+        ...
+
+    async def keep(self, name: str, content: bytes | None) -> None:
+        """Keep something under a name, durably, in the place of what was there; None: nothing any more."""
+        ...
+
+
 class StorePort(Protocol):
     """One place where conversations are kept. Ids are decimal numbers that sort by age as text."""
 
@@ -122,6 +135,11 @@ class StorePort(Protocol):
         """What names the place: of two ports, whether they stand on the same one."""
         ...
 
+    @property
+    def beside(self) -> Beside:
+        """What is kept beside the conversations."""
+        ...
+
     async def create(self, first_words: str) -> PortJournal:
         """Begin a conversation, and hold it; its name is made of the first words of the request."""
         ...
@@ -135,8 +153,8 @@ class StorePort(Protocol):
         """
         ...
 
-    async def claim(self, limit: int = 1) -> Sequence[PortJournal]:
-        """Hold up to `limit` conversations that are due and free; no other process gets them.
+    async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[PortJournal]:
+        """Hold up to `limit` conversations that are due and free, none of them `without`; no other process gets them.
 
         Due is an open turn that does not wait for a person alone: a question of it was answered, or its process died, or its model was
         down and the pause after that is over.
@@ -217,8 +235,11 @@ class StorePort(Protocol):
         """Return the id of the newest conversation."""
         ...
 
-    async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
-        """Return a page of the conversations in which anything is recorded, oldest first, with what they are called."""
+    async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
+        """Return a page of the conversations in which anything is recorded, oldest first, with what they are called.
+
+        With `only`, none but these; those that are not there, or cannot be read, are left out.
+        """
         ...
 
     async def read(self, id: str) -> Conversation:
@@ -229,8 +250,12 @@ class StorePort(Protocol):
         """Return a part of a conversation of a few megabytes, or as much as this store reads at once, from a mark on."""
         ...
 
-    async def last_turns(self, id: str, count: int) -> Mark:
-        """Return a mark from which on there are at least the last `count` turns, and as little before them as this store can tell."""
+    async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
+        """Return a mark from which on there are at least the last `count` turns, and as little before them as this store can tell.
+
+        With `before`, those before the turn of this number, which counts from 1. Only then does the mark say how many turns are before it:
+        without it, no turn is counted.
+        """
         ...
 
     async def lines(self, id: str) -> list[bytes]:
@@ -258,3 +283,29 @@ class StorePort(Protocol):
             StoreLocked: It is held.
         """
         ...
+
+
+async def titles(port: StorePort, ids: Collection[str]) -> dict[str, str]:
+    """Return what conversations are called; those that are gone, or cannot be read, are left out."""
+    named = await port.described(limit=len(ids), only=ids)
+    found = {id: metadata.title for id, metadata in named}  # noqa: A001  what the wire calls it
+    for id in [id for id, named in found.items() if not named]:  # noqa: A001  as above
+        with suppress(StoreError):
+            found[id] = await first_words(port, id)
+    return found
+
+
+async def first_words(port: StorePort, id: str) -> str:
+    """Return what a conversation without a title is called: what was asked first. No more of it is read than up to there.
+
+    Raises:
+        StoreError: There is none, or it cannot be read.
+    """
+    mark: Mark | None = Mark()
+    while mark:
+        part = await port.part(id, mark)
+        asked = part.metadata.title or next((title(request.content) for request in user_requests(part.decode())), "")
+        if asked:
+            return asked
+        mark = part.following
+    return ""

@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from midturn.clock import pause
 from midturn.errors import NoConversation, StoreError
-from midturn.record.events import OpaqueEvent
+from midturn.record.events import problem_in
 from midturn.record.window import open_turn, parent_of
 from midturn.store.families import whole_family
-from midturn.store.port import HeldBy, LastTurn, StorePort
+from midturn.store.port import HeldBy, LastTurn, StorePort, titles
 
 _LOG = logging.getLogger("midturn.store")
 EMPTY: Final = timedelta(hours=1)
@@ -131,7 +131,7 @@ class Pruning:
         for inside in family[1:]:
             if open_turn((await self._port.look(inside)).turn.events):
                 return None
-        return Prunable(id, "finished", turn.events[-1].at, (await self._port.read(id)).title, tuple(family))
+        return Prunable(id, "finished", turn.events[-1].at, (await titles(self._port, [id])).get(id, ""), tuple(family))
 
     def _is_over(self, id: str, turn: LastTurn) -> bool:
         """Say whether nothing was recorded for as long as was said, and no turn is open. What was recorded last is what counts."""
@@ -159,7 +159,7 @@ class Pruning:
 
 
 def _is_damaged(turn: LastTurn) -> bool:
-    return any(isinstance(event, OpaqueEvent) and event.problem for event in turn.events)
+    return any(map(problem_in, turn.events))
 
 
 def made(id: str) -> datetime:

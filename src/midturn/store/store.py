@@ -29,10 +29,11 @@ acknowledged answer is never lost.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from midturn.turn.state import Ending
 
 _LOG = logging.getLogger("midturn.store")
+_LEFT = 300.0
+"""Seconds for which a worker leaves what it is too old for to others: who takes it again and again keeps newer ones from it."""
 T = TypeVar("T")
 
 
@@ -100,6 +103,8 @@ class ConversationStore:
         """The rules of who may answer."""
         self._clock = clock
         self._on_wake = on_wake
+        self._left: dict[str, float] = {}  # the conversations that this version is too old for, and until when they are left alone
+        self._told: set[str] = set()  # the versions of which it was said that they are needed
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
@@ -252,8 +257,8 @@ class ConversationStore:
 
     async def answer(  # noqa: PLR0913  a public signature
         self,
-        id: str,
-        value: Json | UnsetType = UNSET,
+        id: str | OpenQuestion,
+        value: Any = UNSET,
         *,
         approve: bool | None = None,
         arguments: Json | UnsetType = UNSET,
@@ -272,7 +277,7 @@ class ConversationStore:
         Where several people have to say yes, a yes is a vote: `votes` of the receipt says how many there are by now.
 
         Args:
-            id: The question's id, as `pending()` lists it.
+            id: The question, or its id, as `pending()` lists them.
             value: The answer; of a whole form, an object by question id.
             approve: The decision about a call (kind `run`), a result (`deliver`) or the answers of a form (`review`).
             arguments: What the call shall run with instead.
@@ -292,7 +297,7 @@ class ConversationStore:
             AnswerError: It does not fit; `problems` says why. A secret is never taken here.
             NotAllowed: This user may not answer it; the question stays open.
             AlreadyAnswered: Another answer was first; `answered_by` says who, how and when.
-            NotOpen: There is no such question, or it was closed without an answer.
+            NotOpen: It was closed without an answer, or (`NoSuchQuestion`) there never was such a question.
             PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool, or by the agent that asks.
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
@@ -300,11 +305,13 @@ class ConversationStore:
         given = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, about)
         return await self._submit(id, given)
 
-    async def pass_on(self, id: str, to: Sequence[str], *, reason: str | None = None, user: str | None = None, via: str = "api") -> Receipt:
+    async def pass_on(
+        self, id: str | OpenQuestion, to: Sequence[str], *, reason: str | None = None, user: str | None = None, via: str = "api"
+    ) -> Receipt:
         """Put an open question to other people; where only certain people may answer it, they are the ones that it can be passed on to.
 
         Args:
-            id: The question's id, as `pending()` lists it.
+            id: The question, or its id, as `pending()` lists them.
             to: Names of people and groups.
             reason: Why; recorded.
             user: Who passes it on.
@@ -318,11 +325,11 @@ class ConversationStore:
         by = AnsweredBy("user", via=via, user=user)
         return await self._submit(id, Reassigned(id="", to=checked_names(to), reason=reason, answered_by=by))
 
-    async def take_back(self, id: str, *, user: str | None = None, via: str = "api") -> Receipt:
+    async def take_back(self, id: str | OpenQuestion, *, user: str | None = None, via: str = "api") -> Receipt:
         """Take back a yes to a question that several people have to say yes to, as long as it is open.
 
         Args:
-            id: The question's id, as `pending()` lists it.
+            id: The question, or its id, as `pending()` lists them.
             user: Whose yes it was.
             via: How: `inbox`, `web`, `api`, `mcp`.
 
@@ -333,11 +340,11 @@ class ConversationStore:
         """
         return await self._submit(id, Vote(id="", withdrawn=True, answered_by=AnsweredBy("user", via=via, user=user)))
 
-    async def note(self, id: str, note: Note) -> Receipt:
+    async def note(self, id: str | OpenQuestion, note: Note) -> Receipt:
         """Note on an open question that people were told of it; it answers nothing.
 
         Args:
-            id: The question's id, as `pending()` lists it.
+            id: The question, or its id, as `pending()` lists them.
             note: The event; its own `id` is filled in.
 
         Raises:
@@ -347,11 +354,11 @@ class ConversationStore:
         """
         return await self._record(id, note)
 
-    async def _record(self, id: str, given: Given | Note) -> Receipt:
+    async def _record(self, id: str | OpenQuestion, given: Given | Note) -> Receipt:
         outside = _load_outside_answers()(self.port, self.admission, self._clock, partial(_take_over, self))
-        return await outside.answer(id, given)
+        return await outside.answer(_address(id), given)
 
-    async def _submit(self, id: str, submission: Given) -> Receipt:
+    async def _submit(self, id: str | OpenQuestion, submission: Given) -> Receipt:
         receipt = await self._record(id, submission)
         if self._on_wake and not receipt.held:
             from midturn.store.watching import wake  # only for programs that want to be woken
@@ -359,7 +366,7 @@ class ConversationStore:
             await wake(self._on_wake, await root_of(self.port, receipt.conversation))
         return receipt
 
-    def watch(self, conversation: str | None = None, *, events: bool = False) -> AsyncGenerator[StoreChange]:
+    def watch(self, conversation: str | None = None, *, events: bool = False, after: int | None = None) -> AsyncGenerator[StoreChange]:
         """Yield what happens to questions from now on, in one conversation or in all: `asked`, `answered`, `withdrawn`, `turn_ended`.
 
         What is open already comes first, as `asked`. Whichever process records it, on whichever machine: also what a worker does.
@@ -367,11 +374,20 @@ class ConversationStore:
         Args:
             conversation: The id of the one; None for all.
             events: Yield every event that is recorded, too, as `recorded`, ahead of what it means for questions.
+            after: Go on after this `position` of the one conversation, such as the number of events that `read` has returned: what was
+                recorded since comes first, in place of what is open.
+
+        Raises:
+            ValueError: `after` is given for all conversations.
+            StoreError: There is no such conversation to go on with.
         """
         # Most programs never watch, and need not load what it takes.
-        from midturn.store.watching import WatchedStore, changes, happened, happened_and_recorded
+        from midturn.store.watching import Watch, WatchedStore, changes, happened, happened_and_recorded
 
-        return changes(WatchedStore(self, self.port), conversation, happened_and_recorded if events else happened)
+        if after is not None and conversation is None:
+            raise ValueError("`after` is a position in one conversation: name the conversation, too.")
+        watched = WatchedStore(self, self.port)
+        return changes(watched, Watch(watched, conversation, happened_and_recorded if events else happened, after=after))
 
     # Without an event loop -----------------------------------------------------------------------------------------------
 
@@ -385,11 +401,7 @@ class ConversationStore:
         Raises:
             StoreError: There is none, or it cannot be read.
         """
-        mark: Mark | None = self.run_sync("parts", self.port.last_turns(id, last)) if last else Mark()
-        while mark:
-            part = self.run_sync("parts", self.port.part(id, mark))
-            yield part
-            mark = part.following
+        return parts_from(self, id, self.run_sync("parts", self.port.last_turns(id, last)) if last else Mark())
 
     def run_sync(self, name: str, work: Coroutine[Any, Any, T]) -> T:
         """Run one of the methods to its end.
@@ -423,9 +435,9 @@ class ConversationStore:
     take_back_sync = sync_form(take_back, run_sync)
     note_sync = sync_form(note, run_sync)
 
-    def watch_sync(self, conversation: str | None = None, *, events: bool = False) -> Iterator[StoreChange]:
+    def watch_sync(self, conversation: str | None = None, *, events: bool = False, after: int | None = None) -> Iterator[StoreChange]:
         """Yield what happens to questions from now on, see `watch`."""
-        watched = self.watch(conversation, events=events)
+        watched = self.watch(conversation, events=events, after=after)
         with keeper(needs_loop=self.port.needs_loop) as run:
             while True:
                 refuse_inside_a_loop("store.watch_sync", "store.watch(…)")
@@ -474,11 +486,15 @@ class ConversationStore:
     async def claim(self, limit: int = 1) -> Sequence[HeldConversation]:
         """Hold up to `limit` conversations that are due and free; no other process gets them."""
         claimed: list[HeldConversation] = []
-        for journal in await self.port.claim(limit):
+        now = time.monotonic()
+        self._left = {id: until for id, until in self._left.items() if until > now}  # noqa: A001  what the wire calls it
+        for journal in await self.port.claim(limit, self._left):
             try:
                 claimed.append(await self._taken_over(journal))
             except TooOld as error:  # it is left to a worker of a newer version, and hides no other
-                _LOG.warning("%s", error)
+                self._left[error.conversation] = now + _LEFT
+                _LOG.log(logging.DEBUG if error.requires in self._told else logging.WARNING, "%s", error)
+                self._told.add(error.requires)
         return claimed
 
     async def woken(self) -> None:
@@ -507,11 +523,30 @@ class ConversationStore:
             await _take_over(self, conversation)
 
 
+def parts_from(store: ConversationStore, id: str, mark: Mark | None) -> Iterator[Part]:
+    """Read a conversation part by part from a mark on, see `ConversationStore.parts_sync`."""
+    while mark:
+        part = store.run_sync("parts", store.port.part(id, mark))
+        yield part
+        mark = part.following
+
+
 async def _take_over(store: ConversationStore, conversation: str) -> None:
     """Record what was handed over to a holder that is gone; a new holder of the conversation does it otherwise."""
     with suppress(StoreLocked):
         async with await store.open(conversation):
             pass
+
+
+def _address(question: str | OpenQuestion) -> str:
+    """Return the id of a question.
+
+    Raises:
+        TypeError: It is neither a question nor an id.
+    """
+    id = question if isinstance(question, str) else getattr(question, "id", None)  # noqa: A001
+    check_text("id", id)
+    return cast("str", id)
 
 
 async def _page(port: StorePort, clock: TimeOfDay, prefix: str, after: str | None, limit: int | None) -> list[OpenQuestion]:

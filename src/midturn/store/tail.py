@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from midturn.errors import StoreError
 from midturn.record.codec import clean, decode_event, decode_lines, decode_plain, decode_stream
-from midturn.record.events import Event, OpaqueEvent, TurnStart
+from midturn.record.events import Event, TurnStart, problem_in
 from midturn.store.folder import Folder, telling
 from midturn.store.metadata import Metadata
 
@@ -162,7 +162,7 @@ def _last_newline(file: FileEnd) -> int:
 # The end of an `events.jsonl`: its committed part and its last turn, read and decoded once
 
 
-_TURN = b'\n{"type":"turn_start",'
+TURN = b'\n{"type":"turn_start",'
 """How the first line of a turn begins where we have written it."""
 
 
@@ -208,7 +208,7 @@ def _plain_ending(file: FileEnd) -> Ending | None:
         data = file.read(begin, file.size)
         if not data.endswith(b"\n"):
             return None
-        start = data.rfind(_TURN) + 1
+        start = data.rfind(TURN) + 1
     lines = data[start:].split(b"\n")[:-1]
     events = decode_plain(lines)
     if events is None or (events and events[-1].more > 0) or TurnStart in map(type, events[1:]):
@@ -224,7 +224,7 @@ def _any_ending(file: FileEnd, folder: Folder) -> Ending:
 
 
 def _wants_number(event: Event) -> bool:
-    return event.event_id.startswith("line:") or (isinstance(event, OpaqueEvent) and bool(event.problem))
+    return event.event_id.startswith("line:") or bool(problem_in(event))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -239,10 +239,14 @@ class ReadStream(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """Where reading goes on: behind so many bytes or events, at the line of this number. It means something to its store alone."""
+    """Where reading goes on: behind so many bytes or events, at the line of this number. It means something to its store alone.
+
+    `turns` says of the mark of a turn how many turns begin before it, where they were counted.
+    """
 
     offset: int = 0
     number: int = 1
+    turns: int = 0
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -304,20 +308,46 @@ class EventReader:
             problems=() if more else (*self.torn(), *([problem] if problem else [])),
         )
 
-    def last_turns(self, count: int) -> Mark:
-        """Look from the end for where turns begin, as we write it; nothing that was looked at is kept."""
+    def last_turns(self, count: int, before: int | None = None) -> Mark:
+        """Look for where turns begin, as we write it; nothing that was looked at is kept."""
         with telling("read", self._folder, NAME):
-            position, behind = self._end, b""
-            while position > 0:
-                begin = max(0, position - LARGEST_BLOCK)
-                block = self._file.pass_by(begin, position)
-                data = block + behind[: len(_TURN) - 1]
-                at = len(data)
-                while (at := data.rfind(_TURN, 0, at)) >= 0:
-                    count -= 1
-                    if count == 0:
-                        return Mark(begin + at + 1, self._newlines(begin + at + 1) + 1)
-                position, behind = begin, block
+            if before is None:
+                return self._from_the_end(count)
+            turns = sum(block.count(TURN) for _, _, block in self._blocks())
+            first = min(before, turns + 1) - count
+            return self._turn(first) if first > 1 else Mark()
+
+    def _from_the_end(self, count: int) -> Mark:
+        """Find where the last turns begin: of what is before them, only the lines are counted, which messages name."""
+        end, size, behind = self._end, FIRST_BLOCK, b""
+        while end > 0:
+            begin = max(0, end - size)
+            block = (b"" if begin else b"\n") + self._file.pass_by(begin, end) + behind
+            at = len(block)
+            while count and (at := block.rfind(TURN, 0, at)) >= 0:
+                count -= 1
+            if not count:
+                offset = begin + at + (1 if begin else 0)
+                return Mark(offset, self._lines_before(offset) + 1)
+            end, size, behind = begin, min(2 * size, LARGEST_BLOCK), block[: len(TURN) - 1]
+        return Mark()
+
+    def _lines_before(self, offset: int) -> int:
+        blocks = range(0, offset, LARGEST_BLOCK)
+        return sum(self._file.pass_by(begin, min(begin + LARGEST_BLOCK, offset)).count(b"\n") for begin in blocks)
+
+    def _turn(self, wanted: int) -> Mark:
+        """Find the turn of this number: there are as many."""
+        lines = turns = 0
+        for begin, known, block in self._blocks():
+            found = block.count(TURN)
+            if turns + found >= wanted:
+                at = -1
+                for _ in range(wanted - turns):
+                    at = block.find(TURN, at + 1)
+                return Mark(begin + at + 1, lines + block.count(b"\n", known, at + 1) + 1, wanted - 1)
+            lines += block.count(b"\n", known)
+            turns += found
         return Mark()
 
     def torn(self) -> Sequence[str]:
@@ -339,9 +369,17 @@ class EventReader:
                 return b""
             size *= 2  # a line that is longer than that
 
-    def _newlines(self, end: int) -> int:
-        blocks = range(0, end, LARGEST_BLOCK)
-        return sum(self._file.pass_by(begin, min(begin + LARGEST_BLOCK, end)).count(b"\n") for begin in blocks)
+    def _blocks(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield blocks as if a newline stood before the file: where each begins, how much of it is the end of the one before, and itself.
+
+        That end may be the beginning of a `TURN`, and is no whole one.
+        """
+        position, behind = 0, b"\n"
+        while position < self._end:
+            block = behind + self._file.pass_by(position, min(position + LARGEST_BLOCK, self._end))
+            yield position - len(behind), len(behind), block
+            position += len(block) - len(behind)
+            behind = block[1 - len(TURN) :]
 
     def last_turn(self) -> tuple[Event, ...]:
         """Read the last turn from the end of the file, whatever its length."""

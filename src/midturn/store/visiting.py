@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, SYSTEM_TIME, now, pause
 from midturn.errors import AnswerError, Problem
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
-from midturn.record.asker import Address
+from midturn.question.answer_type import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, Event
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.store.batch import stamped
 from midturn.store.families import end_family

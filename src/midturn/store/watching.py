@@ -86,8 +86,8 @@ class StoreChange(Struct, frozen=True, kw_only=True):
     """One thing that happened.
 
     `asked`: `question` is open. `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
-    answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty. `recorded`: `event` is on record, whatever it is; only
-    where that was asked for (`watch(events=True)`).
+    answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty. `recorded`: `event` is on record, whatever it is, as the
+    `position`-th of its conversation, from 1; only where that was asked for (`watch(events=True)`).
 
     Args:
         kind: What happened: one of these words.
@@ -99,6 +99,7 @@ class StoreChange(Struct, frozen=True, kw_only=True):
     question: OpenQuestion | None = None
     answered_by: AnsweredBy | None = None
     event: Event | None = None
+    position: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON; what is not set is left out."""
@@ -110,7 +111,7 @@ class StoreChange(Struct, frozen=True, kw_only=True):
         if self.answered_by:
             shown["answered_by"] = cast("Json", msgspec.to_builtins(self.answered_by))
         if self.event:
-            shown["event"] = cast("Json", self.event.to_json())
+            shown |= {"event": cast("Json", self.event.to_json()), "position": self.position}
         return shown
 
 
@@ -152,9 +153,19 @@ def happened(conversation: str, events: Sequence[Event], seen: int, known: Mappi
 def happened_and_recorded(
     conversation: str, events: Sequence[Event], seen: int, known: Mapping[str, OpenQuestion]
 ) -> Iterator[StoreChange]:
-    """Yield every event after the first `seen`, and then what they changed (see `happened`)."""
-    yield from (StoreChange(kind="recorded", conversation=conversation, event=event) for event in events[seen:])
-    yield from happened(conversation, events, seen, known)
+    """Yield the events of each batch after the first `seen`, and then what the batch changed (see `happened`)."""
+    told = dict(known)
+    for end in _ends(events, seen):
+        for position in range(seen, end):
+            yield StoreChange(kind="recorded", conversation=conversation, event=events[position], position=position + 1)
+        start = _start(events, seen)
+        for change in happened(conversation, events[start:end], seen - start, told):
+            if change.question:
+                told[change.id] = change.question
+            else:
+                told.pop(change.id, None)
+            yield change
+        seen = end
 
 
 Read: TypeAlias = Callable[[str, Sequence[Event], int, Mapping[str, OpenQuestion]], Iterator[StoreChange]]
@@ -228,11 +239,15 @@ class Watched(Protocol):
 class Watch:
     """Looks at a store again and again, and says what has changed since the last time."""
 
-    def __init__(self, watched: Watched, conversation: str | None = None, read: Read = happened) -> None:
-        """Watch the questions of one conversation or of all; `read` says what became of events that were recorded."""
+    def __init__(self, watched: Watched, conversation: str | None = None, read: Read = happened, *, after: int | None = None) -> None:
+        """Watch the questions of one conversation or of all; `read` says what became of events that were recorded.
+
+        Of one conversation, `after` says how many events were seen: it begins with what has happened since, and not with what is open.
+        """
         self._watched = watched
         self._read = read
         self._conversation = conversation
+        self._after = after
         self._known: dict[str, dict[str, OpenQuestion]] = {}
         self._turns: set[str] = set()
         self._grown: Growth | None = None
@@ -240,10 +255,17 @@ class Watch:
         self._events: dict[str, int] = {}
 
     async def begin(self) -> list[StoreChange]:
-        """Look for the first time: what is open already is asked."""
+        """Look for the first time: what is open already is asked, or what is new after the events that were seen has happened.
+
+        Raises:
+            NoConversation: There is none with the id of the one whose events were seen.
+        """
         await self.look()
         self._turns |= await self._watched.open_turns(self._conversation)
-        return self._noted([*map(asked, await self._watched.pending(self._conversation))])
+        if self._conversation is None or self._after is None:
+            return self._noted([*map(asked, await self._watched.pending(self._conversation))])
+        self._events[self._conversation] = min(self._after, len((await self._watched.read(self._conversation)).events))
+        return self._noted(await self._since(self._conversation, self._lengths.get(self._conversation, 0)))
 
     async def look(self) -> list[StoreChange]:
         """Look, and return what has changed since the last look; of the first one nothing is told, and no conversation is read for it."""
@@ -329,9 +351,9 @@ async def times_to_look(stirring: Stirring) -> AsyncGenerator[None]:
         await pause((time.monotonic() - begun) * _SHARE)
 
 
-async def changes(watched: WatchedStirring, conversation: str | None, read: Read) -> AsyncGenerator[StoreChange]:
-    """Yield what happens from now on; what is open already comes first."""
-    watch, is_begun = Watch(watched, conversation, read), False
+async def changes(watched: WatchedStirring, watch: Watch) -> AsyncGenerator[StoreChange]:
+    """Yield what happens from now on, after what `watch` begins with."""
+    is_begun = False
     async with aclosing(times_to_look(watched)) as times:
         async for _ in times:
             found = await (watch.look() if is_begun else watch.begin())

@@ -9,14 +9,12 @@ from typing import Any, ClassVar, Final, assert_never
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.answer_type import BooleanType
+from midturn.question.answer_type import Answered, BooleanType, Edited, Replied, Submitted, WentBack
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
-from midturn.record.asker import address
 from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote, required_by
-from midturn.record.open_question import PromptKind, arguments_sha256
+from midturn.record.open_question import PromptKind, address, arguments_sha256
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, Subject, approval_text
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
@@ -203,6 +201,8 @@ class Permission(_Approving, frozen=True):
 
     def _of_people(self, poll: Poll) -> AwaitPerson | Closing:
         """Put it to a person who is attached and may decide; else leave it to those who come by later, unless that is denied."""
+        if why := poll.why_never:
+            return replace(self._denied(messages.too_few(self.view.tool, self._text, why)), warning=why)
         if not self.attached and self._policy(self.view.policy.detached.run) == "deny":
             return self._denied(messages.not_allowed(self.view.tool))
         return put_to_people(poll, self.view.settings, self._waits_for_a_yes(), attached=self.attached)
@@ -425,12 +425,13 @@ class ReviewStep(_Approving, frozen=True):
     polls: tuple[Poll, ...] = ()
 
     def going(self) -> AwaitPerson | Closing:
-        """Ask, else follow the policy for deliveries."""
-        if self.polls:
+        """Ask, else follow the policy for deliveries. Where a question was certain people's, it waits for them, unless that is denied."""
+        policy = self._policy(self.view.policy.detached.deliver)
+        if self.polls and (self.attached or policy != "deny"):
             return put_to_people(self.polls[0], self.view.settings, self._waits(deadline=self.until), attached=self.attached)
         if self.attached:
             return AwaitPerson("person", self._waits(deadline=self.until))
-        match self._policy(self.view.policy.detached.deliver):
+        match policy:
             case "defer":
                 return AwaitPerson("inbox", self._waits(deadline=self.until))
             case "deny":

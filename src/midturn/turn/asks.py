@@ -9,25 +9,22 @@ from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
-from midturn.question.deadline import earliest
-from midturn.question.people import People
+from midturn.question.answer_type import Replied
+from midturn.question.people import People, earliest
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
-from midturn.question.reply import Replied
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.record.events import FormAuthored, InquiryRequest, required_by
 from midturn.routing import messages
 from midturn.turn.approval import ReviewStep
 from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
-from midturn.turn.effects import Given, NoAnswer
-from midturn.turn.inputs import FormWanted
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.people import Poll
 from midturn.turn.record import WITH_A_MODEL, Chain
 from midturn.turn.state import TurnState
+from midturn.turn.step import FormWanted, Given, NoAnswer
 from midturn.turn.walk import Replay, Walk, cancel_marker, recorded, with_reasons
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, SecretValue
 
 TELLS_REPLIES: dict[str, Json] = {"reply": "tool"}
 """Stands with a request whose tool wants to hear what a person says instead of answering, for the visit that takes a reply from outside."""

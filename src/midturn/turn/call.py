@@ -8,9 +8,9 @@ from typing import assert_never
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.deadline import earliest
+from midturn.question.answer_type import Answered, Reply, Submitted
+from midturn.question.people import earliest
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Reply, Submitted
 from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, ToolCallResponse, Vote
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
@@ -38,13 +38,23 @@ from midturn.turn.decision import (
     Then,
     View,
 )
-from midturn.turn.effects import ConsultAssistant, Foretell, GiveAnswers, RunChild, RunTool, StopTool
-from midturn.turn.inputs import AssistantFailed, AssistantReplied, ChildWanted, FormWanted
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
 from midturn.turn.people import under_key
 from midturn.turn.record import CallRecord
 from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
+from midturn.turn.step import (
+    AssistantFailed,
+    AssistantReplied,
+    ChildWanted,
+    ConsultAssistant,
+    Foretell,
+    FormWanted,
+    GiveAnswers,
+    RunChild,
+    RunTool,
+    StopTool,
+)
 from midturn.turn.walk import Replay, answers_to_form, for_model, with_reasons
 
 UNATTENDED, SWITCHED_OFF = Ruling("unattended"), Ruling("skip")

@@ -27,15 +27,15 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotAllowed, Problem
+from midturn.question.answer_type import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.walker import Ask
 from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest, Vote
 from midturn.record.prompt import Prompt
 from midturn.routing.policy import ToolPolicy
-from midturn.turn.inputs import TurnSettings
 from midturn.turn.people import Poll
 from midturn.turn.record import CallRecord, TurnRecord
+from midturn.turn.step import TurnSettings
 from midturn.values.json_value import Json
 
 BY_DEFAULT = AnsweredBy("default")

@@ -10,11 +10,9 @@ from msgspec.structs import replace
 
 from midturn.errors import AnswerError
 from midturn.question.answer import answer_from_words
-from midturn.question.answer_type import BooleanType, SecretType
+from midturn.question.answer_type import Answered, BooleanType, Edited, Replied, SecretType, Submitted, WentBack
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.walker import Ask
-from midturn.record.asker import address
 from midturn.record.events import (
     NO_ONE_THERE,
     AnsweredBy,
@@ -25,6 +23,7 @@ from midturn.record.events import (
     InquiryRequest,
     Vote,
 )
+from midturn.record.open_question import address
 from midturn.record.prompt import Prompt
 from midturn.routing import messages
 from midturn.routing.messages import LimitName
@@ -49,12 +48,11 @@ from midturn.turn.decision import (
     labelled,
     put_to_people,
 )
-from midturn.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.turn.memory import answer_key, may_be_remembered
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.state import allowed, is_one_too_many, is_repeated_too_often
-from midturn.values.json_value import Json, shown
-from midturn.values.secret import SecretValue
+from midturn.turn.step import AssistantFailed, AssistantReplied
+from midturn.values.json_value import Json, SecretValue, shown
 
 NO_SECRET_IN_WORDS = "a secret is not taken from the command line, which the shell and the conversation remember; the words were not used."  # noqa: S105  no secret
 ONLY_BOOLEANS_ESCALATE = "only yes/no questions can be escalated; the assistant's answer stands."
@@ -202,6 +200,9 @@ class Inquiry(Struct, frozen=True):
         """Put it to a person who is attached and may answer; else leave it to those who come by later, unless that is denied."""
         if is_one_too_many(self.request, self.view.turn, self.view.settings):
             return self._exceed("shown")
+        if why := poll.why_never:
+            refuse = Refuse("backend_error", messages.too_few(self.view.tool, self.question.text, why))
+            return replace(self._cancel("backend_error", refuse), warning=why)
         if not self.attached and self._detached == "deny":
             return self._fail_closed("detached_denied")
         return put_to_people(poll, self.view.settings, attached=self.attached)
@@ -302,12 +303,12 @@ class Inquiry(Struct, frozen=True):
             return None
         if policy == "defaults" and not isinstance(default, UnsetType):
             return self.by_default(default)
-        match self.view.turn.inquiries[self.request.escalates or ""].response:
-            case InquiryAnswered(answer=answer, answered_by=who, reason=reason) if who is not None:
-                return self._answer(Answered(self.question.check(answer), reason=reason, automatic=True), who)
-            case _:
-                message = messages.assistant_failed(self.view.tool, self.question.text, self.error or "it gave no answer")
-                return self._cancel("backend_error", Refuse("backend_error", message))
+        before = self.view.turn.inquiries[self.request.escalates or ""].response
+        if before and before.outcome == "answered" and before.answered_by:
+            answer = Answered(self.question.check(before.answer), reason=before.reason, automatic=True)
+            return self._answer(answer, before.answered_by)
+        message = messages.assistant_failed(self.view.tool, self.question.text, self.error or "it gave no answer")
+        return self._cancel("backend_error", Refuse("backend_error", message))
 
     # How it closes --------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, UnsetType
 
 from midturn.question.answer_type import BooleanType
-from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
+from midturn.record.events import InquiryRequest, InquiryResponse
 from midturn.values.json_value import Json
 
 if TYPE_CHECKING:
@@ -91,13 +91,13 @@ class CallSoFar:
 
     def close(self, request: InquiryRequest, response: InquiryResponse) -> None:
         """Take in an answer. One that was revised discards those that came after it in its form."""
-        if type(response) is InquiryCancelled:
+        if response.outcome == "cancelled":
             if response.reason == "reply":
                 self.reply(response.event_id)
             return
         if request.revises:
             self._forget(self._after.get(request.question_id, ()))
-        if type(response) is InquiryAnswered and response.answer is not None and request.question_id:
+        if response.outcome == "answered" and response.answer is not None and request.question_id:
             self.now[request.question_id] = response.answer
 
     def _forget(self, ids: Iterable[str]) -> None:

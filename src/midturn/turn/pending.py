@@ -11,15 +11,13 @@ from msgspec import UNSET, UnsetType
 from midturn.errors import MidturnError
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.asker import address
-from midturn.record.events import Approval, Event, FormAuthored, InquiryAnswered, InquiryRequest, Source
-from midturn.record.open_question import OpenQuestion, PromptKind, Whose, fenced, recorded_at, shown
+from midturn.record.events import Approval, Event, FormAuthored, InquiryRequest, Source
+from midturn.record.open_question import OpenQuestion, PromptKind, Whose, address, fenced, recorded_at, shown
 from midturn.record.prompt import FormSubject, asked_text, reviewed_places
 from midturn.turn.people import open_poll
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.view import TurnView
-from midturn.values.json_value import Json
-from midturn.values.limits import DEFAULT_LIMITS
+from midturn.values.json_value import DEFAULT_LIMITS, Json
 
 _CUT: Final = "\n[…]"
 
@@ -125,7 +123,9 @@ class _PendingTurn:
         if prompt and isinstance(prompt.subject, FormSubject):
             return prompt.subject
         asked = [link for chain in call.chains for link in chain.links]
-        answers = {link.request.question_id: link.response.answer for link in asked if isinstance(link.response, InquiryAnswered)}
+        answers = {
+            link.request.question_id: link.response.answer for link in asked if link.response and link.response.outcome == "answered"
+        }
         questions = {link.request.question_id: link.request.question.asked(link.request.question_id) for link in asked}
         return FormSubject(tuple(questions.values()), answers)
 

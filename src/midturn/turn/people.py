@@ -15,11 +15,9 @@ from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
 from midturn.question.answer_type import BooleanType
-from midturn.question.deadline import after
-from midturn.question.people import MOST_REMINDERS, People
-from midturn.record.asker import Address
+from midturn.question.people import MOST_REMINDERS, People, after
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
-from midturn.record.open_question import Whose
+from midturn.record.open_question import Address, Whose
 from midturn.turn.view import TurnView, why_closed
 from midturn.values.json_value import Json
 
@@ -54,6 +52,14 @@ class Poll(Struct, frozen=True):
             return None
         escalated = (name for note in self.notes if isinstance(note, Escalated) for name in note.to)
         return self.people.people_of((*self.people.ask, *escalated))
+
+    @property
+    def why_never(self) -> str:
+        """Say why the yeses that are needed can never come: too few people may answer, now or later; empty where they can."""
+        if not self.people.only:
+            return ""
+        able = sorted(self.people.people_of(self.people.named))
+        return "" if len(able) >= self.needed else f"{self.needed} different people have to say yes, and only {listed(able)} may answer"
 
     @property
     def votes(self) -> tuple[Vote, ...]:

@@ -64,8 +64,7 @@ from midturn.record.events import (
 from midturn.record.exchange import ToolCall
 from midturn.record.window import Pairing, asking_call, is_foretold, names_of_call, names_of_result
 from midturn.turn.memory import CallSoFar, Memory, answer_key
-from midturn.values.json_value import Json, canonical
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, canonical
 
 WITH_A_MODEL: Final[Mapping[str, Json]] = {"asks": "assistant"}
 """Stands with a request that a model gets. Every other one that is open was put to a person."""

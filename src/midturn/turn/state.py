@@ -18,11 +18,9 @@ from msgspec.structs import replace
 from midturn.record.events import AnsweredBy, CancelReason, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd, TurnStatus
 from midturn.record.provider_view import INTERRUPTED
 from midturn.routing import messages
-from midturn.turn.effects import ClosePrompt, Effect, Record, StopAssistant, Warn, records_first
-from midturn.turn.inputs import TurnSettings
 from midturn.turn.record import CallRecord, TurnRecord
-from midturn.values.json_value import Json
-from midturn.values.limits import Limits
+from midturn.turn.step import ClosePrompt, Effect, Record, StopAssistant, TurnSettings, Warn
+from midturn.values.json_value import Json, Limits
 
 if TYPE_CHECKING:  # what is decided belongs to calls: who only talks has no decisions
     from midturn.turn.decision import Decision
@@ -187,10 +185,10 @@ class TurnState:
         return next(free for free in ids if not (free in self.foretelling or self.record.is_taken(free) or self.desk.find(free)))
 
     def drain(self) -> tuple[Effect, ...]:
-        """Return the effects of this step."""
+        """Return the effects of this step. What it records comes first: one batch, durable before what it leads to begins."""
         if not self._records and not self._others:
             return ()
-        effects = records_first(self._records, self._others)
+        effects = (*map(Record, self._records), *self._others)
         self._records, self._others = [], []
         return effects
 

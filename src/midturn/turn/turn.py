@@ -4,7 +4,7 @@ Theory of operation
 ===================
 
 A turn begins with a message of the user and ends with the model's last word about it. `Turn.step` is its only entrance while it runs: it
-takes one input (`turn/inputs.py`) and returns effects (`turn/effects.py`). It never waits and never fails half-way, so the state between
+takes one input (`turn/step.py`) and returns effects (`turn/step.py`). It never waits and never fails half-way, so the state between
 two steps is always whole, and the driver may be killed between any two.
 
 **States.** A turn is moving (the model, a tool or an attached person is busy), resting (every call waits for an absent person), or over.
@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
-from midturn.question.reply import EndedTurn, Unavailable
+from midturn.question.answer_type import EndedTurn, Unavailable
 from midturn.record.events import (
     AnsweredBy,
     ChatRequest,
@@ -62,24 +62,42 @@ from midturn.record.events import (
 )
 from midturn.record.exchange import Part, ToolCallPart, recorded
 from midturn.routing import messages
-from midturn.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
-from midturn.turn.inputs import (
+from midturn.turn.record import CallRecord
+from midturn.turn.state import (
+    Ending,
+    Stage,
+    Ticket,
+    TurnState,
+    ended_by_user,
+    failed,
+    out_of_time,
+    why_the_model_is_not_asked,
+    write_ending,
+)
+from midturn.turn.step import (
     AnsweredElsewhere,
     AssistantFailed,
     AssistantReplied,
     CallBegun,
     CallLeft,
+    CallModel,
     ChildMoved,
     ChildWanted,
+    Effect,
+    EndTurn,
     Foretold,
     FormDropped,
     Happened,
     Interrupted,
+    LeaveOpen,
     LoopEnded,
     ModelAnswered,
     ModelFailed,
     Noted,
     PromptFailed,
+    PromptUser,
+    StopModel,
+    SuspendTurn,
     TimeIsUp,
     TimePassed,
     TimeRead,
@@ -94,22 +112,10 @@ from midturn.turn.inputs import (
     TurnSettings,
     UserReplied,
 )
-from midturn.turn.record import CallRecord
-from midturn.turn.state import (
-    Ending,
-    Stage,
-    Ticket,
-    TurnState,
-    ended_by_user,
-    failed,
-    out_of_time,
-    why_the_model_is_not_asked,
-    write_ending,
-)
 from midturn.values.json_value import json_equal
 
 if TYPE_CHECKING:
-    from midturn.question.reply import Reply
+    from midturn.question.answer_type import Reply
     from midturn.record.outcome import Success, ToolError
     from midturn.turn.call import Call
     from midturn.turn.decision import Misfit

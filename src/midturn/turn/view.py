@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from midturn.errors import AlreadyAnswered, Answerer, DeadlinePassed, NotOpen
-from midturn.record.asker import Address, Asker, asker_of
+from midturn.errors import AlreadyAnswered, Answerer, DeadlinePassed, NoSuchQuestion, NotOpen
 from midturn.record.events import (
     AnsweredBy,
     Approval,
@@ -28,11 +27,19 @@ from midturn.record.events import (
     ToolCallResponse,
     TurnEnd,
 )
+from midturn.record.open_question import Address, Asker, asker_of
 from midturn.record.window import Window, last_turn, turns
 from midturn.turn.record import CallRecord, ChildRecord, TurnRecord
 
-InquiryPair: TypeAlias = tuple[InquiryRequest, InquiryResponse | None]
 CallPair: TypeAlias = tuple[ToolCallRequest, ToolCallResponse | None]
+
+
+class InquiryPair(NamedTuple):
+    """A question with what closed it: `response` is None while it is open."""
+
+    request: InquiryRequest
+    response: InquiryResponse | None
+
 
 _NO_TURN: Final = Window(())
 
@@ -150,15 +157,17 @@ class TurnView:
 
     def attempt(self, event_id: str) -> InquiryPair | None:
         """Return a question with its response."""
-        return next((pair for pair in self.inquiries if pair[0].event_id == event_id), None)
+        return next((pair for pair in self.inquiries if pair.request.event_id == event_id), None)
 
     def decision(self, event_id: str) -> InquiryResponse | Approval | None:
         """Return how a question was closed; None while it is open, or where there is none."""
         if found := self.attempt(event_id):
             return found[1]
-        approvals = self.record.approvals
-        waiting = next((approval.id for approval in approvals if approval.event_id == event_id), None)
-        return next((approval for approval in approvals if approval.id == waiting and approval.state != "waiting"), None)
+        waiting = next((approval.id for approval in self.record.approvals if approval.event_id == event_id), None)
+        return None if waiting is None else _decided(self.record.approvals, waiting)
+
+    def _decided(self, id: str) -> Approval | None:
+        return next((approval for approval in self.record.approvals if approval.id == id and approval.state != "waiting"), None)
 
     def answer(self, event_id: str) -> InquiryAnswered | InquiryRedacted | Approval | None:
         """Return the answer to a question; None of one that is open, was withdrawn or replied to, or was decided where that is not seen."""
@@ -173,7 +182,29 @@ class TurnView:
     @property
     def inquiries(self) -> list[InquiryPair]:
         """Every question in order, with its response (`None` where it has none)."""
-        return [(attempt.request, attempt.response) for attempt in self.record.attempts]
+        return [InquiryPair(attempt.request, attempt.response) for attempt in self.record.attempts]
+
+    @property
+    def answered(self) -> list[tuple[InquiryRequest, InquiryAnswered]]:
+        """Every question with its answer, in order; one whose answer is a secret is not among them."""
+        return [(request, response) for request, response in self.inquiries if isinstance(response, InquiryAnswered)]
+
+    @property
+    def answerers(self) -> list[AnsweredBy | None]:
+        """Who has answered its questions, in order."""
+        return [response.answered_by for _, response in self.inquiries if isinstance(response, InquiryAnswered | InquiryRedacted)]
+
+    @property
+    def decided(self) -> Iterator[tuple[InquiryRequest | Approval, InquiryResponse | Approval]]:
+        """Everything that was put to people in it and is closed, with what closed it: questions first, then approvals that had to wait."""
+        yield from ((request, response) for request, response in self.inquiries if response is not None)
+        waiting = {approval.id: approval for approval in self.record.approvals if approval.state == "waiting"}
+        yield from ((asked, decision) for id, asked in waiting.items() if (decision := _decided(self.record.approvals, id)))  # noqa: A001  the wire's word
+
+    @property
+    def cancel_reasons(self) -> set[str]:
+        """Why questions of it were closed without an answer."""
+        return {response.reason for _, response in self.inquiries if isinstance(response, InquiryCancelled)}
 
     @property
     def permissions(self) -> list[Approval]:
@@ -207,6 +238,10 @@ class TurnView:
             return
         for call in self.record.open_calls():
             yield from call.children.values()
+
+
+def _decided(approvals: Iterable[Approval], id: str) -> Approval | None:
+    return next((approval for approval in approvals if approval.id == id and approval.state != "waiting"), None)
 
 
 # The same of a whole stream -------------------------------------------------------------------------------------------
@@ -308,9 +343,9 @@ def went_on(events: Sequence[Event], at: Address) -> NotOpen:
     return NotOpen(f"The question {at} is closed: {_how_it_ended(TurnView.of(events, at.event_id))}.")
 
 
-def no_question(id: str) -> NotOpen:
+def no_question(id: str) -> NoSuchQuestion:
     """Return the error for the id of no question."""
-    return NotOpen(f"There is no question {id!r}.")
+    return NoSuchQuestion(f"There is no question {id!r}.", id=id)
 
 
 def answered_before(at: Address, by: AnsweredBy | None, when: str) -> AlreadyAnswered:

@@ -7,23 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
+from midturn.question.answer_type import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.question.form import Form
-from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
-from midturn.record.asker import Address, asker_of
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, ToolCallRequest
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
+from midturn.record.open_question import Address, asker_of
 from midturn.record.prompt import Prompt
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.asks import TELLS_REPLIES
 from midturn.turn.call import Call
 from midturn.turn.decision import Spoken
-from midturn.turn.effects import Record
-from midturn.turn.inputs import FormWanted, OnFailure, TurnSettings
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.state import Ticket, TurnState, ended_by_user, write_ending
+from midturn.turn.step import FormWanted, OnFailure, Record, TurnSettings
 from midturn.turn.view import TurnView, went_on, why_closed
 from midturn.turn.walk import Replay
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, SecretValue
 
 _EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
 
@@ -53,7 +51,7 @@ class Visit:
         self._conversation = conversation
         self._event_id = event_id
         self._walk: tuple[int, FormWanted] | None = None
-        request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
+        request = next((asked for asked in put_to_people(window) if asked.event_id == event_id), None)
         self._state = self._loaded()
         if request is None or self._state.record.ended or not self._state.record.started:
             raise self._closed([event_id])
@@ -191,7 +189,7 @@ class Visit:
 
     def _loaded(self) -> TurnState:
         """Return the state of the turn, under settings where nothing is decided but by the visitor."""
-        names = {event.name for event in self._window if isinstance(event, ToolCallRequest)}
+        names = {call.name for call in call_requests(self._window)}
         policies = {name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names}
         state = TurnState(TurnSettings(tools=policies, conversation=self._conversation, attached=False), self._ids)
         for event in self._window:

@@ -8,19 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
+from midturn.question.answer_type import Answered, Replied, Reply, Submitted, WentBack
 from midturn.question.people import People
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Replied, Reply, Submitted, WentBack
 from midturn.question.walker import Ask, Cancelled, Completed, FormWalker, Step
 from midturn.record.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.turn.decision import Give, GoBack, Leave, Refuse, Send
-from midturn.turn.effects import Answer
-from midturn.turn.inputs import FormWanted
 from midturn.turn.record import Attempt, CallRecord, Chain
-from midturn.values.json_value import Json, json_equal, shown
-from midturn.values.secret import SecretValue
+from midturn.turn.step import Answer, FormWanted
+from midturn.values.json_value import Json, SecretValue, json_equal, shown
 
 PLACEHOLDER = SecretValue("")  # stands for a secret that was answered before the process died; never reaches a tool
 
@@ -231,8 +229,14 @@ class Replay:
 
     @property
     def in_order(self) -> list[Chain]:
-        """Every attempt on record that Back has not discarded, as the tool asked in this run; what it has not asked comes first."""
-        revised = {chain.asked.revises for chain in self._record.revisions if not chain.is_superseded}
+        """Every attempt on record that stands, as the tool asked in this run; what it has not asked comes first.
+
+        Who goes back has not taken an answer back yet: it stands where nothing was answered after that, as where they reply there. Once
+        something was, its question was answered anew, or is not asked with those answers.
+        """
+        given = (InquiryAnswered, InquiryRedacted)
+        answered = max((chain.place for chain in self._record.chains if isinstance(chain.last.response, given)), default=-1)
+        revised = {chain.asked.revises for chain in self._record.revisions if not chain.is_superseded and chain.place <= answered}
         standing = [chain for chain in self._record.chains if revised.isdisjoint(link.request.id for link in chain.links)]
         return sorted(standing, key=lambda chain: self._order(chain.place))
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresStore
 from support.loops import in_a_loop
 from support.nested_agents import Company, over
 

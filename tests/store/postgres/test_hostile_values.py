@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 import midturn as mt
+from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.postgres.database import DUE, STIRRED
-from midturn.store.postgres.store import PostgresStore
 from support.postgres import Cluster
 
 pytestmark = pytest.mark.real("PostgreSQL")

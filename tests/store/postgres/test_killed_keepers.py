@@ -16,7 +16,7 @@ from midturn.record.events import ChatRequest, TurnEnd, TurnStart
 from midturn.store.file_store import FileStore
 from midturn.store.metadata import Metadata, event_id
 from midturn.store.opening import open_store
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.store import ConversationStore
 
 pytestmark = pytest.mark.real("PostgreSQL")

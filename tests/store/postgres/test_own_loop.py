@@ -19,7 +19,7 @@ from support.loops import in_a_loop
 
 FORGETFUL = """
 import gc, sys, threading
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresStore
 
 for _ in range(3):
     store = PostgresStore(sys.argv[1])

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from midturn.question.question import Question
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresStore
 from midturn.web import inbox
 from support.loops import in_a_loop
 from support.pages import OWN, ada, agent_with, asking, asking_form

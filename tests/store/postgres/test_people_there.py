@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from midturn.errors import NotAllowed
 from midturn.record.events import InquiryAnswered, Reassigned, Reminded, Vote
 from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
+from support.ntfy import Ntfy, told_by_two_servers
 
 pytestmark = pytest.mark.real("PostgreSQL")
 OPS = mt.People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo", "carl"]})
@@ -57,3 +59,11 @@ def test_what_is_handed_over_is_recorded_once_each(asked: tuple[ConversationStor
     asyncio.run(told())
     kinds = [type(event) for event in store.read_sync(conversation).events]
     assert [kinds.count(kind) for kind in (Vote, Reassigned, Reminded, InquiryAnswered)] == [2, 1, 1, 1]
+
+
+def test_two_servers_tell_each_moment_once(url: str, tmp_path: Path) -> None:
+    ntfy = Ntfy()
+    try:
+        told_by_two_servers(open_store(url), url, tmp_path, ntfy)
+    finally:
+        ntfy.close()

@@ -16,9 +16,9 @@ from midturn.errors import ConfigError, StoreError, StoreLocked
 from midturn.record.events import ChatRequest, Event, TurnStart
 from midturn.store.metadata import event_id
 from midturn.store.postgres import database
-from midturn.store.postgres.conversations import PostgresConversations
-from midturn.store.postgres.own_loop import parse_database_address
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresConversations, PostgresStore
+from midturn.store.postgres.database import DUE
+from midturn.store.postgres.own_loop import Bells, parse_database_address
 from midturn.testing import check_store_sync
 from support.agents import ship
 from support.loops import in_a_loop
@@ -248,6 +248,45 @@ async def test_whoever_watches_is_told_by_the_database(url: str, monkeypatch: py
         await agent.resume(question.conversation)
         assert await seen.get() == ("turn_ended", question.conversation)
     watching.cancel()
+    await journal.__aexit__(None, None, None)
+
+
+@in_a_loop
+async def test_an_answer_that_comes_while_a_worker_looks_elsewhere_is_heard(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look in between: the next one would come in an hour."""
+    monkeypatch.setattr(Bells.wait, "__defaults__", (3600.0,))
+    worker, elsewhere = PostgresStore(url), PostgresStore(url)
+    assert isinstance(worker.port, PostgresConversations)
+    bells = worker.port.database.bells
+    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]), tools=[ship], store=elsewhere)
+    question = (await agent.run("Ship it.")).pending[0]
+    waiting = asyncio.create_task(worker.woken())
+    async with asyncio.timeout(60):
+        await worker.port.loop.run(worker.port.database.holder())
+        assert await worker.claim() == []
+        waiting.cancel()  # one of its turns is done, so the worker claims
+        heard = bells.rung[DUE]
+        await elsewhere.answer(question.id, True)
+
+        async def rung() -> bool:
+            return bells.rung[DUE] > heard
+
+        await _until(rung)
+        await worker.woken()
+        (journal,) = await worker.claim()
+        await journal.__aexit__(None, None, None)
+
+
+@in_a_loop
+async def test_what_is_handed_over_while_the_turn_is_let_go_is_gone_on_with_at_once(url: str) -> None:
+    store, elsewhere = PostgresStore(url), PostgresStore(url)
+    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]), tools=[ship], store=elsewhere)
+    question = (await agent.run("Ship it.")).pending[0]
+    async with await store.open(question.conversation):
+        assert (await elsewhere.answer(question.id, True)).held
+
+    (journal,) = await store.claim()
+
     await journal.__aexit__(None, None, None)
 
 

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from midturn.errors import StoreError
+from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.postgres.own_loop import parse_database_address
-from midturn.store.postgres.store import PostgresStore
 from support.postgres import Cluster
 from support.serving import free_port, wait_until_taken
 
@@ -97,7 +97,9 @@ def test_what_does_not_exist_is_no_outage(cluster: Cluster, wrong: tuple[str, st
     assert not [record for record in caplog.records if record.name == "midturn.store.away"]
 
 
-@pytest.mark.parametrize("wrong", ["options=-c%20no_such_parameter%3D1", "options=-c%20work_mem%3Dmuch", "no_such=1"])
+@pytest.mark.parametrize(
+    "wrong", ["options=-c%20no_such_parameter%3D1", "options=-c%20work_mem", "options=-c%20work_mem%3Dmuch", "no_such=1"]
+)
 def test_a_wrong_option_in_an_address_is_no_outage(cluster: Cluster, wrong: str, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(StoreError):
         PostgresStore(f"{cluster.url}&{wrong}").ids_sync()

@@ -11,7 +11,7 @@ from psycopg import sql
 
 import midturn as mt
 from midturn.store.postgres import statements
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresStore
 from support.loops import in_a_loop
 
 pytestmark = pytest.mark.real("PostgreSQL")
@@ -51,6 +51,14 @@ GIVEN: dict[str, object] = {
     "root": None,
     "deadline": None,
     "noted": ["e1"],
+    "without": [SOME],
+    "position": 0,
+    "most": 100,
+    "bytes": 100,
+    "begins": b"{",
+    "length": 1,
+    "count": 1,
+    "width": 4096,
 }
 HELD = {**GIVEN, "holder": 1}
 EXPLAINED: dict[str, tuple[str, dict[str, object]]] = {
@@ -71,7 +79,11 @@ EXPLAINED: dict[str, tuple[str, dict[str, object]]] = {
     "the newest": (statements.LATEST, GIVEN),
     "a page of the newest": (statements.NEWEST, GIVEN),
     "a page of what they are called": (statements.LISTED, GIVEN),
+    "what some are called": (statements.LISTED, {**GIVEN, "after": "", "only": [SOME]}),
     "read": (statements.READ, GIVEN),
+    "a part": (statements.PART, GIVEN),
+    "the last turns": (statements.LAST_TURNS, GIVEN),
+    "the turns before some": (statements.TURNS_BEFORE, {**GIVEN, "before": None}),
     "remove": (statements.REMOVE, GIVEN),
     "describe": (statements.DESCRIBE, GIVEN),
 }

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresStore
 
 pytestmark = pytest.mark.real("PostgreSQL")
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 import midturn as mt
-from midturn.store.postgres.store import PostgresStore
+from midturn.store.postgres.conversations import PostgresStore
 from support.postgres import Cluster
 from support.serving import free_port, wait_until_taken
 

@@ -1,21 +1,21 @@
-"""The `StorePort` in PostgreSQL."""
+"""The `StorePort` in PostgreSQL, and the store on top of it, as programs use it."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 
 from midturn.clock import now
 from midturn.errors import Busy
-from midturn.record.asker import parse_address, parse_beginning
-from midturn.record.open_question import OpenQuestion
+from midturn.record.codec import decode_lines
+from midturn.record.open_question import OpenQuestion, parse_address, parse_beginning
 from midturn.record.window import last_turn
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due
@@ -25,15 +25,17 @@ from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled,
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows
 from midturn.store.postgres.journal import PostgresJournal, TurnRow
-from midturn.store.postgres.own_loop import DatabaseAddress, OwnLoop
+from midturn.store.postgres.own_loop import DatabaseAddress, OwnLoop, parse_database_address
 from midturn.store.postgres.settling import TRIES, ConversationRows, Holding, Settling
+from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver
-from midturn.store.tail import Mark, Part
+from midturn.store.tail import TURN, Mark, Part
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 _PAGE = 500
+_WIDTH = 64  # events that a turn may well have
 _ALL = 1 << 62
 
 
@@ -43,6 +45,34 @@ class _Place(Struct, frozen=True):
     now: str
     session: int
     removed: int
+
+
+class PostgresBeside:
+    """What is kept beside the conversations, in a table of its own."""
+
+    def __init__(self, database: Database, loop: OwnLoop) -> None:
+        self._database = database
+        self._loop = loop
+
+    async def kept(self, beginning: str) -> Mapping[str, bytes]:
+        """Return what is kept under names with this beginning."""
+        return await self._loop.run(self._found(beginning))
+
+    async def keep(self, name: str, content: bytes | None) -> None:
+        """Keep something under a name."""
+        await self._loop.run(self._keep(name, content))
+
+    async def _found(self, beginning: str) -> Mapping[str, bytes]:
+        if not (await self._database.rows(statements.HAS_KEPT))[0]["there"]:
+            return {}
+        rows = await self._database.rows(statements.KEPT, {"beginning": beginning})
+        return {row["name"]: row["content"] for row in rows}
+
+    async def _keep(self, name: str, content: bytes | None) -> None:
+        if not (await self._database.rows(statements.HAS_KEPT))[0]["there"]:
+            await self._database.rows(statements.MAKE_KEPT)
+        given = {"name": name} if content is None else {"name": name, "content": content}
+        await self._database.rows(statements.FORGET if content is None else statements.KEEP, given)
 
 
 class PostgresConversations:
@@ -57,6 +87,9 @@ class PostgresConversations:
         self._rows = ConversationRows(self.database, limits)
         self._holding = Holding(self._rows, self.loop)
         self._settling = Settling(self._rows)
+        self._heard = 0
+        self.beside = PostgresBeside(self.database, self.loop)
+        """What is kept beside the conversations."""
 
     @property
     def place(self) -> str:
@@ -79,9 +112,9 @@ class PostgresConversations:
         """Hold a conversation."""
         return await self.loop.run(self._holding.open(id), unclaimed=self._holding.give_back)
 
-    async def claim(self, limit: int = 1) -> Sequence[PostgresJournal]:
+    async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[PostgresJournal]:
         """Hold conversations that are due and free."""
-        return await self.loop.run(self._holding.claim(limit), unclaimed=self._holding.give_all_back)
+        return await self.loop.run(self._holding.claim(limit, list(without)), unclaimed=self._holding.give_all_back)
 
     @asynccontextmanager
     async def alone(self, name: str) -> AsyncGenerator[None]:
@@ -95,8 +128,8 @@ class PostgresConversations:
     # Watching -------------------------------------------------------------------------------------------------------------
 
     async def woken(self) -> None:
-        """Return when a conversation may have become due, at the latest after a second."""
-        await self.loop.run(self.database.due())
+        """Return when a conversation may have become due since this returned before, at the latest after a second."""
+        self._heard = await self.loop.run(self.database.due(self._heard))  # what rings while a worker claims counts, too
 
     async def stirred(self, since: int) -> int:
         """Return when a question was asked or closed, or a turn began or ended, at the latest after some seconds."""
@@ -176,9 +209,10 @@ class PostgresConversations:
         rows = await self.loop.run(self.database.rows(statements.LATEST))
         return rows[0]["id"] if rows else None
 
-    async def described(self, *, after: str = "", limit: int = _PAGE) -> list[tuple[str, Metadata]]:
+    async def described(self, *, after: str = "", limit: int = _PAGE, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
         """Return a page of what conversations are called, oldest first."""
-        rows = await self.loop.run(self.database.rows(statements.LISTED, {"after": after, "limit": limit}))
+        given = {"after": after, "limit": limit, "only": None if only is None else list(only)}
+        rows = await self.loop.run(self.database.rows(statements.LISTED, given))
         return [(row["id"], self._rows.metadata(row["id"], row["metadata"])[0]) for row in rows]
 
     async def read(self, id: str) -> Conversation:
@@ -189,14 +223,37 @@ class PostgresConversations:
         return Conversation(id, events, metadata=metadata, problems=[problem] if problem else [])
 
     async def part(self, id: str, mark: Mark) -> Part:
-        """Return all of it: what is read here is read at once."""
-        del mark
-        whole = await self.read(id)
-        return Part(lines=await self.lines(id), metadata=whole.metadata, decode=lambda: whole.events, problems=whole.problems)
+        """Return as many events as come to some megabytes."""
+        row = await self.loop.run(self._rows.part(id, mark.offset))
+        metadata, problem = self._rows.metadata(id, row["metadata"])
+        lines = cast("list[bytes]", row["lines"])
+        after = mark.offset + len(lines)
+        more = after < cast("int", row["head"])
+        return Part(
+            lines=lines,
+            metadata=metadata,
+            decode=lambda: self._rows.events(id, lines, mark.number),
+            following=Mark(after, mark.number + len(lines)) if more else None,
+            problems=[problem] if problem and not more else [],
+        )
 
-    async def last_turns(self, id: str, count: int) -> Mark:
-        """Return the beginning."""
-        del id, count
+    async def last_turns(self, id: str, count: int, before: int | None = None) -> Mark:
+        """Look for where turns begin, as we write it: from the end on, or among all where their number matters."""
+        begins = TURN.removeprefix(b"\n")
+        given = {"id": id, "begins": begins, "length": len(begins), "count": count}
+        if before is None:
+            return await self.loop.run(self._from_the_end(given, count))
+        found = await self.loop.run(self.database.rows(statements.TURNS_BEFORE, {**given, "before": before}))
+        return Mark(found[0]["position"], found[0]["position"] + 1, found[0]["number"] - 1) if found else Mark()
+
+    async def _from_the_end(self, given: Mapping[str, object], count: int) -> Mark:
+        width = _WIDTH * count
+        while rows := await self.database.rows(statements.LAST_TURNS, {**given, "width": width}):
+            if len(rows[0]["turns"]) == count:
+                return Mark(rows[0]["turns"][-1], rows[0]["turns"][-1] + 1)
+            if width >= rows[0]["head"]:
+                break
+            width *= 8
         return Mark()
 
     async def lines(self, id: str) -> list[bytes]:
@@ -255,3 +312,100 @@ async def _added(database: Database, id: str, lines: list[bytes]) -> Rows | None
     """Say whether a conversation was made of these lines by a statement whose acknowledgement was lost."""
     rows = await database.rows(statements.READ, {"id": id})
     return rows if rows and list(rows[0]["lines"]) == lines else None
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Looking after the tables: are they what the events say, and if not, computing them again
+
+
+_MOVED = 100
+
+
+class Difference(Struct, frozen=True):
+    """A conversation whose row does not say what its events say; `found` and `expected` by column."""
+
+    conversation: str
+    found: dict[str, Any]
+    expected: dict[str, Any]
+
+    def __str__(self) -> str:
+        wrong = [f"{column} is {self.found[column]}, not {value}" for column, value in self.expected.items() if self.found[column] != value]
+        return f"{self.conversation}: {', '.join(wrong)}"
+
+
+async def differences(database: Database) -> AsyncGenerator[tuple[Difference, int]]:
+    """Yield each conversation whose row is wrong, with its fence; those that change meanwhile are looked at as they were."""
+    after = ""
+    while rows := await database.rows(statements.WHOLE, {"after": after, "limit": _MOVED}):
+        for row in rows:
+            expected = _expected(row["id"], row["lines"])
+            found = {column: row[column] for column in expected}
+            if found != expected:
+                yield Difference(row["id"], found, expected), row["fence"]
+        after = rows[-1]["id"]
+
+
+async def reindex(database: Database) -> int:
+    """Compute what is wrong again; return how many conversations were mended. What others write meanwhile is left to them."""
+    mended = 0
+    async for difference, fence in differences(database):
+        given = {"id": difference.conversation, "fence": fence, **difference.expected}
+        mended += len(await database.rows(statements.MEND, given))
+    return mended
+
+
+def _expected(conversation: str, lines: list[bytes]) -> dict[str, Any]:
+    events = decode_lines(lines, conversation)
+    row = TurnRow(events)
+    asking = bool(row.waiting)
+    return {"head": len(lines), "turn_at": row.turn_at, "unfinished": row.unfinished, "asking": asking, "answered": row.answered}
+
+
+class PostgresStore(ConversationStore):
+    """Conversations in one schema of a database, for any number of processes on any number of machines."""
+
+    def __init__(self, url: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        """Stand on `postgresql://…?midturn_schema=NAME&midturn_direct=URL`; nothing is connected before the first use.
+
+        Args:
+            url: As `libpq` reads it. `midturn_schema` names the schema (`midturn` without it); `midturn_direct` is an address that leads
+                around a pooler in transaction mode, for the one session that each process keeps.
+            limits: What a batch may hold.
+
+        Raises:
+            ConfigError: The name of the schema is not allowed.
+        """
+        self.database = PostgresConversations(parse_database_address(url), limits)
+        """The database itself."""
+        super().__init__(self.database)
+
+    async def upgrade(self) -> tuple[int, int]:
+        """Make the tables, or bring them up to date; return their version before and after. Several at once wait for each other.
+
+        Raises:
+            StoreError: The database refuses: the role may not create tables in it.
+        """
+        return await self.database.loop.run(self.database.database.upgrade())
+
+    async def check(self) -> list[str]:
+        """Compare the tables with the events, which are the truth; return a line for each conversation that differs."""
+        return await self.database.loop.run(self._check())
+
+    async def _check(self) -> list[str]:
+        return [str(difference) async for difference, _ in differences(self.database.database)]
+
+    async def reindex(self) -> int:
+        """Compute the tables from the events where they differ; return how many conversations that were."""
+        return await self.database.loop.run(reindex(self.database.database))
+
+    def upgrade_sync(self) -> tuple[int, int]:
+        """Make the tables, or bring them up to date, see `upgrade`."""
+        return self.run_sync("upgrade", self.upgrade())
+
+    def check_sync(self) -> list[str]:
+        """Compare the tables with the events, see `check`."""
+        return self.run_sync("check", self.check())
+
+    def reindex_sync(self) -> int:
+        """Compute the tables from the events, see `reindex`."""
+        return self.run_sync("reindex", self.reindex())

@@ -136,10 +136,12 @@ class Database:
             raise StoreAway(f"{self.address.shown} cannot be reached.") from None
         return cast("int", self._holder)
 
-    async def due(self) -> None:
-        """Return when a conversation may have become due."""
+    async def due(self, since: int) -> int:
+        """Return when the bell has rung more often than `since` says, at the latest after a second; how often it has by then."""
         await self.holder()  # nothing is heard without a session
-        await self.bells.wait(DUE)
+        if self.bells.rung[DUE] == since:
+            await self.bells.wait(DUE)
+        return self.bells.rung[DUE]
 
     async def stirred(self, since: int) -> int:
         """Return when the bell has rung more often than `since` says, at the latest after some seconds; how often it has by then."""
@@ -306,7 +308,7 @@ class Database:
         text = self._texts.get(statement)
         if text is None:
             raw = sql.SQL(cast("LiteralString", statement))
-            text = raw.format(s=sql.Identifier(self.address.schema), c=sql.Literal(self._class))
+            text = raw.format(s=sql.Identifier(self.address.schema), c=sql.Literal(self._class), n=sql.Literal(self.address.schema))
             self._texts[statement] = text
         return text
 
@@ -435,6 +437,7 @@ _REFUSALS = (
     "does not exist",
     "unrecognized configuration parameter",
     "invalid command-line argument",
+    "requires a value",
     "invalid value for parameter",
     "invalid connection option",
     "invalid URI",

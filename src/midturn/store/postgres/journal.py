@@ -10,7 +10,7 @@ from typing import Literal, Self, TypeAlias
 
 import msgspec
 
-from midturn.errors import StoreError, StoreLocked
+from midturn.errors import StoreError, StoreLocked, TooOld
 from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, TurnEnd, TurnStart
 from midturn.record.provider_view import EventLog
 from midturn.record.window import ends_turn, is_legacy, last_turn, parent_of, starts_turn
@@ -23,7 +23,7 @@ from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.submission import HandedOver, oldest_first
 from midturn.turn.people import handed_as
 from midturn.turn.view import TurnView
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The row of a conversation: its last turn
@@ -206,7 +206,8 @@ class PostgresJournal:
             return "now"
         if not is_due(LastTurn(turn)) and (error is None or not TurnView.last(turn).awaited_children):
             return None
-        return "later" if error is None or isinstance(error, Exception) else "now"
+        is_for_others = isinstance(error, TooOld) or not isinstance(error, Exception)
+        return "now" if error is not None and is_for_others else "later"
 
 
 def decode_handed(payloads: Sequence[bytes]) -> tuple[HandedOver, ...]:

@@ -20,8 +20,9 @@ from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.journal import HeldRow, PostgresJournal, TurnRow, decode_handed
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.submission import HandedOver
+from midturn.store.tail import LARGEST_BLOCK
 from midturn.turn.view import TurnView
-from midturn.values.limits import Limits
+from midturn.values.json_value import Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Rows of a conversation, and errors where there are none
@@ -29,6 +30,7 @@ from midturn.values.limits import Limits
 
 TRIES = 100
 """How often something is decided again where others were faster."""
+_MOST_LINES = 10_000  # of a part
 
 
 class ConversationRows:
@@ -49,6 +51,14 @@ class ConversationRows:
         """
         return await self._row(statements.READ, id)
 
+    async def part(self, id: str, position: int) -> dict[str, object]:
+        """Return the row of a conversation with some megabytes of its lines, from a position on.
+
+        Raises:
+            StoreError: There is none.
+        """
+        return await self._row(statements.PART, id, position=position, most=_MOST_LINES, bytes=LARGEST_BLOCK)
+
     async def last_turn(self, id: str) -> dict[str, object]:
         """Return the row of a conversation with the lines of its last turn.
 
@@ -57,15 +67,15 @@ class ConversationRows:
         """
         return await self._row(statements.LAST_TURN, id)
 
-    async def _row(self, statement: str, id: str) -> dict[str, object]:
-        rows = await self.database.rows(statement, {"id": id})
+    async def _row(self, statement: str, id: str, **more: int) -> dict[str, object]:
+        rows = await self.database.rows(statement, {"id": id, **more})
         if not rows:
             raise self.unknown(id)
         return rows[0]
 
-    def events(self, id: str, lines: Sequence[bytes]) -> list[Event]:
-        """Return what lines say."""
-        return decode_lines(lines, f"{self._address.shown}/{id}", limits=self.limits)
+    def events(self, id: str, lines: Sequence[bytes], number: int = 1) -> list[Event]:
+        """Return what lines say, the first of which has this number."""
+        return decode_lines(lines, f"{self._address.shown}/{id}", number, limits=self.limits)
 
     def metadata(self, id: str, content: object) -> tuple[Metadata, str]:
         """Return what a conversation is called, and what is wrong with that, if anything."""
@@ -225,10 +235,11 @@ class Holding:
             raise await self._rows.refusal(id)
         return await self._loaded(rows[0])
 
-    async def claim(self, limit: int) -> list[PostgresJournal]:
+    async def claim(self, limit: int, without: list[str]) -> list[PostgresJournal]:
         """Hold conversations that are due and free."""
         holder = await self._database.holder()
-        rows = sorted(await self._database.rows(statements.CLAIM, {"holder": holder, "limit": limit}), key=itemgetter("id"))
+        given = {"holder": holder, "limit": limit, "without": without}
+        rows = sorted(await self._database.rows(statements.CLAIM, given), key=itemgetter("id"))
         for row in rows:
             self._database.held[row["id"]] = row["fence"]
         return [await self._loaded(row) for row in rows]

@@ -10,6 +10,12 @@ from __future__ import annotations
 _YOUNG = "(now() - pg_postmaster_start_time() < interval '5 seconds')"
 _ALIVE = f"(c.holder is not null and ({_YOUNG} or not pg_try_advisory_xact_lock_shared({{c}}, c.holder)))"
 
+# Of the last turn. That it ends with the head goes without saying, but not to the server: it would take it for a third of all events, and
+# compile the statement.
+_LAST_LINES = """array(
+  select line from {s}.event e where e.conversation = c.id and position >= c.turn_at and position < c.head order by position
+)"""
+
 INSERT = """
 insert into {s}.conversation as c (id, metadata, fence, holder, held_since, wake)
 values (%(id)s, %(metadata)s, 1, %(holder)s, case when %(holder)s::int is not null then now() end, now())
@@ -50,6 +56,7 @@ with dead as materialized (
 ), due as (
   select id from {{s}}.conversation
   where wake <= now() and unfinished and (holder is null or holder in (select holder from dead))
+    and id <> all(%(without)s)
   order by wake limit %(limit)s
   for update skip locked
 )
@@ -132,7 +139,7 @@ from own left join around on true
 
 LAST_TURN = f"""
 select c.head, c.fence, c.holder, c.held_since, {_ALIVE} as alive, c.turn_at,
-  array(select line from {{s}}.event e where e.conversation = c.id and position >= c.turn_at order by position) as lines,
+  {_LAST_LINES} as lines,
   array(select submission from {{s}}.handed h where h.conversation = c.id) as handed
 from {{s}}.conversation c where id = %(id)s
 """
@@ -159,14 +166,15 @@ from {s}.conversation c where id = %(id)s and fence = %(fence)s
 
 REFUSE = "delete from {s}.handed where conversation = %(id)s and event_id = %(event_id)s"
 
-ASKING = """
-select c.id, array(select line from {s}.event e where e.conversation = c.id and position >= c.turn_at order by position) as lines
-from {s}.conversation c
+ASKING = f"""
+select c.id, {_LAST_LINES} as lines
+from {{s}}.conversation c
 where asking and id >= %(first)s and (%(only)s::text is null or id = %(only)s)
 order by id limit %(limit)s
 """
 
-_READY = f"""unfinished and (answered or exists (select from {{s}}.handed h where h.conversation = c.id)) and not {_ALIVE}"""
+# The few that something was handed over for are looked up once: a look for each would be planned as so dear that the server compiles it.
+_READY = f"""unfinished and (answered or c.id = any(array(select conversation from {{s}}.handed))) and not {_ALIVE}"""
 
 IDS = {
     "all": "select id from {s}.conversation c where id > %(after)s order by id limit %(limit)s",
@@ -191,7 +199,43 @@ select id from {s}.conversation where head > 0 and id < %(first)s order by id de
 
 LATEST = "select max(id) as id from {s}.conversation"
 
-LISTED = "select id, metadata from {s}.conversation where head > 0 and id > %(after)s order by id limit %(limit)s"
+LISTED = """
+select id, metadata from {s}.conversation
+where head > 0 and id > %(after)s and (%(only)s::text[] is null or id = any(%(only)s)) order by id limit %(limit)s
+"""
+
+# As many events as come to some bytes, and at least one: of the others no byte is read. Their number is limited as well, since the
+# lengths of all that follow would be added up.
+PART = """
+select c.metadata, c.head, array(
+  select line from (
+    select position, line, sum(octet_length(line)) over (order by position) - octet_length(line) as before
+    from (
+      select position, line from {s}.event e where e.conversation = c.id and position >= %(position)s order by position limit %(most)s
+    ) next
+  ) counted where before < %(bytes)s order by position
+) as lines
+from {s}.conversation c where id = %(id)s
+"""
+
+# Where turns begin in the last events, the last turn first. Elsewhere no line is read.
+LAST_TURNS = """
+select c.head, array(
+  select position from {s}.event e
+  where e.conversation = c.id and position >= c.head - %(width)s and position < c.head and substring(line for %(length)s) = %(begins)s
+  order by position desc limit %(count)s
+) as turns
+from {s}.conversation c where id = %(id)s
+"""
+
+TURNS_BEFORE = """
+with turn as (
+  select position, row_number() over (order by position) as number from {s}.event
+  where conversation = %(id)s and substring(line for %(length)s) = %(begins)s
+)
+select position, number from turn
+where number = least(%(before)s::bigint, (select count(*) + 1 from turn)) - %(count)s and number > 1
+"""
 
 READ = """
 select c.metadata, array(select line from {s}.event e where e.conversation = c.id order by position) as lines
@@ -211,6 +255,22 @@ with gone as (
 )
 select id, pg_notify(%(stirred)s, id) from gone
 """
+
+# Made when something is to be kept for the first time: it is no part of the tables' version, so older versions go on beside it.
+HAS_KEPT = "select exists (select from pg_tables where schemaname = {n} and tablename = 'kept') as there"
+
+MAKE_KEPT = """
+create table if not exists {s}.kept (name text collate "C" primary key, content bytea not null)
+"""
+
+KEPT = "select name, content from {s}.kept where starts_with(name, %(beginning)s) order by name"
+
+KEEP = """
+insert into {s}.kept (name, content) values (%(name)s, %(content)s)
+on conflict (name) do update set content = excluded.content
+"""
+
+FORGET = "delete from {s}.kept where name = %(name)s"
 
 WHOLE = """
 select c.id, c.fence, c.head, c.turn_at, c.unfinished, c.asking, c.answered,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from statistics import median
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.record.events import (
     AnsweredBy,
@@ -17,13 +19,14 @@ from midturn.record.events import (
     Event,
     InquiryAnswered,
     InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
+    InquiryResponse,
+    Note,
     Reassigned,
     Reminded,
-    TurnEnd,
     Vote,
 )
+from midturn.record.window import ends_turn, turns
+from midturn.turn.view import TurnView
 from midturn.values.json_value import Json
 
 NAMELESS: Final = "(no name)"
@@ -85,23 +88,16 @@ class PeopleSums(Struct, frozen=True, kw_only=True):
 
 def waited_for(events: Iterable[Event]) -> Iterator[Waited]:
     """Yield what the events of a conversation put to people, once that is over; what only models or settings decided is left out."""
-    waiting: dict[str, Waited] = {}
-    for event in events:
-        match event:
-            case InquiryRequest() | Approval(state="waiting"):
-                known = tuple(event.people.members) if event.people else ()
-                waiting[event.id] = Waited(asked_at=_at(event), known=known)
-                _put_to(waiting[event.id], event.people.ask if event.people else ())
-            case InquiryAnswered() | InquiryRedacted() | InquiryCancelled() | Approval() if event.id in waiting:
-                about = waiting.pop(event.id)
-                if _decided(about, event):
-                    yield about
-            case Vote() | Reassigned() | Reminded() | Escalated() if event.id in waiting:
-                _noted(waiting[event.id], event)
-            case TurnEnd():
-                waiting = {}
-            case _:
-                pass
+    for window in turns(events):
+        # What comes after the end of a turn decides nothing in it: another version has written that.
+        view = TurnView(replace(window, events=tuple(takewhile(lambda event: not ends_turn(event), window.events))))
+        for request, decision in view.decided:
+            about = Waited(asked_at=_at(request), known=tuple(request.people.members) if request.people else ())
+            _put_to(about, request.people.ask if request.people else ())
+            for note in view.record.notes.get(request.id, ()):
+                _noted(about, note)
+            if _decided(about, decision):
+                yield about
 
 
 def people_sums(facts: Iterable[Waited]) -> PeopleSums:
@@ -130,21 +126,21 @@ def _rows(times: Mapping[str, Sequence[float]]) -> tuple[WaitRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.half, row.name)))
 
 
-def _decided(about: Waited, decision: InquiryAnswered | InquiryRedacted | InquiryCancelled | Approval) -> bool:
+def _decided(about: Waited, decision: InquiryResponse | Approval) -> bool:
     """Take in what became of it; say whether people had to do with that."""
     if isinstance(decision, InquiryCancelled):
         about.is_missed = decision.reason == "deadline"
         return about.is_missed or bool(about.answers)
     about.is_missed = isinstance(decision, Approval) and decision.state == "expired"
     is_no = decision.state == "skipped" if isinstance(decision, Approval) else isinstance(decision, InquiryAnswered) and not decision.answer
-    about.overturned = len(about.answers) if is_no else 0
     who = decision.answered_by
+    about.overturned = len(about.answers.keys() - {who.user if who else ""}) if is_no else 0  # the no itself is a vote, too
     if who is not None and who.by == "user":
         _answered(about, who, decision)
     return about.is_missed or bool(about.answers)
 
 
-def _noted(about: Waited, note: Vote | Reassigned | Reminded | Escalated) -> None:
+def _noted(about: Waited, note: Note) -> None:
     match note:
         case Vote(answered_by=AnsweredBy() as who, withdrawn=True):
             about.answers.pop(who.user or NAMELESS, None)

@@ -19,7 +19,7 @@ from midturn.record.events import (
     TurnEnd,
     Vote,
 )
-from midturn.record.waited import people_sums, waited_for
+from midturn.store.waited import people_sums, waited_for
 
 OPS = People(ask=("ops",), approvals=2, members={"ops": ("ana", "bo"), "leads": ("cy",)})
 QUESTION = PersistedQuestion(text="Deploy?", answer_type=BooleanType())
@@ -49,6 +49,7 @@ def test_the_time_of_each_person_and_group_is_added_up_with_what_they_needed() -
         InquiryAnswered(id="q1", answer=True, answered_by=by("cy"), timestamp=at(60)),
         asked("q2", 100),
         Vote(id="q2", answered_by=by("ana"), timestamp=at(110)),
+        Vote(id="q2", answer=False, answered_by=by("bo"), timestamp=at(120)),
         InquiryAnswered(id="q2", answer=False, answered_by=by("bo"), timestamp=at(120)),
         asked("q3", 130),
         Reassigned(id="q3", to=("leads",), timestamp=at(131)),
