@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import pyte
 
-from midturn.prompts.content import code_line
+from midturn.prompts.keys import code_line
 from midturn.prompts.rich.screen import POINTER, row_text
 from midturn.question.answer_type import SelectOption, SelectType
 from midturn.question.question import Question

@@ -12,29 +12,30 @@ _HOMES: dict[str, str] = {
     ".agent.prompters": "InboxPrompter InputPrompter Rules",
     ".agent.result": "HistoryMessage RunResult TurnUsage",
     ".question.answer_type": (
-        "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType Persistence When"
+        "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType Persistence When "
+        "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack"
     ),
     ".record.exchange": (
-        "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta ReasoningPart "
-        "StructuredPart TextDelta TextPart ToolCallPart ToolDefinition Usage ToolCall"
+        "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta ReasoningPart StructuredPart TextDelta TextPart "
+        "ToolCallPart ToolDefinition Usage ToolCall"
     ),
     ".question.form": "Form",
     ".question.walker": "Ask Cancelled Completed FormEnded Review Step FormWalker",
-    ".values.limits": "Limits",
+    ".values.json_value": "Limits SecretValue",
     ".record.outcome": "NeedsInput Outcome Success ToolError",
     ".record.prompt": "Prompt FormSubject CallSubject ResultSubject",
     ".question.people": "Escalation People",
+    ".question.persisted_question": "PersistedQuestion",
     ".question.question": "Question",
-    ".question.reply": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
     ".routing.policy": "DetachedPolicy Target",
     ".routing.table": "AskAssistant AskUser Fail Route Suspend UseCached UseConfigured UseDefault route",
-    ".values.secret": "SecretValue",
     ".record.events": "Source",
     ".record.open_question": "OpenQuestion",
     ".record.provider_view": "sanitize",
     ".errors": (
-        "AlreadyAnswered AnswerError Busy CallEnded ConfigError DeadlinePassed MidturnError ModelError NotAllowed NotAnswered "
-        "NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TurnOpen"
+        "AlreadyAnswered AnswerError Busy CallEnded ConfigError DeadlinePassed MidturnError ModelError NotAllowed "
+        "NotAnswered NoSuchQuestion NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TooOld "
+        "TurnOpen"
     ),
     ".agent.inquirer_call": "InquirerCall",
     ".agent.inquirer": "Inquirer",
@@ -51,12 +52,11 @@ _HOMES: dict[str, str] = {
     ".store.watching": "StoreChange",
     ".terminal.prompter": "TerminalPrompter",
     ".testing.prompter": "ScriptedPrompter",
-    ".tools.asker": "FormAnswers Unanswered ask ask_form ask_form_sync ask_sync try_ask try_ask_sync",
-    ".tools.ask_user": "ask_user",
-    ".tools.context": "ToolContext",
+    ".tools.asker": "FormAnswers Unanswered ask ask_form ask_form_sync ask_sync try_ask try_ask_sync ToolContext",
+    ".tools.ask_user_call": "ask_user",
     ".tools.function": "FunctionTool tool",
     ".tools.returned": "Rejected REDACTED",
-    ".turn.effects": "Answer",
+    ".turn.step": "Answer",
     "msgspec": "UNSET",
 }
 _RENAMED = {"AnswersSubject": "FormSubject"}

@@ -25,6 +25,7 @@ from midturn.errors import (
     DeadlinePassed as DeadlinePassed,
     MidturnError as MidturnError,
     ModelError as ModelError,
+    NoSuchQuestion as NoSuchQuestion,
     NotAllowed as NotAllowed,
     NotAnswered as NotAnswered,
     NotOpen as NotOpen,
@@ -34,6 +35,7 @@ from midturn.errors import (
     StoreError as StoreError,
     StoreLocked as StoreLocked,
     Suspended as Suspended,
+    TooOld as TooOld,
     TurnOpen as TurnOpen,
 )
 from midturn.models.provider_model import LibraryModel as LibraryModel, ProviderModel as ProviderModel
@@ -41,30 +43,29 @@ from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedMode
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.prompter import Prompter as Prompter
 from midturn.question.answer_type import (
+    Answered as Answered,
     AnswerType as AnswerType,
     BooleanType as BooleanType,
+    Edited as Edited,
+    EndedTurn as EndedTurn,
     MultiSelectType as MultiSelectType,
     Persistence as Persistence,
+    Replied as Replied,
+    Reply as Reply,
     SchemaType as SchemaType,
     SecretType as SecretType,
     SelectOption as SelectOption,
     SelectType as SelectType,
+    Submitted as Submitted,
     TextType as TextType,
+    Unavailable as Unavailable,
+    WentBack as WentBack,
     When as When,
 )
 from midturn.question.form import Form as Form
 from midturn.question.people import Escalation as Escalation, People as People
+from midturn.question.persisted_question import PersistedQuestion as PersistedQuestion
 from midturn.question.question import Question as Question
-from midturn.question.reply import (
-    Answered as Answered,
-    Edited as Edited,
-    EndedTurn as EndedTurn,
-    Replied as Replied,
-    Reply as Reply,
-    Submitted as Submitted,
-    Unavailable as Unavailable,
-    WentBack as WentBack,
-)
 from midturn.question.walker import (
     Ask as Ask,
     Cancelled as Cancelled,
@@ -117,9 +118,10 @@ from midturn.store.store import ConversationStore as ConversationStore
 from midturn.store.watching import StoreChange as StoreChange
 from midturn.terminal.prompter import TerminalPrompter as TerminalPrompter
 from midturn.testing.prompter import ScriptedPrompter as ScriptedPrompter
-from midturn.tools.ask_user import ask_user as ask_user
+from midturn.tools.ask_user_call import ask_user as ask_user
 from midturn.tools.asker import (
     FormAnswers as FormAnswers,
+    ToolContext as ToolContext,
     Unanswered as Unanswered,
     ask as ask,
     ask_form as ask_form,
@@ -128,11 +130,9 @@ from midturn.tools.asker import (
     try_ask as try_ask,
     try_ask_sync as try_ask_sync,
 )
-from midturn.tools.context import ToolContext as ToolContext
 from midturn.tools.function import FunctionTool as FunctionTool, tool as tool
 from midturn.tools.returned import REDACTED as REDACTED, Rejected as Rejected
-from midturn.turn.effects import Answer as Answer
-from midturn.values.limits import Limits as Limits
-from midturn.values.secret import SecretValue as SecretValue
+from midturn.turn.step import Answer as Answer
+from midturn.values.json_value import Limits as Limits, SecretValue as SecretValue
 
 __version__: str

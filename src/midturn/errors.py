@@ -6,11 +6,13 @@ MidturnError
 ├── QuestionError      a question or a form breaks a rule; `problems` lists all of them
 ├── AnswerError        a value does not fit its question; `problems` lists why
 ├── NotOpen            the question is not (or no longer) open
+│   ├── NoSuchQuestion there never was a question of that id
 │   └── DeadlinePassed its deadline has passed: no answer counts any more
 ├── AlreadyAnswered    another answer came first
 ├── NotAnswered        in a tool: the question has no answer, and why
 ├── NotAllowed         this user may not answer the question; it stays open
 ├── StoreError         a conversation cannot be read or written
+│   ├── TooLarge       what was to be recorded at once is over the limit
 │   ├── TurnOpen       the last turn of the conversation waits to be continued
 │   ├── StoreLocked    another process writes it
 │   └── Busy           many write it in quick succession; try again
@@ -90,6 +92,14 @@ class NotOpen(MidturnError):  # noqa: N818 (a public name)
     """The question is not open: unknown, closed, or its turn has ended."""
 
 
+class NoSuchQuestion(NotOpen):
+    """The store has never had a question of the id `id`."""
+
+    def __init__(self, message: str, *, id: str = "") -> None:
+        self.id = id
+        super().__init__(message)
+
+
 class DeadlinePassed(NotOpen):
     """The deadline of the question `id` has passed, at `deadline` (RFC 3339): it is over, and no answer counts any more."""
 
@@ -145,6 +155,10 @@ class NoConversation(StoreError):  # noqa: N818
     """The store has no conversation of that id."""
 
 
+class TooLarge(StoreError):  # noqa: N818
+    """What was to be recorded at once is larger than `limits.batch` allows. None of it is recorded."""
+
+
 class TurnOpen(StoreError):  # noqa: N818
     """The last turn of `conversation` waits to be continued; `text` is what it began with. Continue it, or end it, first."""
 
@@ -164,7 +178,12 @@ class StoreLocked(StoreError):  # noqa: N818
 
 
 class TooOld(StoreError):  # noqa: N818
-    """A newer version has recorded something in this conversation that must be heeded, and that this one does not know. It can be read."""
+    """A newer version, `requires` or later, asks something in this `conversation` that this one does not know. It can be read here."""
+
+    def __init__(self, message: str, *, conversation: str = "", requires: str = "") -> None:
+        self.conversation = conversation
+        self.requires = requires
+        super().__init__(message)
 
 
 class StoreAway(StoreError):  # noqa: N818

@@ -203,8 +203,9 @@ class Health:
         """Ask the store, once at a time: however many probes there are, a store that is away is not asked more often."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._answers())
-        done, _ = await asyncio.wait({self._looking}, timeout=READY_SECONDS)
-        return bool(done) and self._looking.result()
+        looking = self._looking  # a probe that comes as this one ends begins another
+        done, _ = await asyncio.wait({looking}, timeout=READY_SECONDS)
+        return bool(done) and looking.result()
 
     async def _answers(self) -> bool:
         try:

@@ -32,7 +32,8 @@ except ModuleNotFoundError as error:
 from midturn.errors import StoreError
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
+from midturn.record.entries import ApprovalEntry, ResponseEntry, entry_among
+from midturn.record.events import AnsweredBy, Event
 from midturn.record.exchange import Finished, ModelRequest, ToolCall
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn
@@ -125,26 +126,25 @@ class _Spans:
 
     def question(self, conversation: str, turn: Sequence[Event], event: Event, links: Sequence[Link] = ()) -> None:
         """Make the span of a question that has its response: it began when the question was asked."""
-        if not isinstance(event, InquiryResponse):
+        entry = entry_among(turn, event)
+        if not isinstance(entry, ResponseEntry) or entry.request is None:
             return
-        asked = next((found for found in reversed(turn) if isinstance(found, InquiryRequest) and found.id == event.id), None)
-        if asked is None:
-            return
+        asked, response = entry.request.event, entry.event
         attributes: dict[str, str] = {
             "gen_ai.conversation.id": conversation,
             "midturn.question.id": asked.question_id or "",
             "midturn.question.asked_by": asked.source.header,
-            "midturn.question.outcome": event.outcome,
+            "midturn.question.outcome": response.outcome,
         }
-        if isinstance(event, InquiryCancelled):
-            attributes["midturn.question.reason"] = event.reason
-        elif event.answered_by:
-            who = {"by": event.answered_by.by, "user": event.answered_by.user, "via": event.answered_by.via, "name": event.answered_by.name}
-            attributes |= {f"midturn.answered.{name}": value for name, value in who.items() if value}
+        if response.outcome == "cancelled":
+            attributes["midturn.question.reason"] = response.reason
+        elif who := response.answered_by:
+            fields = {"by": who.by, "user": who.user, "via": who.via, "name": who.name}
+            attributes |= {f"midturn.answered.{name}": value for name, value in fields.items() if value}
         if self.content:
             attributes["midturn.question.text"] = asked.question.text
-            if isinstance(event, InquiryAnswered):
-                attributes["midturn.answer"] = _text(event.answer)
+            if response.outcome == "answered":
+                attributes["midturn.answer"] = _text(response.answer)
         span = self.tracer.start_span(
             f"ask {asked.question_id or asked.source.header}",
             start_time=_nanoseconds(asked),
@@ -293,15 +293,16 @@ class _Metrics:
 
     def count(self, turn: Sequence[Event], event: Event) -> None:
         """Count a question, or a decision about a call, that is closed by an event."""
-        if isinstance(event, Approval) and event.state != "waiting":
-            asked = next((found for found in reversed(turn) if _is_waiting(found, event.id)), None)
-            attributes = {"midturn.outcome": event.state, **_who(event.answered_by)}
-        elif isinstance(event, InquiryResponse):
-            asked = next((found for found in reversed(turn) if isinstance(found, InquiryRequest) and found.id == event.id), None)
-            attributes = {"midturn.outcome": event.outcome}
-            attributes |= {"midturn.reason": event.reason} if isinstance(event, InquiryCancelled) else _who(event.answered_by)
-        else:
-            return
+        match entry_among(turn, event):
+            case ApprovalEntry(event=decision) as entry if not entry.waits:
+                asked = entry.put
+                attributes = {"midturn.outcome": decision.state, **_who(decision.answered_by)}
+            case ResponseEntry(event=response, request=request):
+                asked = request.event if request else None
+                attributes = {"midturn.outcome": response.outcome}
+                attributes |= {"midturn.reason": response.reason} if response.outcome == "cancelled" else _who(response.answered_by)
+            case _:
+                return
         self.answers.add(1, attributes)
         if asked is not None:
             self.seconds.record(max(0.0, (event.at - asked.at).total_seconds()), attributes)
@@ -346,10 +347,6 @@ class _MeasuredRun:
 class _Unmeasured:
     def end(self, finished: Finished | None, error: BaseException | None) -> None:
         """Measure nothing: libraries of providers do."""
-
-
-def _is_waiting(event: Event, id: str) -> bool:
-    return isinstance(event, Approval) and event.id == id and event.state == "waiting"
 
 
 def _who(answered_by: AnsweredBy | None) -> Mapping[str, str]:

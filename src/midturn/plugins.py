@@ -28,7 +28,7 @@ from msgspec import Struct
 from midturn.errors import ConfigError
 
 T = TypeVar("T")
-Kind: TypeAlias = Literal["store", "agent", "command", "tool"]
+Kind: TypeAlias = Literal["store", "agent", "command", "tool", "channel"]
 """The kinds of plug-ins; their group of entry points is `midturn.stores`, and so on."""
 _METADATA = (".dist-info", ".egg-info")
 

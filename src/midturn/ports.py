@@ -13,11 +13,8 @@ from msgspec import Struct
 from midturn.journal import Journal
 from midturn.record.events import Event, InquiryRequest, Source
 from midturn.record.exchange import Finished, ModelEvent, ModelRequest, ToolCall, ToolDefinition
-from midturn.turn.effects import Given
-from midturn.turn.inputs import AssistantFailed, AssistantReplied, FormWanted
-from midturn.values.json_value import Json
-from midturn.values.limits import DEFAULT_LIMITS, Limits
-from midturn.values.secret import SecretValue
+from midturn.turn.step import AssistantFailed, AssistantReplied, FormWanted, Given
+from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 
 if TYPE_CHECKING:
     from midturn.question.question import Question

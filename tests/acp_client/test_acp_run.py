@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from support.cli import CommandLine
+from support.cli import CommandLine, Process
 from support.hooks import answers, stored, until, wait_for
 
 AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
@@ -21,11 +20,11 @@ def midturn(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
 
 
-def start(midturn: CommandLine, prompt: str) -> subprocess.Popen[str]:
+def start(midturn: CommandLine, prompt: str) -> Process:
     return midturn.start("acp", "run", "--prompt", prompt, "--", sys.executable, str(AGENT))
 
 
-def ended(run: subprocess.Popen[str]) -> str:
+def ended(run: Process) -> str:
     said, errors = run.communicate(timeout=60)
     assert run.returncode == 0, errors
     return said.strip()

@@ -18,6 +18,8 @@ import midturn as mt
 from midturn.adapters import langgraph as adapter
 from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
+from midturn.testing import Clock
+from support.shop import Shop, agreed_by_two, too_late
 
 CONFIRM = mt.Question.boolean("confirm", "Deploy?")
 REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"])
@@ -235,3 +237,27 @@ def test_a_call_outside_of_an_entry_says_what_to_do(store: ConversationStore) ->
     program = deploying(store, "staging")
     with pytest.raises(RuntimeError, match=r"await invoke\(graph, inquirer"):
         asyncio.run(program.graph().ainvoke({"said": []}, THREAD))  # type: ignore[arg-type]  # it is a coroutine
+
+
+@pytest.mark.parametrize(("is_late", "reads"), [(False, "the shop is sold."), (True, "the shop stays: deadline.")])
+def test_a_question_of_two_people_waits_for_both_and_is_over_at_its_deadline(
+    store: ConversationStore,
+    clock: Clock,
+    is_late: bool,  # noqa: FBT001  whether time passes
+    reads: str,
+) -> None:
+    shop = Shop()
+
+    async def sell(state: State) -> State:
+        assert state["said"] == []
+        content = await adapter.call("sell", {"env": "the shop"}, lambda _: shop.sell("the shop"))
+        return {"said": [str(content)]}
+
+    async def scene() -> None:
+        program, conversation = Program(store, sell=sell), await store.new()
+        with pytest.raises(mt.Suspended):
+            await program.enter(conversation)
+        await (too_late(store, conversation, clock) if is_late else agreed_by_two(store, conversation))
+        assert await program.enter(conversation) == [reads]
+
+    asyncio.run(scene())

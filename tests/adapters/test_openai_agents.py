@@ -14,7 +14,8 @@ import midturn as mt
 from midturn.adapters.openai_agents import Asking
 from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
-from support.shop import Shop, counted
+from midturn.testing import Clock
+from support.shop import Shop, agreed_by_two, counted, too_late
 
 REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"])
 
@@ -30,7 +31,7 @@ class Program(Shop):
 
     def agent(self, asking: Asking) -> Agent[Any]:
         """Make the agent anew, as another process would."""
-        tools = [asking.tool(self.deploy), asking.tool(self.look), asking.tool(self.drop, needs_approval=True)]
+        tools = [asking.tool(self.deploy), asking.tool(self.look), asking.tool(self.sell), asking.tool(self.drop, needs_approval=True)]
         return Agent(name="Shop", model=self.model, tools=[*tools])
 
     async def deploy(self, env: str) -> str:
@@ -159,3 +160,21 @@ def test_a_bug_in_a_tool_is_what_the_model_reads(store: ConversationStore, caplo
 
     asyncio.run(scene())
     assert any(record.name == "midturn.tools" and record.exc_info for record in caplog.records)
+
+
+@pytest.mark.parametrize(("is_late", "reads"), [(False, "the shop is sold."), (True, "the shop stays: deadline.")])
+def test_a_question_of_two_people_waits_for_both_and_is_over_at_its_deadline(
+    store: ConversationStore,
+    clock: Clock,
+    is_late: bool,  # noqa: FBT001  whether time passes
+    reads: str,
+) -> None:
+    async def scene() -> None:
+        program, conversation = Program(store, ("sell", "the shop")), await store.new()
+        waiting = await program.enter(conversation)
+        assert waiting.interruptions
+        await (too_late(store, conversation, clock) if is_late else agreed_by_two(store, conversation))
+        done = await program.enter(conversation, json.dumps(waiting.to_state().to_json()))
+        assert read(done) == [reads]
+
+    asyncio.run(scene())

@@ -20,7 +20,8 @@ import midturn as mt
 from midturn.adapters.pydantic_ai import run
 from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
-from support.shop import Shop, counted
+from midturn.testing import Clock
+from support.shop import Shop, agreed_by_two, counted, too_late
 
 
 def confirm(env: str) -> mt.Question[bool]:
@@ -41,6 +42,7 @@ class Program(Shop):
         self.agent: Agent[None, str | DeferredToolRequests] = Agent(FunctionModel(self._model), output_type=[str, DeferredToolRequests])
         self.agent.tool_plain(self.deploy)
         self.agent.tool_plain(self.look)
+        self.agent.tool_plain(self.sell)
         self.agent.tool_plain(requires_approval=True)(self.drop)
 
     def _model(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -219,5 +221,23 @@ def test_equal_calls_of_two_responses_are_two_calls(store: ConversationStore) ->
         await run(agent, mt.Inquirer(store, conversation), "Ship it.")
         assert done == ["noted", "noted"]
         assert (await counted(program.store, conversation))[0] == 2
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("is_late", "reads"), [(False, "the shop is sold."), (True, "the shop stays: deadline.")])
+def test_a_question_of_two_people_waits_for_both_and_is_over_at_its_deadline(
+    store: ConversationStore,
+    clock: Clock,
+    is_late: bool,  # noqa: FBT001  whether time passes
+    reads: str,
+) -> None:
+    async def scene() -> None:
+        program, conversation = Program(store, ("sell", "the shop")), await store.new()
+        waiting = await run(program.agent, mt.Inquirer(store, conversation), "Ship it.")
+        assert isinstance(waiting.output, DeferredToolRequests)
+        await (too_late(store, conversation, clock) if is_late else agreed_by_two(store, conversation))
+        done = await run(program.agent, mt.Inquirer(store, conversation), "Ship it.", message_history=waiting.all_messages())
+        assert done.output == reads
 
     asyncio.run(scene())

@@ -8,7 +8,7 @@ import random
 import pytest
 
 import midturn as mt
-from midturn.testing.recorded import recorded_pairs
+from midturn.testing.tool_run import recorded_pairs
 from support.agents import told
 
 QUESTIONS = [mt.Question.text(f"q{place}", f"Question {place}?", exclusive=True) for place in range(3)]

@@ -17,8 +17,7 @@ from midturn.record.events import InquiryCancelled, InquiryRequest, ToolCallResp
 from midturn.record.exchange import ToolCall
 from midturn.testing import Clock
 from midturn.tools.ask_user_call import asked_by_model
-from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormWanted
+from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
 
 SHORT, LONG = timedelta(hours=1), timedelta(days=1)
 

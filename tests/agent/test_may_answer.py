@@ -37,7 +37,7 @@ def only_ada(question: mt.OpenQuestion, user: str | None) -> bool:
 
 def agent_on(store: ConversationStore, prompter: mt.Prompter | None = None) -> mt.Agent:
     """Return an agent whose questions only Ada may answer."""
-    return mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=only_ada, prompter=prompter)
+    return mt.Agent(calling("careful"), tools=[careful], store=store.guarded(only_ada), prompter=prompter)
 
 
 def test_an_answer_may_be_refused_and_the_question_stays_open(store: ConversationStore) -> None:
@@ -118,7 +118,7 @@ def test_a_may_answer_that_fails_refuses_what_was_handed_over_and_harms_nobody_e
         raise LookupError(f"nobody knows {user} ({question.tool})")
 
     async def scene() -> None:
-        guarded = mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=broken, prompter=mt.InboxPrompter())
+        guarded = mt.Agent(calling("careful"), tools=[careful], store=store.guarded(broken), prompter=mt.InboxPrompter())
         run = asyncio.create_task(guarded.run("Ask"))
         await until(lambda: drive(store.pending()))
         question = (await store.pending())[0].id
@@ -153,7 +153,7 @@ def test_a_may_answer_may_be_asynchronous(store: ConversationStore) -> None:
         return question.tool == "careful" and user == "boss"
 
     async def scene() -> None:
-        agent = mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=only_boss)
+        agent = mt.Agent(calling("careful"), tools=[careful], store=store.guarded(only_boss))
         (question,) = (await agent.run("Ask")).pending
         with pytest.raises(mt.NotAllowed, match="'bob' may not answer"):
             await agent.store.answer(question.id, True, user="bob")
@@ -199,12 +199,20 @@ def test_what_was_handed_over_is_judged_once_however_often_it_is_looked_at(store
 
     async def scene() -> None:
         (question,) = (await mt.Agent(calling("careful"), tools=[careful], store=store).run("Ask")).pending
-        async with await mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=rule).store.open(
-            question.conversation
-        ) as held:
+        async with await mt.Agent(calling("careful"), tools=[careful], store=store.guarded(rule)).store.open(question.conversation) as held:
             await store.answer(question.id, True, user="ada")
             looks = [[answer.by.user for answer in await held.answers.collect()] for _ in range(3)]
         assert looks == [["ada"]] * 3
         assert asked == ["ada"]
 
     asyncio.run(scene())
+
+
+def test_a_store_that_is_passed_beside_a_rule_is_not_guarded_by_it_and_that_is_said(store: ConversationStore) -> None:
+    with pytest.warns(UserWarning, match=r"Pass `store=store\.guarded\(may_answer\)` instead of both"):
+        agent = mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=only_ada)
+    (question,) = agent.run_sync("Ask").pending
+
+    with pytest.raises(mt.NotAllowed):
+        agent.store.answer_sync(question, True, user="bob")
+    store.answer_sync(question, True, user="bob")

@@ -26,6 +26,15 @@ def say(request: ModelRequest) -> ToolCallPart | TextPart:
     return TextPart("Done.") if answered else ToolCallPart("call_1", "deploy", {"env": "staging"})
 
 
+@pytest.fixture(autouse=True)
+def _nothing_older_is_looked_at() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
+    """Put aside all that was there before a test: whoever looks for garbage in what hundreds of tests have loaded takes seconds."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @contextmanager
 def only_what_the_collector_finds() -> Generator[list[object]]:
     """Collect what a block has left in cycles, and nothing else."""

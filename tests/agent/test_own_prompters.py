@@ -278,3 +278,35 @@ def test_who_answers_where_is_a_matter_of_routes(store: ConversationStore) -> No
         assert told(store, agent.run_sync("Ask").conversation) == ["went ahead"]
         assert "It is late." in (person.prompts[0].question.context or "")
     assert CONFIRM.context is None
+
+
+class _Goes(mt.Prompter):
+    """Says these things, one after the other."""
+
+    def __init__(self, *replies: mt.Reply) -> None:
+        self._replies = iter(replies)
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Say the next one."""
+        del prompt
+        return next(self._replies)
+
+
+@mt.tool
+async def two_things(ctx: mt.ToolContext[None]) -> str:
+    """Ask two things."""
+    return repr(await ctx.ask_form(mt.Form([mt.Question.boolean("yes", "Yes?"), mt.Question.text("why", "Why?")], review=True)))
+
+
+def test_an_answer_that_was_gone_back_to_stands_with_its_reason_where_no_other_takes_its_place() -> None:
+    model = mt.ScriptedModel([{"calls": [{"name": "two_things"}]}, {"text": "Done."}])
+    goes = _Goes(mt.Answered(False, reason="Not today."), mt.Answered("x"), mt.WentBack(), mt.WentBack(), mt.Replied("Stop."))
+    agent = mt.Agent(model, tools=[two_things], prompter=goes)
+
+    conversation = agent.run_sync("Go.").conversation
+
+    (read,) = (e.content for e in agent.store.read_sync(conversation).events if isinstance(e, mt.events.ToolCallResponse))
+    assert read.splitlines() == [
+        '{"cancelled": true, "answered": {"yes": false, "why": "x"}, "reply": "Stop."}',
+        'The user added: "Not today."',
+    ]

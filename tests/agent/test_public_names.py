@@ -26,7 +26,7 @@ OF_THE_TABLE = """
     Conversation ConversationStore open_store MemoryStore events sanitize
     Model ScriptedModel FunctionModel ProviderModel
     MidturnError ConfigError QuestionError AnswerError StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
-    TurnOpen NotAllowed People Escalation NotAnswered DeadlinePassed PersonNeeded
+    TurnOpen NotAllowed People Escalation NotAnswered NoSuchQuestion DeadlinePassed PersonNeeded TooOld
 """
 OF_THE_SIGNATURES = """
     UNSET Route UseCached UseConfigured UseDefault AskAssistant AskUser Suspend Fail
@@ -34,7 +34,7 @@ OF_THE_SIGNATURES = """
 """
 BESIDE_THEM = """
     ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallContent CallEnded InquirerCall
-    InputPrompter REDACTED HistoryMessage LibraryModel SyncTurnStream TurnUsage
+    PersistedQuestion InputPrompter REDACTED HistoryMessage LibraryModel SyncTurnStream TurnUsage
     Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject FormSubject
     ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage
 """

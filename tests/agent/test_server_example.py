@@ -12,7 +12,7 @@ from typing import Any
 
 import midturn as mt
 from midturn.record.events import InquiryAnswered
-from midturn.testing.recorded import assert_answers
+from midturn.testing.tool_run import assert_answers
 from support.processes import kill
 
 WORKER = Path(__file__).parents[2] / "examples" / "server" / "worker.py"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart
@@ -101,6 +102,24 @@ def test_usage_counts_every_model_and_tells_inquiries_apart() -> None:
     assert (usage.total, usage.requests, usage.inquiries.total) == (227, 3, 7)
     assert usage.by_model[model.name].total == 227
     assert usage.to_json()["requests"] == 3
+
+
+def test_usage_is_that_of_the_whole_turn_however_many_processes_it_took(tmp_path: Path) -> None:
+    def agent() -> mt.Agent[None]:
+        call = {"name": "deploy", "arguments": {"env": "a"}}
+        model = mt.ScriptedModel([{"text": "I will.", "calls": [call], "usage": TALK}, {"text": "Done.", "usage": {"input_tokens": 1}}])
+        return mt.Agent(model, tools=[deploy], store=mt.open_store(tmp_path))
+
+    waiting = agent().run_sync("Ship it.")
+    assert waiting.usage == waiting.run_usage
+    (question,) = waiting.pending
+    another = agent()
+    another.store.answer_sync(question, True)
+    done = another.resume_sync(waiting.conversation).raise_if_failed()
+
+    assert (done.usage.total, done.usage.requests, done.run_usage.total, done.run_usage.requests) == (waiting.usage.total + 1, 2, 1, 1)
+    assert [one.total for one in done.usage.by_model.values()] == [done.usage.total]
+    assert done.to_json()["run_usage"] == done.run_usage.to_json()
 
 
 def test_a_turn_is_watched_without_an_event_loop_and_goes_on_after_a_question() -> None:

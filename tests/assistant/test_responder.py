@@ -17,7 +17,7 @@ from midturn.question.answer_type import MultiSelectType, SecretType, SelectOpti
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import ChatRequest, InquiryRequest
 from midturn.record.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
-from midturn.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.turn.step import AssistantFailed, AssistantReplied
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request
 
@@ -78,7 +78,7 @@ def test_the_tokens_of_all_requests_are_counted() -> None:
         Recorder(Finished((TextPart("hm"),), Usage(10, 1)), Finished((StructuredPart({"answer": True, "reason": "r"}),), Usage(5, 2)))
     )
 
-    assert reply.metadata == {"usage": {"input_tokens": 15, "output_tokens": 3}}
+    assert reply.metadata == {"usage": {"input_tokens": 15, "output_tokens": 3, "model": "recorder"}}
 
 
 def test_a_wrong_answer_is_given_back_once() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,64 @@ def test_ctrl_c_ends_the_turn_and_not_the_chat(midturn: CommandLine) -> None:
         session.send("\x04")
         assert session.wait_for_end() == 0
         assert session.read_settings() == session.settings
+
+
+def test_after_an_error_one_key_tries_again_and_what_was_typed_is_kept_and_sent_then(midturn: CommandLine) -> None:
+    midturn.hasty()
+    down = {"error": {"status": 401, "message": "no credit today"}}
+    model = script(midturn, down)
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "/help lists the commands")
+        say(session, "Good morning")
+        session.wait_for("The turn is not finished. Try again?")
+        assert "`/retry` goes on with it." in session.text
+        session.wait_for("Enter picks")
+        session.send("3")
+        ready(session, "Try again? leave it open")
+        say(session, "How are you?")
+        session.wait_for("your new request comes after it")
+        session.wait_for("Enter picks")
+        session.send("\r")
+        session.wait_until(lambda: session.text.count("The turn is not finished. Try again?") >= 2, "the offer again")
+        session.wait_for("Enter picks")
+        script(midturn, {"text": "Hello."}, {"text": "Fine."})
+        session.send("\r")
+        ready(session, "Fine.")
+        assert session.text.index("Hello.") < session.text.index("Fine.")
+        say(session, "/retry")
+        ready(session, "No turn is open in this conversation.")
+        say(session, "/clear")
+        ready(session, "begins a new conversation")
+        say(session, "And you?")
+        ready(session, "Hello.", 2)
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    said = [[event["content"] for event in midturn.events(one) if event["type"] == "chat_request"] for one in midturn.conversations()]
+    assert sorted(said) == [["And you?"], ["Good morning", "How are you?"]]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_words_that_were_not_sent_stand_in_the_next_line(midturn: CommandLine, *, plain: bool) -> None:
+    midturn.hasty()
+    down = {"error": {"status": 401, "message": "no credit today"}}
+    model = script(midturn, down, {"text": "Hello."}, {"text": "Fine."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=plain) as session:
+        session.wait_for("/help lists the commands")
+        session.wait_until(lambda: session.rows[-1] == (">" if plain else POINTER.strip()), "a line to type in")
+        session.send("Good morning\r")
+        session.wait_for("Enter picks" if not plain else "(Enter for 1):")
+        session.send("3\r" if plain else "3")
+        session.wait_until(lambda: session.rows[-1] == (">" if plain else POINTER.strip()), "a line to type in")
+        session.send("How are you?\r")
+        session.wait_for("your new request comes after it")
+        session.wait_until(lambda: session.text.count("Enter picks" if not plain else "(Enter for 1):") > plain, "the keys")
+        session.send("3\r" if plain else "3")
+        session.wait_for("Not sent yet (Enter sends it): How are you?" if plain else f"{POINTER}How are you?")
+        session.send("\x04" if plain else "\x15\x04")
+        assert session.wait_for_end() == 0
 
 
 @pytest.mark.parametrize(
@@ -258,15 +318,61 @@ def test_without_a_terminal_a_chat_says_what_to_do(midturn: CommandLine) -> None
 
 def test_midturn_alone_opens_a_chat_where_a_model_is_set_and_else_says_how_to_start(midturn: CommandLine) -> None:
     with midturn.on_a_terminal(size=(100, 40)) as session:
-        assert session.wait_for_end() == 2
-        assert "`midturn demo`" in session.text
-        assert "`midturn init`" in session.text
+        session.wait_for("No model is set. How do you want to start?")
+        session.wait_for("`midturn demo`")
+        session.wait_for("`midturn init`")
+        session.send("\x03")
+        assert session.wait_for_end() == 130
     midturn.configure(f'[assistant]\nmodel.id = "{midturn.script()}"\n')
     with midturn.on_a_terminal() as session:
         session.wait_for("/help lists the commands")
         session.wait_at("> ")
         session.send("\x04")
         assert session.wait_for_end() == 0
+
+
+def test_a_first_run_leads_in_two_keys_to_a_question(tmp_path: Path) -> None:
+    fresh = CommandLine(tmp_path, workspace=False)
+    fresh.hasty()
+    with fresh.on_a_terminal(size=(100, 40), plain=False) as session:
+        session.wait_for("No model is set. How do you want to start?")
+        session.wait_for("Enter picks")
+        session.send("1")
+        session.wait_for("Apply the changes to plan.md?")
+        session.wait_for("all keys")
+        session.send("y")
+        session.wait_for("Apply the changes to plan.md? yes")
+        session.child.kill(signal.SIGKILL)
+        session.wait_for_end()
+
+
+def test_a_first_run_sets_up_the_model_that_is_at_hand_and_talks(tmp_path: Path) -> None:
+    fresh = CommandLine(tmp_path, workspace=False)
+    fresh.hasty()
+    with fresh.on_a_terminal(size=(100, 40), plain=False, ANTHROPIC_API_KEY="sk-x") as session:
+        session.wait_for("How do you want to start?")
+        session.wait_for("Enter picks")
+        session.send("2")
+        session.wait_for("because ANTHROPIC_API_KEY is set")
+        session.wait_for("/help lists the commands")
+        session.wait_until(lambda: session.rows[-1] == POINTER.strip(), "a line to type in")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+
+def test_a_first_run_without_any_key_names_the_command_that_helps(tmp_path: Path) -> None:
+    fresh = CommandLine(tmp_path, workspace=False)
+    fresh.hasty()
+    with fresh.on_a_terminal(size=(100, 40), plain=False) as session:
+        session.wait_for("How do you want to start?")
+        session.wait_for("Enter picks")
+        session.send("2")
+        assert session.wait_for_end() == 2
+    named = re.findall(r"`(midturn [^`]+)`", " ".join(session.text.split()))
+    commands = [one for one in named if "config set" in one or one == "midturn demo"]
+    assert len({*commands}) == 2
+    for command in commands:
+        fresh.ok(*command.split()[1:])
 
 
 def test_a_file_that_is_not_trusted_is_said_to_name_the_model(midturn: CommandLine) -> None:
@@ -372,3 +478,25 @@ def test_the_rules_of_a_person_are_listed_and_removed(midturn: CommandLine) -> N
         ready(session, "Your own configuration has no rules.")
         session.send("/quit\r")
         assert session.wait_for_end() == 0
+
+
+LINES = """
+import gc
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.history import InMemoryHistory
+from midturn.cli.chat_line import RichLine
+line = RichLine(InMemoryHistory(), {}, lambda words: [])
+for _ in range(4):
+    said = line.read()
+    gc.collect()
+    print(f"<{said}> {sum(type(one) is Buffer for one in gc.get_objects())} buffers", flush=True)
+"""
+
+
+def test_of_lines_that_were_sent_nothing_stays_but_their_history(tmp_path: Path) -> None:
+    with PtySession([sys.executable, "-c", LINES], environment={"HOME": str(tmp_path), "TERM": "xterm-256color"}) as session:
+        for said in ("one", "two", "three", "four"):
+            session.send(said)
+            session.wait_for(f"{POINTER}{said}")
+            session.send("\r")
+            session.wait_for(f"<{said}> 3 buffers")

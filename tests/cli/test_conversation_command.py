@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import midturn as mt
 from midturn.sandbox.marks import marked
 from midturn.store.opening import open_store
+from midturn.testing import tell_people_sync
 from support.cli import CommandLine, asks, calls
 
 
@@ -169,6 +171,41 @@ def test_show_inquiries_draws_the_audit_trail(talk: CommandLine) -> None:
     assert "deploy asks: Deploy to staging?\n            answered true by static ~/config/midturn/config.toml" in shown
     assert "deploy asks: The token?\n            answered <redacted> by static" in shown
     assert "hunter2" not in shown
+
+
+@mt.tool(run=lambda _arguments, _context: mt.People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo"]}))
+def deploy(env: str) -> str:
+    """Deploy."""
+    return f"deployed to {env}"
+
+
+def test_show_inquiries_draws_what_several_people_said_about_a_call(midturn: CommandLine, tmp_path: Path) -> None:
+    store = mt.open_store(tmp_path / "shared", trusted=True)
+    model = mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {"env": "eu-1"}}]}, {"text": "Done."}])
+    waiting = mt.Agent(model, tools=[deploy], store=store).run_sync("Ship it").pending[0]
+    tell_people_sync(store)
+    store.answer_sync(waiting, approve=True, user="ana", reason="Go.")
+    store.take_back_sync(waiting, user="ana")
+    store.pass_on_sync(waiting, ["bo"], user="ana", reason="Your turn.")
+    store.answer_sync(waiting, arguments={"env": "us-2"}, user="bo")
+    where = [waiting.conversation, "--store", str(tmp_path / "shared")]
+
+    drawn = midturn.ok("conversation", "show", "--inquiries", *where).stdout
+    pairs = midturn.ok("conversation", "show", "--inquiries", "--json", *where).json
+
+    assert [line[12:] for line in drawn.splitlines()[1:]] == [
+        "run deploy: asked",
+        "for ops only · 2 people have to say yes",
+        "ops could not be told: no address",
+        "yes by user ana via api (1 of 2)",
+        "reason: Go.",
+        "yes taken back by user ana via api",
+        "passed on to bo by user ana via api",
+        "reason: Your turn.",
+        "yes by user bo via api (1 of 2)",
+        'arguments: {"env": "us-2"}',
+    ]
+    assert pairs == []  # a permission is no question
 
 
 def test_show_inquiries_as_json_is_a_list_of_pairs(talk: CommandLine) -> None:

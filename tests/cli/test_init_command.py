@@ -123,7 +123,8 @@ def test_with_a_key_that_came_later_query_and_init_name_the_command_that_helps(f
     assert "ANTHROPIC_API_KEY, OPENAI_API_KEY" in " ".join(without.stderr.split())
     assert "`midturn config set assistant.model.id PROVIDER/MODEL`" in " ".join(without.stderr.split())
     assert f"`{command}`" in " ".join(told.stderr.split())
-    assert f"`{command}`" in " ".join(again.split())
+    assert "its model is openai/gpt-6.1-sol now, because OPENAI_API_KEY is set." in " ".join(again.split())
+    assert fresh.ok("config", "get", "assistant.model.id").stdout == "openai/gpt-6.1-sol\n"
     fresh.ok(*command.split()[1:])
     assert '"model": "openai/gpt-6.1-sol"' in fresh.ok("query", "--dry-run", "hi", **keys).stdout
     assert "config set" not in fresh.ok("init", **keys).stdout

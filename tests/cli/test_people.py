@@ -58,3 +58,32 @@ def test_several_are_answered_in_one_act_after_each_was_shown(midturn: CommandLi
     said = midturn.ok("answer", first, second, "yes").stderr
     assert said.index("deploy asks: Deploy one?") < said.index("deploy asks: Deploy two?") < said.index("Deploy one?  yes")
     assert midturn.ok("inbox", "--json").json == []
+
+
+RULE = """
+[[conversation.tools.deploy.rules]]
+when.say = "production*"
+ask = ["ops"]
+only = true
+approvals = 2
+remind_after = "30m"
+escalate = [{ after = "2h", to = ["carl"] }]
+[people.carl]
+"""
+
+
+def test_explain_names_the_people_and_how_many_have_to_say_yes(midturn: CommandLine) -> None:
+    midturn.asker(run="unattended")
+    midturn.configure(midturn.config.read_text() + PEOPLE + RULE)
+    said = midturn.ok("tools", "explain", "deploy", "say=production").stdout.splitlines()
+    assert said[0].startswith("ask: it is asked about before it runs, by the rule at ")
+    assert said[1:5] == [
+        "  It is put to ops (ana and bo), and no one else may answer.",
+        "  2 different people have to say yes; the first no is a no.",
+        "  They are told again every 30 min, at most 5 times.",
+        "  After 2 h it is put to carl, too.",
+    ]
+    assert " ask ops " in said[5]
+    people = midturn.ok("tools", "explain", "deploy", "say=production", "--json").json["people"]
+    assert (people["ask"], people["approvals"], people["members"]) == (["ops"], 2, {"ops": ["ana", "bo"]})
+    assert midturn.ok("tools", "explain", "deploy", "say=staging", "--json").json["people"] is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.chat_line import history_file
-from midturn.cli.serve_places import announce, door_for_codes, own_name
+from midturn.cli.serve_options import announce, door_for_codes, own_name
 
 
 @pytest.fixture(autouse=True)

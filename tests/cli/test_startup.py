@@ -12,7 +12,7 @@ from midturn.cli.hook_run import run_at_once
 from midturn.config.settings import AssistantSettings
 from midturn.prompts.settings import PromptSettings
 from midturn.record.events import Approval, Event, InquiryRequest, Source
-from midturn.values.limits import Limits
+from midturn.values.json_value import Limits
 from support.cli import CommandLine
 
 TERMINAL = ("rich", "prompt_toolkit", "wcwidth")
@@ -92,7 +92,7 @@ def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandL
 def test_who_lists_questions_loads_nothing_of_what_asks_or_runs_them(midturn: CommandLine) -> None:
     loaded = loaded_by(midturn, "inbox")
 
-    for_turns = {"midturn.ports", "midturn.question.form", "midturn.record.outcome", "midturn.turn.effects", "midturn.runtime", "asyncio"}
+    for_turns = {"midturn.ports", "midturn.question.form", "midturn.record.outcome", "midturn.turn.step", "midturn.runtime", "asyncio"}
     for_others = {
         "midturn.store.outside_answers",
         "subprocess",
@@ -108,13 +108,12 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
     for_calls = {
         "midturn.turn.decision",
         "midturn.turn.call",
-        "midturn.runtime.executing",
         "midturn.runtime.tool_runs",
         "midturn.tools.fs.declared",
         "midturn.tools.function",
     }
     for_people = {"midturn.terminal.device", "midturn.terminal.restore", "midturn.runtime.prompts"}
-    for_answers = {"midturn.store.decisions", "midturn.store.answer_bell"}
+    for_answers = {"midturn.store.decisions", "midturn.store.growing"}
     assert (for_calls | for_people | for_answers) & loaded == set()
 
 
@@ -194,3 +193,15 @@ def test_a_hook_that_has_nothing_to_ask_loads_nothing_that_asks_or_waits(midturn
 @pytest.mark.parametrize("line", ["", "claude --wait 1", "gemini --policy defer", "claude --help", "opencode", "nosuch"])
 def test_every_other_line_of_a_hook_is_read_by_its_command(line: str) -> None:
     assert run_at_once(line.split()) is None
+
+
+def test_help_names_a_command_as_its_option_does(midturn: CommandLine) -> None:
+    assert midturn.ok("help", "query").stdout == midturn.ok("query", "--help").stdout
+    assert midturn.ok("help").stdout == midturn.ok("--help").stdout
+    assert "Did you mean `help`?" in midturn.run("hepl").stderr
+
+
+def test_a_turn_without_a_word_says_so(midturn: CommandLine) -> None:
+    finished = midturn.ok("query", "-m", midturn.script({"text": ""}), "Hello")
+
+    assert "the model ended the turn without a word" in finished.stderr

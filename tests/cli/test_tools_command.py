@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.cli.own_rules import WrittenRules, own_rules
+from midturn.cli.config import WrittenRules, own_rules
 from midturn.question.question import Question
 from midturn.record.exchange import ToolCall
 from midturn.record.prompt import CallSubject, Prompt, approval_text

@@ -239,6 +239,8 @@ def test_at_the_terminal_of_a_turn_the_name_is_recorded_too_as_at_a_command(midt
             terminal.wait_for(place)
             terminal.wait_at(": ") if plain else terminal.wait_for("all keys")
             terminal.send(f"{keys}\r" if plain and keys == "y" else keys)
+        terminal.wait_for("again ends the turn")  # the form has answers
+        terminal.send("\x03")
         assert terminal.wait_for_end() == 130
 
     given = [event[key] for event in midturn.events() for key in ("answered_by", "ended_by") if key in event]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.config.explain import explain, get, show
+from midturn.config.edit import explain, get, show
 from midturn.errors import ConfigError
 from support.workspaces import Workspace
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from midturn.config.assign import Assignment, nested
-from midturn.config.explain import explain, get
+from midturn.config.edit import explain, get
 from midturn.config.keys import KEYS, Leaf, Node
 from midturn.config.tree import KeyPath, dotted
 from midturn.values.json_value import Json

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError, NotAllowed
 from midturn.foreign.errand import Errand, begin, permission
+from midturn.question.answer_type import Answered
 from midturn.question.people import People
-from midturn.question.reply import Answered
-from midturn.record.asker import Asker
 from midturn.record.events import AnsweredBy
-from midturn.turn.inputs import TurnSettings
+from midturn.record.open_question import Asker
+from midturn.turn.step import TurnSettings
 from midturn.turn.visit import Visit
 from support.workspaces import Workspace
 

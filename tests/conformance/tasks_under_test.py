@@ -20,7 +20,7 @@ from mcp.server.context import ServerRequestContext
 from midturn.clock import SYSTEM
 from midturn.foreign.errands import Errands
 from midturn.mcp_server.asking import ServerWait
-from midturn.mcp_server.caller import Caller
+from midturn.mcp_server.client import Caller
 from midturn.mcp_server.server import make_server
 from midturn.mcp_server.task_calls import require_tasks
 from midturn.record.open_question import OpenQuestion

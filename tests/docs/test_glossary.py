@@ -29,6 +29,7 @@ KEPT = {
     "Ask": "a step of the walk: ask this",
     "Asked": "what a stream yields; public",
     "Question": "the noun itself",
+    "NoSuchQuestion": "the noun, and what is wrong; public",
     "OpenQuestion": "the noun, and what it adds",
     "PersistedQuestion": "the noun, and what it adds",
     "InquiryAsked": "what a side request is about; public",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from midturn.cli.output import ExitStatus
-from midturn.models.script import ScriptedReply
+from midturn.models.script_reader import ScriptedReply
 from midturn.prompts.keys import Command, commands
 from midturn.question.question import Question
 from midturn.record.codec import KINDS
@@ -21,9 +21,8 @@ from midturn.record.prompt import Prompt
 from midturn.record.provider_view import INTERRUPTED
 from midturn.routing import messages
 from midturn.routing.table import TABLE
-from midturn.turn.effects import Effect, Record
-from midturn.turn.inputs import Happened
 from midturn.turn.state import QUESTIONS, STAGES, Move, Stage
+from midturn.turn.step import Effect, Happened, Record
 from support.command_tables import command_tables
 from support.documents import ROOT, assert_section, section
 from support.key_tables import built_in_tools, key_tables, names_for_every_tool

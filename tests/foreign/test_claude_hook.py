@@ -15,7 +15,7 @@ from midturn.cli.place import place_in
 from midturn.clock import SYSTEM
 from midturn.foreign.errands import Errands
 from midturn.question.elicitation import Outgoing, heading
-from midturn.record.asker import Asker
+from midturn.record.open_question import Asker
 from midturn.tools.ask_user_call import read_arguments
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, until, wait_for

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from midturn.foreign import words
-from support.cli import CommandLine
+from support.cli import CommandLine, Process
 from support.floods import flood
 from support.hooks import answers, stored, until, wait_for
 
@@ -20,12 +19,12 @@ SERVER = Path(__file__).parents[1] / "support" / "codex_app_server.py"
 pytestmark = pytest.mark.timeout(120)
 
 
-def start(midturn: CommandLine, prompt: str, *options: str) -> subprocess.Popen[str]:
+def start(midturn: CommandLine, prompt: str, *options: str) -> Process:
     """Run it, and let it wait."""
     return midturn.start("hook", "codex-server", "-p", prompt, *options, "--", sys.executable, str(SERVER))
 
 
-def ended(run: subprocess.Popen[str], status: int = 0) -> str:
+def ended(run: Process, status: int = 0) -> str:
     """Wait for its end; return what Codex said."""
     said, errors = run.communicate(timeout=90)
     assert run.returncode == status, errors

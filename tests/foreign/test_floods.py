@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from midturn.foreign import room
+from midturn.foreign import errand
 from midturn.web import inbox
 from support.cli import CommandLine
 from support.floods import flood
@@ -21,7 +21,7 @@ from support.hooks import stored, until
 from support.pages import ada, browsing
 
 ACP_AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
-FULL = f"{room.MOST} questions of this session of {{}} wait for the user already"
+FULL = f"{errand.MOST} questions of this session of {{}} wait for the user already"
 NOT_A_NO = "nobody has decided. This is not a no."
 MORE = "of its questions were not taken, since it asked so many"
 pytestmark = pytest.mark.timeout(120)
@@ -44,7 +44,7 @@ def test_a_model_behind_acp_reads_that_nobody_was_asked(midturn: CommandLine, pr
     assert FULL.format("probe") in then
     assert NOT_A_NO in then
     assert "The user said no" not in run.stdout
-    assert refused(midturn) == [True] + [False] * (room.MOST - 1)
+    assert refused(midturn) == [True] + [False] * (errand.MOST - 1)
 
 
 def test_the_page_and_the_inbox_say_at_the_oldest_question_that_there_was_more(midturn: CommandLine) -> None:
@@ -123,4 +123,4 @@ def test_what_opencode_asks_waits_at_its_own_prompt_until_there_is_room(midturn:
     assert FULL.format("opencode") in said
     assert said.endswith("It waits at opencode's own prompt.")
     assert opencode.said == {"/permission/per_1/reply": {"reply": "once"}}
-    assert len(stored(midturn)) == room.MOST + 1
+    assert len(stored(midturn)) == errand.MOST + 1

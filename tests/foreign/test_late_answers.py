@@ -14,9 +14,8 @@ from midturn.clock import SYSTEM
 from midturn.errors import NotOpen
 from midturn.foreign import hook_agent
 from midturn.foreign.clients import AGENTS
-from midturn.record.asker import Address, asker_of
 from midturn.record.events import Approval
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import Address, OpenQuestion, asker_of
 from midturn.store.file_store import FileStore
 from midturn.store.outside_answers import too_late
 from midturn.store.store import ConversationStore

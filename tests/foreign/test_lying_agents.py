@@ -58,7 +58,7 @@ def test_fields_of_another_kind_are_still_a_question(midturn: CommandLine, agent
     hook = alone(midturn, agent).start_with(call(midturn, agent, **lies), "--wait", "0.1")
     printed, errors = hook.process.communicate(timeout=60)
 
-    assert not allows(hook.process.returncode, printed), errors
+    assert not allows(hook.process.wait(), printed), errors
     assert "The user said no" not in printed + errors
     assert [answers(events) for events in stored(midturn)] == [[]]
 
@@ -92,7 +92,7 @@ def test_far_too_much_is_a_question_as_any_or_none_at_all(midturn: CommandLine, 
     hook = alone(midturn, agent).start_with(huge, "--wait", "0.1")
     printed, errors = hook.process.communicate(timeout=60)
 
-    assert not allows(hook.process.returncode, printed), errors[-2000:]
+    assert not allows(hook.process.wait(), printed), errors[-2000:]
     assert "The user said no" not in printed + errors
     assert [answers(events) for events in stored(midturn)] in ([], [[]])
 
@@ -114,7 +114,7 @@ def test_two_permissions_at_once_answered_in_the_other_order_with_one_hook_kille
     allowed, errors = resumed.process.communicate(timeout=60)
 
     assert "The user said no: Keep it." in printed
-    assert allows(resumed.process.returncode, allowed), errors
+    assert allows(resumed.process.wait(), allowed), errors
     assert len(stored(midturn)) == 2, "nothing was asked twice"
 
 
@@ -126,6 +126,6 @@ def test_a_call_that_could_not_be_shown_as_it_is_is_not_asked_about(midturn: Com
     hook = alone(midturn, agent).start_with(said, "--wait", "0.1")
     printed, _ = hook.process.communicate(timeout=60)
 
-    assert agent not in FAILS_OPEN or not allows(hook.process.returncode, printed)
+    assert agent not in FAILS_OPEN or not allows(hook.process.wait(), printed)
     assert "behavior" not in printed or '"deny"' in printed
     assert midturn.ok("inbox", "--json").json == []

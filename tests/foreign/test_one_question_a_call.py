@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(120)
 ASKER = """
 import asyncio, os, sys
 from midturn.clock import SYSTEM
-from midturn.record.asker import Asker
+from midturn.record.open_question import Asker
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.foreign.errands import Errands

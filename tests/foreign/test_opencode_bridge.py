@@ -14,8 +14,7 @@ import pytest
 from midturn.clock import SYSTEM
 from midturn.foreign.errands import Errands
 from midturn.foreign.opencode import Bridge, OpencodeAway
-from midturn.record.asker import Asker, ProcessMark
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import Asker, OpenQuestion, ProcessMark
 from midturn.store.file_store import FileStore
 from midturn.store.lock import mark
 from midturn.values.json_value import Json, JsonObject

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from midturn.foreign import room
+from midturn.foreign import errand
 from midturn.foreign.clients import AGENTS
-from midturn.foreign.room import Room
+from midturn.foreign.errand import Room
 from midturn.store.file_store import FileStore
 from midturn.store.lock import mark
 from midturn.values.json_value import JsonObject
@@ -49,7 +49,7 @@ def store(tmp_path: Path) -> FileStore:
 def test_a_gate_stays_closed_for_what_is_not_asked_any_more_and_opens_again(store: FileStore) -> None:
     async def work() -> None:
         hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE), FakeClock()
-        for number in range(room.MOST):
+        for number in range(errand.MOST):
             assert "Nobody has answered yet" in denial(await waiting_hooks(store).run(call(number), clock, wait=0))
 
         why = denial(await hooks.run(call(-1), clock, wait=0))
@@ -58,20 +58,20 @@ def test_a_gate_stays_closed_for_what_is_not_asked_any_more_and_opens_again(stor
         assert "50 questions of this session of Claude Code wait for the user already" in why
         assert "The user said no" not in why
         waiting = await store.pending()
-        assert len(waiting) == room.MOST
-        assert [question.asker.refused for question in waiting if question.asker] == [True] + [False] * (room.MOST - 1)
+        assert len(waiting) == errand.MOST
+        assert [question.asker.refused for question in waiting if question.asker] == [True] + [False] * (errand.MOST - 1)
 
         await store.answer(waiting[0].id, approve=True, via="inbox")
         await clock.sleep(60)
         assert "Nobody has answered yet" in denial(await hooks.run(call(-1), clock, wait=0))
         assert "Nobody has answered yet" in denial(await hooks.run(call(-1), clock, wait=0)), "the same call asks nothing more"
-        assert len(await store.pending()) == room.MOST
+        assert len(await store.pending()) == errand.MOST
 
     asyncio.run(work())
 
 
 def test_an_agent_that_takes_another_session_each_time_comes_to_an_end_too(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "MOST_OF_ALL", 60)
+    monkeypatch.setattr(errand, "MOST_OF_ALL", 60)
 
     async def work() -> None:
         hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE)
@@ -93,7 +93,7 @@ class Today(FakeClock):
 
 def test_an_agent_that_withdraws_each_question_for_the_next_is_slowed_down(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each hook is a process of its own, so what is counted is what they have recorded."""
-    monkeypatch.setattr(room, "IN_AN_HOUR", 5)
+    monkeypatch.setattr(errand, "IN_AN_HOUR", 5)
 
     async def work() -> None:
         hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE), Today()
@@ -113,7 +113,7 @@ def test_an_agent_that_withdraws_each_question_for_the_next_is_slowed_down(store
 
 
 def test_turns_of_ours_count_for_nothing(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "IN_AN_HOUR", 3)
+    monkeypatch.setattr(errand, "IN_AN_HOUR", 3)
 
     for _ in range(20):
         keep(store, finished())
@@ -128,7 +128,7 @@ def test_turns_of_ours_count_for_nothing(store: FileStore, monkeypatch: pytest.M
 
 
 def test_a_clock_that_was_set_back_keeps_nobody_from_asking(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "IN_AN_HOUR", 3)
+    monkeypatch.setattr(errand, "IN_AN_HOUR", 3)
 
     async def work() -> None:
         hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE), Today()
@@ -143,7 +143,7 @@ def test_a_clock_that_was_set_back_keeps_nobody_from_asking(store: FileStore, mo
 @pytest.mark.parametrize("field", ["session_id", "tool_name", "tool_input"])
 def test_what_is_too_large_is_not_asked_wherever_it_stands(store: FileStore, field: str) -> None:
     async def work() -> None:
-        much = "x" * room.LARGEST
+        much = "x" * errand.LARGEST
         document = {**call(1), field: {"command": much} if field == "tool_input" else much}
         why = denial(await HookRuns(store, AGENTS["claude"], CLAUDE_ALONE).run(document, wait=0))
         assert "no question may have more than 1,048,576. It was not asked." in why
@@ -155,8 +155,8 @@ def test_what_is_too_large_is_not_asked_wherever_it_stands(store: FileStore, fie
 def test_what_asks_at_the_same_time_in_one_process_is_counted_one_after_the_other(store: FileStore) -> None:
     async def work() -> None:
         hooks = waiting_hooks(store, Room())
-        await asyncio.gather(*(hooks.run(call(number), FakeClock(), wait=0) for number in range(room.MOST + 10)))
-        assert len(await store.pending()) == room.MOST
+        await asyncio.gather(*(hooks.run(call(number), FakeClock(), wait=0) for number in range(errand.MOST + 10)))
+        assert len(await store.pending()) == errand.MOST
 
     asyncio.run(work())
 
@@ -164,7 +164,7 @@ def test_what_asks_at_the_same_time_in_one_process_is_counted_one_after_the_othe
 def test_who_was_refused_is_refused_for_a_second_without_another_look_and_then_looked_at_again(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "MOST", 1)
+    monkeypatch.setattr(errand, "MOST", 1)
 
     async def work() -> None:
         hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE, Room()), FakeClock()
@@ -184,8 +184,8 @@ def test_who_was_refused_is_refused_for_a_second_without_another_look_and_then_l
 def test_that_there_were_more_is_shown_at_a_question_of_the_agent_that_was_refused(
     store: FileStore, monkeypatch: pytest.MonkeyPatch, limit: str, says: str
 ) -> None:
-    monkeypatch.setattr(room, "MOST", 2)
-    monkeypatch.setattr(room, limit, 2)
+    monkeypatch.setattr(errand, "MOST", 2)
+    monkeypatch.setattr(errand, limit, 2)
 
     async def work() -> None:
         clock = Today()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from midturn.foreign.clients import AGENTS
-from midturn.foreign.occasion import last_words
+from midturn.foreign.hook_agent import last_words
 from midturn.record.open_question import OpenQuestion
 from midturn.store.file_store import FileStore
 from midturn.web import inbox

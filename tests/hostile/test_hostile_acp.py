@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import CommandLine
+from support.cli import CommandLine, Process
 from support.hooks import answers, stored, until
 
 pytestmark = pytest.mark.timeout(120)
@@ -68,7 +68,7 @@ def midturn(tmp_path: Path) -> CommandLine:
     return user
 
 
-def start(midturn: CommandLine, *sends: Mapping[str, Any], **fields: str) -> subprocess.Popen[str]:
+def start(midturn: CommandLine, *sends: Mapping[str, Any], **fields: str) -> Process:
     given = json.dumps({"sends": sends, **fields})
     return midturn.start("acp", "run", "--prompt", "Go", "--", sys.executable, "-c", AGENT, given, str(midturn.home / "heard"))
 

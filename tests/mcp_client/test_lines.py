@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.mcp.stdio import Lines, Overlong
+from midturn.mcp.bounded_http import Lines, Overlong
 
 BODY = {"content": [{"type": "text", "text": 'x"}, "id": 5}' * 1000}]}
 

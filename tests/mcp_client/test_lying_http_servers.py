@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from midturn.mcp.bounded_http import LONGEST, TOO_MUCH
 from midturn.mcp.spec import ServerSpec
-from midturn.mcp.stdio import LONGEST, TOO_MUCH
 from midturn.mcp.tool import McpServers
 from support.hooks import until
 from support.liar import Liar

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from midturn import events
+from midturn.mcp.bounded_http import TOO_MUCH
 from midturn.mcp.spec import ServerSpec
-from midturn.mcp.stdio import TOO_MUCH
 from midturn.mcp.tool import McpServers
 from support.hooks import until
 from support.liar import Liar
@@ -223,7 +223,7 @@ def test_ten_thousand_questions_at_once_end_the_call_and_none_stays_open(liar: L
 def test_a_call_that_asks_too_much_leaves_the_calls_beside_it_alone(liar: Liar) -> None:
     crowds, honest = liar.calls_at_once("crowds", "honest")
 
-    assert crowds == (STOPPED.format(lie="crowds", what="100 questions in one call"), True)
+    assert crowds == (STOPPED.format(lie="crowds", what="20 different questions in this turn"), True)
     assert honest == ("Yes.", False)
 
 

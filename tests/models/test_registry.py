@@ -7,7 +7,7 @@ import midturn.models.registry as registry_module
 from midturn.errors import ConfigError
 from midturn.models.profiles import Family
 from midturn.models.registry import Lookup, model_named, refuse_mute, spec_named
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 
 KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o", "GEMINI_API_KEY": "sk-g", "EMPTY": "", "MY_KEY": "sk-m"}
 LOCAL = {"local": {"kind": "openai-compatible", "base_url": "http://127.0.0.1:8080/v1"}}

@@ -13,7 +13,7 @@ from midturn.assistant.responder import Consultation, consult
 from midturn.models.reached_model import ReachedModel
 from midturn.models.wrapper import RetryingModel
 from midturn.record.events import ToolCallRequest
-from midturn.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.turn.step import AssistantFailed, AssistantReplied
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request
 from support.providers.answers import Answer, Fails, Says, ToolUse

@@ -112,7 +112,7 @@ def test_answers_that_are_not_taken_are_counted_by_why(reader: InMemoryMetricRea
 
     refused = measured(reader)["midturn.answers.refused"]
 
-    expected = {"NotOpen": 2, "AnswerError": 1, "AlreadyAnswered": 1}
+    expected = {"NoSuchQuestion": 2, "AnswerError": 1, "AlreadyAnswered": 1}
     assert {attributes["error.type"]: value for attributes, value in refused} == expected
 
 

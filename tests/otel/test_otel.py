@@ -107,10 +107,10 @@ def test_the_span_of_a_question_is_as_long_as_the_wait_also_when_nobody_runs_the
         await made.store.answer(question.id, value=True, user="u42", via="web")
         span = by_name(spans)["ask confirm"]
         pair = (await made.store.read(result.conversation)).pairs()[0]
-        assert pair[1] is not None
+        assert pair.response is not None
         assert span.start_time is not None
         assert span.end_time is not None
-        assert (span.end_time - span.start_time) / 1e9 == pytest.approx((pair[1].at - pair[0].at).total_seconds(), abs=1e-3)
+        assert (span.end_time - span.start_time) / 1e9 == pytest.approx((pair.response.at - pair.request.at).total_seconds(), abs=1e-3)
         said = attributes(span)
         assert (said["midturn.answered.user"], said["midturn.answered.via"]) == ("u42", "web")
 

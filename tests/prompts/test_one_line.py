@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from midturn.prompts.answer_text import quoted
-from midturn.prompts.content import one_line
+from midturn.prompts.keys import one_line
 
 
 def test_a_tab_and_a_line_break_are_signs_that_no_other_text_is_shown_as() -> None:

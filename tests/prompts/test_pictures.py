@@ -9,8 +9,8 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.prompts.content import TAB_STOP, code_line, diff_line, label, one_line
-from midturn.prompts.rich.markup import markdown_lines
+from midturn.prompts.keys import TAB_STOP, code_line, diff_line, label, one_line
+from midturn.prompts.rich.pager import markdown_lines
 from midturn.question.answer_type import SelectOption
 from midturn.terminal.flow import margin
 from midturn.values.text import prose

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from midturn.cli.question_rows import question_rows as inbox_rows
-from midturn.prompts.content import label
+from midturn.prompts.keys import label
 from midturn.prompts.plain_scene import Scene
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question

@@ -11,8 +11,7 @@ from midturn.errors import QuestionError
 from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.values.json_value import Json
-from midturn.values.limits import Limits
+from midturn.values.json_value import Json, Limits
 
 APPLY = Question.boolean("apply", "Apply the migration?")
 ENV = Question.select("env", "Which environment?", ["staging", "production"])

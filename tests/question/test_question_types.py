@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from midturn.question.answer_type import OtherAnswer, SelectOption, When
 from midturn.question.question import Question
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, SecretValue
 
 
 class Size(Enum):

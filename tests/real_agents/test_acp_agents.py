@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from real_agents.agents import AGENTS, Agent
-from support.cli import CommandLine
+from support.cli import CommandLine, Process
 from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, wait_for
 from support.installed import or_skip
@@ -28,7 +26,7 @@ def agent(request: pytest.FixtureRequest) -> Agent:
     return found
 
 
-def start(midturn: CommandLine, agent: Agent, provider: FakeProvider) -> subprocess.Popen[str]:
+def start(midturn: CommandLine, agent: Agent, provider: FakeProvider) -> Process:
     """Start it, below us: what it finds is what it needs, and nothing else."""
     command = [str(agent.program()), *STARTED[agent.key]]
     return midturn.start("acp", "run", "--prompt", "Go", "--", *command, **agent.surroundings(midturn, provider))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from real_agents.agents import AGENTS
-from support.cli import CommandLine
+from support.cli import CommandLine, Process
 from support.fake_messages import FakeMessages
 from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, wait_for
@@ -38,7 +37,7 @@ def codex() -> Path:
     return program("codex-acp", "2.6.0")
 
 
-def start_claude(midturn: CommandLine, claude: Path, provider: FakeMessages) -> subprocess.Popen[str]:
+def start_claude(midturn: CommandLine, claude: Path, provider: FakeMessages) -> Process:
     given = {
         "ANTHROPIC_BASE_URL": provider.url,
         "ANTHROPIC_API_KEY": "sk-dummy",
@@ -49,12 +48,12 @@ def start_claude(midturn: CommandLine, claude: Path, provider: FakeMessages) -> 
     return midturn.start("acp", "run", "--prompt", "Go", "--", str(claude), **given)
 
 
-def start_codex(midturn: CommandLine, codex: Path, provider: FakeProvider, mode: str = WORKING) -> subprocess.Popen[str]:
+def start_codex(midturn: CommandLine, codex: Path, provider: FakeProvider, mode: str = WORKING) -> Process:
     given = AGENTS["codex"].surroundings(midturn, provider)
     return midturn.start("acp", "run", "--mode", mode, "--prompt", "Go", "--", str(codex), **given)
 
 
-def ended(run: subprocess.Popen[str]) -> str:
+def ended(run: Process) -> str:
     said, errors = run.communicate(timeout=120)
     assert run.returncode == 0, errors
     return said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.foreign import room
+from midturn.foreign import errand
 from real_agents.agents import AGENTS
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider
@@ -61,7 +61,7 @@ def test_what_is_always_allowed_is_not_asked_again_until_its_session_ends(midtur
 def test_where_too_many_questions_wait_its_model_reads_that_nobody_was_asked(midturn: CommandLine) -> None:
     """Codex tells its model that such a call was rejected; the truth is its next prompt."""
     program = or_skip(CODEX.program)
-    for session in range(room.MOST_OF_ALL // room.MOST):
+    for session in range(errand.MOST_OF_ALL // errand.MOST):
         flood(midturn, "Codex", "codex", f"s{session}")
     with FakeProvider([[escalated("touch one")], "All done.", "I see."]) as provider:
         environment = {**CODEX.surroundings(midturn, provider), "PATH": f"{program.parent}:{midturn.environment['PATH']}"}

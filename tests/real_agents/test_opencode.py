@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from real_agents.agents import with_options
-from support.cli import CommandLine
+from support.cli import CommandLine, Process
 from support.fake_provider import FakeProvider, Reply
 from support.hooks import answers, stored, until, wait_for
 from support.installed import installed, or_skip
@@ -59,7 +59,7 @@ class Server:
         self.process, self.url = self._started(0)
         self.bridge = midturn.start("hook", "opencode", "--url", self.url)
 
-    def _started(self, port: int) -> tuple[subprocess.Popen[str], str]:
+    def _started(self, port: int) -> tuple[Process, str]:
         process = subprocess.Popen(
             [str(self._program), "serve", "--port", str(port), "--hostname", "127.0.0.1"],
             stdin=subprocess.DEVNULL,

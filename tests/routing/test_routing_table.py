@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from midturn.question.question import Question
 from midturn.routing.policy import DetachedPolicy, TargetKind
 from midturn.routing.table import AskAssistant, AskUser, Fail, Route, Suspend, UseCached, UseConfigured, UseDefault, route
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 
 Given: TypeAlias = Literal["none", "valid", "invalid"]
 _ROW = re.compile(r"\| (\d+) \| (.*) \| (.*) \| (.*) \|")

@@ -165,6 +165,9 @@ LETTING: list[tuple[Any, str]] = [
     ({"matches": "git .*"}, "git status"),
     ({"matches": "(?s)git .*"}, "git log"),
     ("npm run *", "npm run test"),
+    ("ls *", "ls -la"),
+    ("* --help", "git --help"),
+    ({"matches": "(git|hg) [a-z]+.*"}, "hg log"),
 ]
 TRICKS = [
     "{}; rm -r .", "{};rm -r .", "{} ;rm", "; {}", "{} & rm", "{}&rm", "{} && rm", "{} || rm", "{} | sh", "{}|sh",
@@ -174,7 +177,16 @@ TRICKS = [
     "{} (rm)", "({})", "{{ {}; }}", "{}  rm", " {}", "{} ", "{}\u00a0rm", "{} \uff1b rm", "{} \u037e rm", "{} \u2024\u2024/x",
     "{} ..", "{} ../x", "{} x/../../y", "{} /..", "{} --output=../x", "{} --output=..", "{} HEAD:../x", "{} a:..", "{} -C..", "{} -C../..",
     "{} x,../y", "{} @..", "{} x/..", "{} ^a^b", "{} $'\\x3b'", "{} \ufeffrm", "{} \u202erm", "{} \u200brm", "{} <<X",
+    "{};;rm", "{}|&rm", "{} &>x", "{} &>>x", "{} >|x", "{} <>x", "{} >&2", "{} <<<x", "{} <&-", "{} $((1))", "{} ${{x}}", "{} $[1]",
+    "{} $@", "{} $*", "{} $?", "{} $$", "{} $!", "{} $0", "{} `", "{} $'a'", '{} $"a"', "{} >(rm)", "{} =(rm)", "{} ~", "{} ~/x", "{} ~+",
+    "{}\x1b[2Krm", "{}\x08rm", "{}\x7frm", "{}\u3000rm", "{}\u180erm", "{}\u2060rm", "{}\u00adrm", "{}\u034frm", "{}\u0301rm",
+    "{} \uff5c rm", "{} \uff06 rm", "{} \uff04(rm)", "{} \u2215etc", "{} \u2019rm", "{} \u2018rm", "{}\u061brm", "{} \u2066rm",
+    "{} x/./../y", "{} /../etc", "{} x:../y", "{} +../x", "{} @../x", "{} -o../x", "{} -o..", "{} a=..", "{} a:.. b", "{} ../..",
+    "\n{}", "\t{}", "{}\n", "{}\r", "rm\n{}", "rm;{}", "rm|{}", "rm&&{}", "'{}'", '"{}"', "{}'", '{}"', "\\{}", "{}\\", "! {}",
+    "(({}))", "[[ {} ]]", "{{ {}", "#{}", "{} #", "{} a\\ b", "{} {{1..9}}", "{} x{{a,b}}", "{} [!a]", "{} @(a)", "{} ^", "{} a!b",
 ]  # fmt: skip
+BEFORE = ["sudo {}", "env A=b {}", "A=b {}", "exec {}", "eval {}", "command {}", "time {}", "nohup {}", "/bin/{}", "./{}", "x{}", "-{}",
+          "bash -c {}", "xargs {}", "if {}"]  # fmt: skip
 
 
 def hostile() -> Iterator[tuple[Any, str]]:
@@ -182,12 +194,14 @@ def hostile() -> Iterator[tuple[Any, str]]:
     for pattern, text in LETTING:
         for trick in TRICKS:
             yield pattern, trick.format(text)
+        for trick in BEFORE if not str(pattern).startswith("*") else ():
+            yield pattern, trick.format(text)
 
 
-def test_none_of_several_hundred_texts_gets_past_a_rule() -> None:
+def test_none_of_a_thousand_texts_gets_past_a_rule() -> None:
     """Quotes, newlines, substitution, redirection, look-alikes of Unicode, globs, paths that lead up."""
     tried = list(hostile())
-    assert len(tried) >= 300
+    assert len({text for _, text in tried}) >= 1_000
     through = [(pattern, text) for pattern, text in tried if ruled(origin({"when": {"cmd": pattern}, "run": "unattended"}), cmd=text)[1]]
     assert through == []
     assert all(ruled(origin({"when": {"cmd": pattern}, "run": "unattended"}), cmd=text)[1] for pattern, text in LETTING)

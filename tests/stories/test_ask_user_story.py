@@ -9,8 +9,8 @@ import midturn as mt
 from midturn.question.walker import Cancelled
 from midturn.record.events import Event, InquiryRequest, ToolCallResponse
 from midturn.store.sync_forms import drive
-from midturn.testing.recorded import RecordedPair, recorded_pairs
-from midturn.tools.ask_user import AskUserTool
+from midturn.testing.tool_run import RecordedPair, recorded_pairs
+from midturn.tools.ask_user_call import AskUserTool
 from midturn.values.json_value import Json, JsonObject
 
 MIGRATION: JsonObject = {

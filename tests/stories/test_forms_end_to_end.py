@@ -10,7 +10,7 @@ import pytest
 
 import midturn as mt
 from midturn.record.events import ToolCallResponse
-from midturn.testing.recorded import recorded_pairs
+from midturn.testing.tool_run import recorded_pairs
 from support.cli import CommandLine, asks, calls
 from support.form_person import FormPerson
 

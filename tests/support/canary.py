@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, quote_plus
 
 import midturn as mt
-from midturn.turn.inputs import FormWanted
+from midturn.turn.step import FormWanted
 
 SECRET = "canary-7f \"Ö\\n'&/+=? staple"
 WRONG = "parrot-9a \"Ü\\t'&/+=? hinge"

@@ -8,17 +8,19 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from support.places import workspace_store
 from support.pty_session import PtySession
-from support.warm_commands import Command, can_be_warm, run_warm
+from support.warm_commands import Command, Running, can_be_warm, run_warm
 
 ASKER = Path(__file__).with_name("asker.py")
 """A local command that asks what its arguments say, and returns the answers."""
 
 USER = "ana"
 """Who answers at commands: the login differs from machine to machine."""
+Process: TypeAlias = Running | subprocess.Popen[str]
+"""A command that goes on, forked or started."""
 _OURS = ("MIDTURN_", "CI", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "XDG_")
 _SPEAKING = ("mcp", "acp", "anthropic", "openai", "google", "gemini")
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
@@ -98,8 +100,10 @@ class CommandLine:
         assert finished.status == 0, finished
         return finished
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, **environment: str) -> Process:
         """Start a command without any terminal, and let it run."""
+        if self.program is CommandLine.program and can_be_warm(environment):
+            return Running(self.command(*arguments, **environment))
         return subprocess.Popen(
             [*self.program, *arguments],
             stdin=subprocess.DEVNULL,

@@ -21,7 +21,7 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.codec import decode_event
 from midturn.record.events import OpaqueEvent
-from midturn.tools.wire import read_outcome
+from midturn.tools.command import read_outcome
 from support.documents import Block, is_updating, replace_block
 from support.transcripts import Names
 

@@ -10,15 +10,15 @@ from unittest.mock import patch
 
 from midturn.cli.place import place_in
 from midturn.clock import SYSTEM
-from midturn.foreign import room
+from midturn.foreign import errand
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
-from midturn.record.asker import Asker
+from midturn.record.open_question import Asker
 from midturn.store.store import ConversationStore
 from support.cli import CommandLine
 
 
-def flood(midturn: CommandLine, name: str, agent: str, session: str, count: int = room.MOST) -> ConversationStore:
+def flood(midturn: CommandLine, name: str, agent: str, session: str, count: int = errand.MOST) -> ConversationStore:
     """Ask so often in a session of an agent where a user of `midturn` has the inbox of other agents; return where that is."""
     with patch.dict(os.environ, midturn.environment, clear=True):
         store = place_in(Path(midturn.root), None).store

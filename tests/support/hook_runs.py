@@ -8,13 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from midturn.foreign.errand import Room
 from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookRun
-from midturn.foreign.hook_agent import HookAgent, asker_of
-from midturn.foreign.occasion import Said
-from midturn.foreign.room import Room
+from midturn.foreign.hook_agent import HookAgent, Said, asker_of
 from midturn.ports import Clock
-from midturn.record.asker import ProcessMark
+from midturn.record.open_question import ProcessMark
 from midturn.store.file_store import FileStore
 from midturn.values.json_value import JsonObject
 from support.clocks import FakeClock

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.cli import CommandLine
+from support.cli import CommandLine, Process
 from support.no_lie import heard
+from support.warm_commands import Running, can_be_warm
 
 _PATIENCE = 90.0
 _UNDER = 'exec -a "$0" /bin/bash -c "\\"\\${@:2}\\"; exit \\$?" _ "$@"'
@@ -23,7 +24,7 @@ _UNDER = 'exec -a "$0" /bin/bash -c "\\"\\${@:2}\\"; exit \\$?" _ "$@"'
 class HookProcess:
     """One run of a hook, which waits for a person."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
 
     def decision(self) -> Any:
@@ -60,6 +61,8 @@ class Session:
 
     def start_with(self, stdin: str, *options: str) -> HookProcess:
         """Run a hook with anything on its stdin."""
+        if not self.given and can_be_warm(self.environment):
+            return HookProcess(Running(self.midturn.command("hook", self.agent, *options, **self.environment), stdin))
         command = [sys.executable, "-m", "midturn", "hook", self.agent, *options]
         process = subprocess.Popen(
             ["/bin/bash", "-c", _UNDER, self.agent, self.given, *command] if self.given else command,

@@ -21,6 +21,8 @@ _NAMES = {
     "a tool's name": "<tool>",
     "a person's name": "<name>",
     "a group's name": "<name>",
+    "a channel's name": "<name>",
+    "an option": "<option>",
     "an agent's name": "<agent>",
     "a parameter": "<parameter>",
     "a keyword of JSON Schema": "<keyword>",

@@ -50,7 +50,8 @@ class Liar:
         """Have a model call several tools at the same time; return what it read of each."""
         store = MemoryStore()
         model = ScriptedModel([{"calls": [{"name": f"liar_{lie}", "arguments": {}} for lie in lies]}, {"text": "Done."}])
-        result = Agent(model=model, tools=self.tools, prompter=ScriptedPrompter({}), store=store).run_sync("Go")
+        prompter = ScriptedPrompter({f"liar_{lie}.sure": lambda _: True for lie in lies})
+        result = Agent(model=model, tools=self.tools, prompter=prompter, store=store).run_sync("Go")
         log = store.read_sync(result.conversation).events
         responses = {event.call: event for event in log if isinstance(event, events.ToolCallResponse)}
         requests = [event for event in log if isinstance(event, events.ToolCallRequest)]

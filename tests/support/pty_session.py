@@ -10,6 +10,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -79,7 +80,8 @@ class _WarmChild:
     def kill(self, number: int) -> None:
         """Send a signal."""
         if self.isalive():
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has ended, which we have not been told yet
+                os.kill(self.pid, number)
 
     def isalive(self) -> bool:
         """Say whether it runs."""
@@ -147,7 +149,11 @@ class PtySession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.child.close(force=True)
+        try:
+            self.child.close(force=True)
+        except pexpect.ExceptionPexpect:  # it was killed, and a busy machine takes longer than a tenth of a second for that
+            with suppress(ChildProcessError):
+                os.waitpid(cast("int", self.child.pid), 0)
 
     def read_settings(self) -> list[Any]:
         """Return what `stty -g` would say."""

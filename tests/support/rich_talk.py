@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.keyboard import Key, Paste, Press
-from midturn.prompts.rich.markup import ContextRows, plain_context
-from midturn.prompts.rich.pager import Pager
+from midturn.prompts.rich.pager import ContextRows, Pager, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
 from midturn.prompts.rich.screen import POINTER, Frame, Sign, Size, row_text
-from midturn.question.reply import Reply
+from midturn.question.answer_type import Reply
 from midturn.record.prompt import Prompt
 
 

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from support.cli import Process
 from support.serving import free_port
+from support.warm_commands import Command, Running, run_warm
 
 MIDTURN = [sys.executable, "-m", "midturn"]
 
@@ -22,11 +24,14 @@ class Served:
         homes = {name: str(directory / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
         self.environment = {"PATH": os.environ["PATH"], **homes}
         where = ["--store", str(directory / "conversations"), "--port", str(self.port), "--user", "ada"]
-        pipe = subprocess.PIPE
-        command = [*prefix, *MIDTURN, "serve", *where, *options]
-        self.process = subprocess.Popen(
-            command, env=self.environment, cwd=directory, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
-        )
+        arguments = ["serve", *where, *options]
+        self.process: Process = self._under(prefix, arguments) if prefix else Running(Command(arguments, directory, self.environment))
+
+    def _under(self, prefix: Sequence[str], arguments: Sequence[str]) -> Process:
+        """Start it by another program, such as one that changes the user."""
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        command = [*prefix, *MIDTURN, *arguments]
+        return subprocess.Popen(command, env=self.environment, cwd=self.directory, stdin=nothing, stdout=pipe, stderr=pipe, text=True)
 
     def address(self) -> str:
         """Wait for the address that it prints first."""
@@ -35,14 +40,14 @@ class Served:
 
     def another_address(self) -> str:
         """Get an address with another code."""
-        command = [*MIDTURN, "serve", "code", "--port", str(self.port)]
-        done = subprocess.run(command, env=self.environment, cwd=self.directory, capture_output=True, text=True, timeout=60, check=True)
-        return done.stdout.strip()
+        done = run_warm(Command(["serve", "code", "--port", str(self.port)], self.directory, self.environment), b"")
+        assert done.returncode == 0, done
+        return done.stdout.decode().strip()
 
     def ended(self) -> tuple[int, str]:
         """Wait for its end; return its status, and what it said."""
         _, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, " ".join(errors.split())
+        return self.process.wait(), " ".join(errors.split())
 
     def end(self) -> None:
         """End it at once."""

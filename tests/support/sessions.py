@@ -12,7 +12,7 @@ from midturn.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 
 class Seen:

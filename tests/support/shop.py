@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
+
+import pytest
 
 import midturn as mt
 from midturn.record.events import ToolCallRequest, ToolCallResponse
 from midturn.store.store import ConversationStore
+from midturn.testing import Clock
+
+TWO = mt.People(ask=["ana", "bo"], only=True, approvals=2)
 
 
 class Shop:
@@ -21,10 +27,38 @@ class Shop:
         self.effects[f"look {env}"] += 1
         return f"{env}: {note}"
 
+    async def sell(self, env: str) -> str:
+        """Sell it, where two people say so within the hour."""
+        try:
+            agreed = await mt.ask(mt.Question.boolean("sure", f"Sell {env}?", people=TWO, deadline=timedelta(hours=1)))
+        except mt.NotAnswered as late:
+            return f"{env} stays: {late.reason}."
+        self.effects[f"sell {env}"] += agreed
+        return f"{env} is sold." if agreed else f"{env} stays."
+
     def drop(self, env: str) -> str:
         """Drop what is there; this needs approval."""
         self.effects[f"drop {env}"] += 1
         return f"{env} is gone."
+
+
+async def agreed_by_two(store: ConversationStore, conversation: str) -> None:
+    """Have two people say yes to what they are asked, and a third one who may not."""
+    (question,) = await store.pending(conversation)
+    assert question.deadline
+    with pytest.raises(mt.NotAllowed, match="dora may not answer this: only ana and bo may"):
+        await store.answer(question.id, True, user="dora")
+    assert (await store.answer(question.id, True, user="ana")).votes == "1 of 2"
+    assert (await store.answer(question.id, True, user="bo")).votes == ""
+
+
+async def too_late(store: ConversationStore, conversation: str, clock: Clock) -> None:
+    """Have two people say yes when the hour is over."""
+    (question,) = await store.pending(conversation)
+    await store.answer(question.id, True, user="ana")
+    clock.pass_(hours=2)
+    with pytest.raises(mt.DeadlinePassed):
+        await store.answer(question.id, True, user="bo")
 
 
 async def counted(store: ConversationStore, conversation: str) -> tuple[int, int, int]:

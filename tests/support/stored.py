@@ -10,11 +10,10 @@ from midturn.record.events import Event, InquiryRequest
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
-from midturn.store.handover import HandoverFolder
 from midturn.store.held import HeldConversation
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
-from midturn.store.submission import HandedOver
+from midturn.store.submission import HandedOver, HandoverFolder
 from midturn.store.sync_forms import drive
 from support.tapes import Tape
 

@@ -10,13 +10,10 @@ from typing import TypeAlias
 from midturn.ports import Tool, ToolRun
 from midturn.record.exchange import ToolCall
 from midturn.record.outcome import Outcome
-from midturn.runtime import executing
+from midturn.runtime import tool_runs
 from midturn.runtime.surroundings import CallSecrets
-from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormWanted
-from midturn.values.json_value import Json
-from midturn.values.limits import DEFAULT_LIMITS, Limits
-from midturn.values.secret import SecretValue
+from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
+from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 
 Scripted: TypeAlias = Json | SecretValue | Answer[Json | SecretValue] | NoAnswer
 
@@ -77,6 +74,6 @@ def execute(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretValu
     """Run `tool` once on a loop of its own."""
 
     async def once() -> Outcome:
-        return (await executing.execute(tool, tool_run(tool, arguments, answers, around))).outcome
+        return (await tool_runs.execute(tool, tool_run(tool, arguments, answers, around))).outcome
 
     return asyncio.run(once())

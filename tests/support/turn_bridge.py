@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
 from typing import Any, cast
 
 from msgspec import UNSET
 
-from midturn.question.answer_type import When
+from midturn.question.answer_type import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack, When
 from midturn.question.form import Form
+from midturn.question.people import Escalation, People
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.record.events import Source
+from midturn.record.events import AnsweredBy, Escalated, Note, Reassigned, Reminded, Source, Vote
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
-from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormWanted, OnFailure, TurnSettings
-from midturn.values.json_value import Json
-from midturn.values.limits import Limits
-from midturn.values.secret import SecretValue
+from midturn.routing.rules import RunRule, RunRules
+from midturn.turn.step import Answer, FormWanted, Given, NoAnswer, OnFailure, TurnSettings
+from midturn.values.json_value import Json, Limits, SecretValue
+from support.turn_crowd import AT_PROMPT, LEAD, LOGINS, MEMBERS
 from support.turn_people import EDITED, EDITED_RESULT, Deed, Does, Says
-from support.turn_script import CONFIGURED, DEFAULTS, Ask, How, Round, Rule, Script, Tool, Value, asks_of
+from support.turn_script import CONFIGURED, DEFAULTS, VALUES, Ask, Crowd, Deal, How, Round, Rule, Script, Tool, Value, asks_of
 
+HOUR = timedelta(hours=1)
 ON_FAILURE: dict[How, OnFailure] = {"return": "fail_call", "await": "fail_call", "told": "report", "try": "report_all"}
 MISFIT: dict[str, Reply] = {"tool": Answered(7), "run": WentBack(), "deliver": Submitted(), "review": Answered(False)}
 
 
-def question(ask: Ask, before: tuple[Ask, ...] = ()) -> Question[Any]:
-    """Return the question; `before` are the earlier ones of its round."""
+@cache
+def question(ask: Ask, before: tuple[Ask, ...] = (), *, is_last: bool = True) -> Question[Any]:
+    """Return the question; `before` are the earlier ones of its round, and the last one says by when all are to be answered."""
     terms: dict[str, Any] = {
         "context": ask.context or None,
         "optional": ask.optional,
         "exclusive": ask.exclusive,
         "persistence": "turn" if ask.remembers else "none",
         "when": When(before[ask.gate[0]].id, ask.gate[1]) if ask.gate else None,
+        "people": people(ask.of, approvals=ask.of.approvals if ask.kind == "boolean" else 1) if ask.of else None,
+        "deadline": HOUR if is_last and ask.timed else None,
     }
     if ask.has_default:
         terms["default"] = DEFAULTS[ask.kind]
@@ -49,8 +54,16 @@ def question(ask: Ask, before: tuple[Ask, ...] = ()) -> Question[Any]:
 
 def asking(asked: Round, tool: Tool) -> FormWanted:
     """Return what a tool asks."""
-    questions = [question(ask, asked.questions[:place]) for place, ask in enumerate(asked.questions)]
+    last = len(asked.questions) - 1
+    questions = [question(ask, asked.questions[:place], is_last=place == last) for place, ask in enumerate(asked.questions)]
     return FormWanted(Form(questions, asked.review), Source.tool(tool.name), ON_FAILURE[asked.how])
+
+
+def people(crowd: Crowd, approvals: int) -> People:
+    """Return whose it is."""
+    escalate = [Escalation(timedelta(hours=1), [LEAD])]
+    logins = {name: [login] for name, login in LOGINS.items()}
+    return People(ask=["ops"], only=crowd.only, approvals=approvals, escalate=escalate, members={"ops": MEMBERS}, logins=logins)
 
 
 def settings(script: Script, *, attached: bool) -> TurnSettings:
@@ -63,7 +76,8 @@ def settings(script: Script, *, attached: bool) -> TurnSettings:
         cycles=script.limits.cycles,
     )
     foretelling = frozenset(name for name, tool in script.tools.items() if tool.foretells)
-    return TurnSettings(tools=tools, conversation="1", attached=attached, limits=limits, foretelling=foretelling)
+    sits = AnsweredBy("user", via="terminal", user=AT_PROMPT)
+    return TurnSettings(tools=tools, conversation="1", attached=attached, at_prompt=sits, limits=limits, foretelling=foretelling)
 
 
 def _policy(tool: Tool, script: Script) -> ToolPolicy:
@@ -75,12 +89,36 @@ def _policy(tool: Tool, script: Script) -> ToolPolicy:
         result=tool.result,
         detached=DetachedPolicies(detached["run"], detached["deliver"], detached["tool"]),
         questions={id: _question_policy(rule, kinds.get(id, "text")) for id, rule in tool.rules.items()},
+        rules=(RunRules((RunRule(people=people(tool.of, tool.of.approvals)),), ("config.toml:1",)),) if tool.of else (),
+        deadline=HOUR.total_seconds() if tool.timed else None,
     )
 
 
 def _question_policy(rule: Rule, kind: str) -> QuestionPolicy:
     answer: Any = {"": UNSET, "fits": CONFIGURED[kind], "misfits": 7}[rule.configured]
     return QuestionPolicy(Target(rule.target), answer=answer, exclusive=rule.exclusive)
+
+
+def dealt(deal: Deal, kind: str) -> tuple[Reply | Note, AnsweredBy]:  # noqa: PLR0911  one line a deed
+    """Return what someone does about something of this kind, and who it is."""
+    who = AnsweredBy("user", via=deal.via, user=deal.who or None)
+    match deal.what:
+        case "yes" | "no":
+            return Answered(VALUES[kind][deal.what == "no"]), who
+        case "edit":
+            return Edited({"text": EDITED}), who
+        case "reply":
+            return Replied("Never mind."), who
+        case "withdraw":
+            return Vote(id="", withdrawn=True, answered_by=who), who
+        case "pass":
+            return Reassigned(id="", to=("bo",), answered_by=who), who
+        case "remind":
+            return Reminded(id="", number=1, to=("ops",)), who
+        case "escalate":
+            return Escalated(id="", number=1, to=(LEAD,)), who
+        case "late":
+            raise AssertionError("the time is nobody's to let pass")
 
 
 def reply(deed: Deed, kind: str) -> Reply:

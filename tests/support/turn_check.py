@@ -14,11 +14,12 @@ from midturn.record.events import (
     InquiryRequest,
     ToolCallResponse,
     TurnEnd,
+    Vote,
 )
 from support.turn_expected import CallLog, Expected, Result
 from support.turn_oracle import INPUT_CANCELLED, TURN_ENDED
 from support.turn_player import play
-from support.turn_record_reading import call_events, calls_in, comparable, decisions_of, pairs_of, secrets_in
+from support.turn_record_reading import CallEvents, call_events, calls_in, comparable, decisions_of, pairs_of, secrets_in
 from support.turn_script import Together
 from support.turn_world import World
 
@@ -84,6 +85,13 @@ def check_ids(events: Sequence[Event]) -> None:
     assert len({(event.id, event.call) for event in approvals}) == len({event.id for event in approvals})
 
 
+def votes_of(events: Sequence[Event], recorded: CallEvents) -> list[list[str]]:
+    """Return who made each answer of a call that several people had to give, or one no."""
+    voters = {event.event_id: event.answered_by.user or "" for event in events if isinstance(event, Vote) and event.answered_by}
+    closed = [response for _, response in recorded.asked if isinstance(response, InquiryAnswered)] + recorded.approvals
+    return [[voters[vote] for vote in each.votes] for each in closed if each.votes]
+
+
 def check_call(world: World, call: str, log: CallLog, *, cut: bool) -> None:
     """Hold one call against the oracle; with `cut`, a sibling may have ended the turn before this call was done."""
     called, recorded = world.called(call), call_events(world.events, call)
@@ -103,7 +111,8 @@ def check_call(world: World, call: str, log: CallLog, *, cut: bool) -> None:
         return
     assert log.result.admits(response.content, is_error=response.is_error), (response.content, log.result)
     ended = [pair for pair in pairs if pair.outcome == ("cancelled", None, "user")]
-    assert pairs[: len(pairs) - len(ended)] == log.pairs
+    assert pairs[: len(pairs) - len(ended)] == log.pairs, (pairs, log.pairs)
     assert decisions_of(called, recorded) == log.decisions
+    assert Counter(map(str, votes_of(world.events, recorded))) == Counter(map(str, log.votes))
     assert secrets_in(recorded) >= log.secrets
     assert given is None or given == log.given

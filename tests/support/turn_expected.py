@@ -38,12 +38,16 @@ class Result(Struct, frozen=True):
 
 
 class CallLog:
-    """What happens in one call. `given` is what its tool gets, run by run; secrets and what was given up are in no `pairs`."""
+    """What happens in one call. `given` is what its tool gets, run by run; secrets and what was given up are in no `pairs`.
+
+    `votes` are those that made an answer each, by the names of the people.
+    """
 
     def __init__(self) -> None:
         self.given: list[tuple[str, dict[str, Value]]] = []
         self.pairs: list[Pair] = []
         self.decisions: list[tuple[str, str, str]] = []
+        self.votes: list[list[str]] = []
         self.secrets = 0
         self.result: Result | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from support.turn_crowd import came
 from support.turn_expected import REST, CallLog, Result
 from support.turn_oracle_question import NOBODY_THERE, QuestionOracle
 from support.turn_oracle_state import CallOver, Refused, TurnOver, TurnState
@@ -81,7 +82,8 @@ class CallOracle:
             given = self._round(asked)
         except Refused as refused:
             self._seen["try_ask without an answer"] += 1
-            given = {question.id: f"none: {refused.reason}" for question in asked.questions}
+            missing = [question.id for question in asked.questions if question.id not in refused.given]
+            given = dict.fromkeys(missing, f"none: {refused.reason}") | refused.given
         self._log.given.append(("ask", dict(given)))
         return given
 
@@ -104,13 +106,13 @@ class CallOracle:
         try:
             answers = self._walk(asked)
         except Refused as refused:
-            if asked.how in ("try", "told"):
+            if asked.how in ("try", "told") or (asked.how == "await" and refused.reason == "deadline"):
                 raise
             raise CallOver(self._questions.explained(refused.message, is_error=True, by_the_tool=False)) from refused
         self._answers |= answers
         return answers
 
-    def _walk(self, asked: Round) -> dict[str, Value]:
+    def _walk(self, asked: Round) -> dict[str, Value]:  # noqa: C901  the ways of a form
         questions = asked.questions
         given: dict[int, tuple[Value, bool]] = {}
         said: dict[int, Deed] = {}
@@ -126,7 +128,12 @@ class CallOracle:
                 continue
             for question in questions if not emitted else questions[at : at + 1]:
                 self._said.pop(question.id, None)
-            deed = self._questions.ask(questions[at], revises=went_back, can_go_back=bool(people), again=at in emitted)
+            try:
+                deed = self._questions.ask(questions[at], revises=went_back, can_go_back=bool(people), again=at in emitted)
+            except Refused as refused:
+                if refused.reason == "deadline":
+                    refused.given = {questions[place].id: value for place, (value, _) in given.items() if place < at}
+                raise
             emitted.add(at)
             went_back = False
             if deed is None:
@@ -176,7 +183,15 @@ class CallOracle:
     def _review_goes_back(self, asked: Round, given: dict[int, tuple[Value, bool]]) -> bool:
         """Show all answers; say whether the person goes back to them."""
         self._seen["a review"] += 1
-        match self._decision("review", "deliver", review(self._called, self._questions.backs), "Send these answers?"):
+        deed = review(self._called, self._questions.backs)
+        is_theirs = any(question.of and question.of.only for place, question in enumerate(asked.questions) if place in given)
+        if not is_theirs or (self._tool.detached["deliver"] == "deny" and not self._state.script.attached):
+            decided = self._decision("review", "deliver", deed, "Send these answers?")
+        elif deed == Does("end"):
+            raise TurnOver("End Turn at review")
+        else:
+            decided = deed
+        match decided:
             case Does("back"):
                 self._seen["Back at a review"] += 1
                 return True
@@ -195,7 +210,10 @@ class CallOracle:
             self._seen["a remembered permission"] += 1
         told = foretold_by(self._called)
         text = told.text if told else f"Run {name}?"
-        deed = Says(remembered == "y") if remembered else self._decision("run", "run", permission(self._called), text)
+        if self._tool.of and (self._state.script.attached or self._tool.detached["run"] != "deny"):
+            deed = self._permission_by_people()
+        else:
+            deed = Says(remembered == "y") if remembered else self._decision("run", "run", permission(self._called), text)
         if told and isinstance(deed, Says) and deed.value and not remembered:
             self._seen["a foretold question that has its yes"] += 1
             self._questions.agreed = told
@@ -203,6 +221,10 @@ class CallOracle:
             self._state.permissions[name] = "y" if deed.value else "n"
         who = "person" if remembered or (isinstance(deed, Says) and deed.remember) else "user"
         match deed:
+            case Does("late"):
+                self._seen["a permission past its deadline"] += 1
+                self._log.decisions.append(("run", "expired", ""))
+                raise CallOver(f"{name}: nobody allowed it before its deadline. This is not a no.")
             case Does("edit"):
                 self._seen["edited arguments"] += 1
                 self._arguments = EDITED
@@ -216,6 +238,13 @@ class CallOracle:
                 self._log.decisions.append(("run", "approved", who))
             case _:
                 self._log.decisions.append(("run", "approved", "default"))
+
+    def _permission_by_people(self) -> Deed:
+        assert self._tool.of
+        found = came(self._tool.of, 0, is_yes_or_no=True, is_permission=True, is_timed=self._tool.timed)
+        self._seen[f"people permit: {found.end}"] += 1
+        self._log.votes += [found.voters] if found.voters else []
+        return Says(found.end == "yes") if found.end in ("yes", "no") else Does("late" if found.end == "late" else "edit")
 
     def _delivered(self, content: str, *, is_error: bool) -> Result:
         if self._tool.result == "unattended":

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from support.turn_crowd import came
 from support.turn_expected import REST, CallLog, Pair
 from support.turn_oracle_state import Refused, TurnOver, TurnState
 from support.turn_people import LOST, MODEL, OVERLOADED, Deed, Does, Says, manner_of, model, person
-from support.turn_script import CONFIGURED, DEFAULTS, Ask, Called, Rule, Tool, Value
+from support.turn_script import CONFIGURED, DEFAULTS, VALUES, Ask, Called, Rule, Tool, Value
 
 NOBODY_THERE = (
     "{tool} cannot run because no interactive terminal is available. Do not retry this tool call in this turn; continue without user "
@@ -93,6 +94,8 @@ class QuestionOracle:
 
     def _routed(self, asked: Asked) -> tuple[Deed, str] | None:
         question, rule = asked.question, self._tool.rule(asked.question.id)
+        if question.of:
+            return self._by_people(asked)
         if not asked.revises:
             known = self._known(asked, rule)
             if known:
@@ -111,6 +114,40 @@ class QuestionOracle:
         if target != "user":
             return self._by_model(asked, escalates=target == "assistant_with_escalation" and question.kind == "boolean")
         return self._by_person(asked, human_only=human_only, breaker=breaker)
+
+    def _by_people(self, asked: Asked) -> tuple[Deed, str]:
+        """What has people is theirs alone: nothing remembered or configured answers, and it waits, unless that is denied."""
+        question = asked.question
+        if not self._state.script.attached and self._tool.detached["tool"] == "deny":
+            return self._nobody_there(asked, breaker=self._state.breaker_is_open and not asked.revises)
+        assert question.of
+        found = came(question.of, asked.time, is_yes_or_no=question.kind == "boolean", is_timed=question.timed)
+        self._seen[f"people: {found.end}"] += 1
+        self._seen["several votes"] += len(found.voters) > 1
+        self._seen["people who may not"] += not all(found.counts)
+        self._log.votes += [found.voters] if found.voters else []
+        self._state.shown.add(self._shown_as(asked))
+        match found.end:
+            case "late":
+                raise self._late(asked)
+            case "reply":
+                self._pair(asked, ("cancelled", None, "reply"))
+                self._last = None
+                return Does("reply"), "user"
+            case end:
+                return self._answered(asked, Says(VALUES[question.kind][end == "no"]), "user")
+
+    def _nobody_there(self, asked: Asked, *, breaker: bool) -> tuple[Deed, str]:
+        if breaker:
+            self._seen["the breaker stops the turn"] += 1
+            self._state.stopped = True
+            raise self._exceeded(asked, self._state.script.limits.rejected_cycles, "rejections in a row")
+        raise self._cancelled(asked, "detached_denied", NOBODY_THERE)
+
+    def _late(self, asked: Asked) -> Refused:
+        self._seen["a deadline that passes"] += 1
+        error = f'{{tool}}: nobody answered "{asked.question.text}" before its deadline. This is not a no.'
+        return self._cancelled(asked, "deadline", error)
 
     def _known(self, asked: Asked, rule: Rule) -> tuple[Deed, str] | None:
         """Rows 1 to 3: what was remembered, and what is configured."""
@@ -177,6 +214,8 @@ class QuestionOracle:
         if deed == Does("end"):
             self._seen["End Turn at an escalation"] += asked.link
             raise TurnOver("End Turn at a question")
+        if deed == Does("late"):
+            raise self._late(asked)
         self._state.shown.add(self._shown_as(asked))
         match deed:
             case Says(value):

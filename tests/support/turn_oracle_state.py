@@ -32,6 +32,8 @@ class Refused(Exception):  # noqa: N818  no error of the oracle
         super().__init__(message)
         self.reason = reason
         self.message = message
+        self.given: dict[str, Value] = {}
+        """What was answered by then, of a form that is past its deadline."""
 
 
 class TurnState:

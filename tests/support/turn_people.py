@@ -29,7 +29,7 @@ class Says(Struct, frozen=True):
 class Does(Struct, frozen=True):
     """Something else than answering."""
 
-    what: Literal["back", "reply", "end", "edit", "fails", "interrupted"]
+    what: Literal["back", "reply", "end", "edit", "fails", "interrupted", "late"]
 
 
 Deed: TypeAlias = Says | Does
@@ -42,7 +42,7 @@ def _mood(called: Called, about: str, time: int) -> int:
     return called.moods[(zlib.crc32(about.encode()) + 5 * time) % len(called.moods)] % 16
 
 
-def person(called: Called, question: Ask, time: int, *, can_go_back: bool, link: bool = False) -> Deed:  # noqa: PLR0911  one line a mood
+def person(called: Called, question: Ask, time: int, *, can_go_back: bool, link: bool = False) -> Deed:  # noqa: C901, PLR0911  one line a mood
     """Say what a person does with a question that comes up for the `time`th time."""
     first, second = VALUES[question.kind]
     if question.remembers:
@@ -50,6 +50,8 @@ def person(called: Called, question: Ask, time: int, *, can_go_back: bool, link:
     if question.kind == "secret" and time:  # it may be asked for again at any time
         return Says(first)
     match _mood(called, f"{'link' if link else 'person'} {question.id}", time):
+        case 3 if question.timed:
+            return Does("late")
         case 4 | 5 | 6:
             return Says(second)
         case 7:
@@ -114,12 +116,14 @@ def model(called: Called, question: Ask, time: int) -> Deed:
             return Says(first, "It is what was asked for.")
 
 
-def permission(called: Called) -> Deed:
+def permission(called: Called) -> Deed:  # noqa: PLR0911  one line a mood
     """Say what a person decides about a call."""
     permits = called.tool.permits if called.tool else ""
     if permits:
         return Says(permits == "y", remember=True)
     match _mood(called, "run", 0):
+        case 3 if called.tool and called.tool.timed:
+            return Does("late")
         case 8:
             return Says(False)
         case 9 | 10:

@@ -6,23 +6,24 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from midturn.errors import AnswerError
-from midturn.question.reply import Reply
+from midturn.errors import AnswerError, NotAllowed
+from midturn.question.answer_type import Reply
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import Address, OpenQuestion
 from midturn.routing.policy import DetachedPolicies
-from midturn.turn.effects import EndTurn, LeaveOpen, SuspendTurn
-from midturn.turn.inputs import TurnRequested
 from midturn.turn.pending import pending
+from midturn.turn.people import note_batch
+from midturn.turn.step import Effect, EndTurn, LeaveOpen, SuspendTurn, TimePassed, TurnRequested, TurnResumed, TurnSettings
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView
 from midturn.turn.visit import Visit
-from support.turn_bridge import reply, settings
+from support.turn_bridge import dealt, reply, settings
+from support.turn_crowd import AT_PROMPT
 from support.turn_people import person
 from support.turn_process import Process
 from support.turn_record_reading import ask_behind
-from support.turn_script import Script
-from support.turn_world import World, decision, ids_after
+from support.turn_script import Deal, Script
+from support.turn_world import Open, World, decision, ids_after
 
 MOST_PROCESSES = 300
 
@@ -38,7 +39,8 @@ def play(script: Script, events: Sequence[Event] = (), *, comes_by: bool = False
             case EndTurn():
                 return world
             case SuspendTurn() if script.later == "attach" and not script.attached:
-                assert not attached, "nobody could be asked although somebody sits there"
+                if attached:
+                    assert _settle(world), "nobody could be asked although somebody sits there"
                 attached = True
             case SuspendTurn():
                 _settle(world)
@@ -54,11 +56,18 @@ def _process(world: World, *, attached: bool) -> SuspendTurn | LeaveOpen | EndTu
     given = settings(world.script, attached=attached)
     ids = ids_after(world.events)
     if world.events:
-        turn, effects = Turn.resume(world.events, given, ids)
+        turn, effects = _resumed(world, given)
     else:
         turn = Turn(given, ids)
         effects = turn.step(TurnRequested("Ship it"))
     return Process(world, turn).run(effects)
+
+
+def _resumed(world: World, given: TurnSettings) -> tuple[Turn, Sequence[Effect]]:
+    turn = Turn.load(world.events, given, ids_after(world.events))
+    if turn.needs_time(TurnResumed()):
+        turn.step(TimePassed(world.now()))
+    return turn, turn.step(TurnResumed())
 
 
 def _comes_by(world: World) -> SuspendTurn | LeaveOpen | EndTurn:
@@ -66,7 +75,7 @@ def _comes_by(world: World) -> SuspendTurn | LeaveOpen | EndTurn:
     given = settings(world.script, attached=False)
     everything = DetachedPolicies("defer", "defer", "defer")
     tools = {name: replace(policy, detached=everything) for name, policy in given.tools.items()}
-    turn, effects = Turn.resume(world.events, replace(given, tools=tools), ids_after(world.events))
+    turn, effects = _resumed(world, replace(given, tools=tools))
     ending = Process(world, turn).run(effects)
     if isinstance(ending, SuspendTurn):
         left = TurnView.last(world.events)
@@ -79,21 +88,48 @@ def _comes_by(world: World) -> SuspendTurn | LeaveOpen | EndTurn:
 # Somebody answers while no process runs --------------------------------------------------------------------------------------
 
 
-def _settle(world: World) -> None:
-    """Answer the first open question, as `midturn answer` does."""
+def _settle(world: World) -> bool:
+    """Answer the first open question, as `midturn answer` does, or have time pass; say whether it is several people's, or is late."""
     open_now = pending(world.events, "1")
     assert open_now, "the turn waits for nothing"
-    waiting = open_now[0]
+    waiting = next((each for each in open_now if not world.is_late(each.request)), None)
+    if waiting is None:
+        world.record(TurnView.last(world.events).expired(world.now(2), ids_after(world.events)))
+        return True
+    if deals := world.next_deals(waiting.request):
+        for deal, counts in deals:
+            _dealt(world, waiting.request, deal, counts=counts)
+        return True
+    who = AnsweredBy("user", via="inbox", user=AT_PROMPT)
     for back in (True, False):
         what = _answer(world, waiting, may_go_back=back)
         try:
-            batch = Visit(world.events, waiting.request.event_id, ids_after(world.events)).take(what, AnsweredBy("user", via="inbox"))
+            batch = Visit(world.events, waiting.request.event_id, ids_after(world.events)).take(what, who)
         except AnswerError:
             assert back
             continue
         assert batch, "an answer was taken and nothing was recorded"
         world.record(batch)
-        return
+        return False
+    raise AssertionError("no answer fits")
+
+
+def _dealt(world: World, request: Open, deal: Deal, *, counts: bool) -> None:
+    """Have people do something that counts, or is refused."""
+    ids, kind = ids_after(world.events), "boolean"
+    if isinstance(request, InquiryRequest):
+        kind = ask_behind(world.called(request.call), request, world.recorded(request.call))[0].kind
+    done, who = dealt(deal, kind)
+    try:
+        if isinstance(done, Reply):
+            batch = Visit(world.events, request.event_id, ids).take(done, who)
+        else:
+            batch = note_batch(world.events, Address("1", request.event_id), done, ids)
+    except NotAllowed:
+        assert not counts, deal
+    else:
+        assert counts, deal
+        world.record(batch)
 
 
 def _answer(world: World, waiting: OpenQuestion, *, may_go_back: bool) -> Reply:

@@ -6,19 +6,32 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, assert_never
 
-from midturn.question.reply import Reply, Unavailable
+from midturn.errors import MidturnError
+from midturn.question.answer_type import Reply, Unavailable
 from midturn.record.events import AnsweredBy, InquiryRequest
+from midturn.record.open_question import Address
 from midturn.record.outcome import Success, ToolError
 from midturn.record.prompt import Prompt
-from midturn.turn.effects import (
+from midturn.turn.people import note_batch
+from midturn.turn.state import Ticket
+from midturn.turn.step import (
+    AnsweredElsewhere,
+    AssistantFailed,
+    AssistantReplied,
     CallModel,
     ClosePrompt,
     ConsultAssistant,
     Effect,
     EndTurn,
     Foretell,
+    Foretold,
+    FormDropped,
     GiveAnswers,
+    Happened,
+    Interrupted,
     LeaveOpen,
+    Noted,
+    PromptFailed,
     PromptUser,
     Record,
     RunChild,
@@ -27,27 +40,20 @@ from midturn.turn.effects import (
     StopModel,
     StopTool,
     SuspendTurn,
-    Warn,
-)
-from midturn.turn.inputs import (
-    AssistantFailed,
-    AssistantReplied,
-    Foretold,
-    FormDropped,
-    Happened,
-    Interrupted,
-    PromptFailed,
+    TimePassed,
     ToolAwaits,
     ToolDone,
     ToolReturned,
     UserReplied,
+    Warn,
 )
 from midturn.turn.turn import Turn
-from support.turn_bridge import MISFIT, asking, plain_answers, plain_given, question, reply
+from support.turn_bridge import MISFIT, asking, dealt, plain_answers, plain_given, question, reply
+from support.turn_crowd import AT_PROMPT
 from support.turn_people import ARGUMENTS, EDITED, LOST, MODEL, OVERLOADED, Does, Manner, Says, manner_of, manner_of_decision, model, person
 from support.turn_record_reading import ask_behind
-from support.turn_script import Act, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Running, Stuck, Tool, foretold_by, running
-from support.turn_world import World, decision
+from support.turn_script import Act, Awaits, Called, Deal, Ends, GivesUp, Heard, Returns, Round, Running, Stuck, Tool, foretold_by, running
+from support.turn_world import Open, World, decision
 
 MOST_STEPS = 3_000
 Ending: TypeAlias = SuspendTurn | LeaveOpen | EndTurn
@@ -111,9 +117,10 @@ class Process:
             if self._ending:
                 assert not self._prompts or isinstance(self._ending, SuspendTurn | LeaveOpen), "a prompt stays open after the end"
                 return self._ending
-            ready = self._ready()
-            if ready:
+            if ready := self._ready() or self._ready_elsewhere():
                 self._happens(self._world.pick(ready))
+            elif self._nothing_but_time_passes():
+                self._perform(self._turn.step(TimePassed(self._world.now(2))))
             else:
                 self._perform(self._turn.rest())
                 assert self._ending, "nothing can happen any more, and the machine waits"
@@ -123,10 +130,80 @@ class Process:
 
     def _ready(self) -> list[str]:
         tools = [f"{self._world.number(call):02} tool {call}" for call, tool in self._tools.items() if tool.act]
-        prompts = [f"{self._world.number(self._call_of(id)):02} prompt {id}" for id in self._prompts]
+        prompts = [f"{self._world.number(self._call_of(id)):02} prompt {id}" for id in self._prompts if not self._is_left_alone(id)]
         consults = [f"{self._world.number(request.call):02} consult {id}" for id, request in self._consults.items()]
         foretelling = [f"{self._world.number(call):02} foretell {call}" for call in self._foretelling]
-        return [*tools, *prompts, *consults, *foretelling, *(["00 model "] if self._model else [])]
+        people = self._of_people() if self._script.at_once else []
+        return [*tools, *prompts, *consults, *foretelling, *people, *(["00 model "] if self._model else [])]
+
+    # What waits for people ------------------------------------------------------------------------------------------
+
+    def _waiting(self) -> list[tuple[str, Ticket, Open]]:
+        """Return all that is recorded and waits for people, where they sit or elsewhere, each under its name."""
+        opened = {event.event_id: event for event in self._world.events if isinstance(event, Open)}
+        tickets = [ticket for ticket in self._turn._state.desk._tickets.values() if ticket.place in ("line", "screen", "inbox")]
+        found = [(ticket, opened[ticket.decision.event]) for ticket in tickets if ticket.decision.event in opened]
+        return [(f"{self._world.number(request.call):02} people {request.event_id}", ticket, request) for ticket, request in found]
+
+    def _of_people(self) -> list[str]:
+        return [name for name, _, request in self._waiting() if self._world.next_deals(request) and not self._world.is_late(request)]
+
+    def _is_left_alone(self, prompt: str) -> bool:
+        """Whether the one who sits at a prompt leaves it alone: it is several people's, who do what they do, or no one answers in time."""
+        found = next((request for _, ticket, request in self._waiting() if ticket.id == prompt), None)
+        return found is not None and bool(self._world.next_deals(found) or self._world.is_late(found))
+
+    def _ready_elsewhere(self) -> list[str]:
+        """Return what is answered while a prompt stays open for too long: all that is put to several people, or would be late, too."""
+        if not self._prompts:
+            return []
+        waiting = [(name, request) for name, _, request in self._waiting() if not self._world.is_late(request)]
+        return [name for name, request in waiting if request.deadline or self._world.next_deals(request)]
+
+    def _nothing_but_time_passes(self) -> bool:
+        """Whether no one does anything any more in time, while a prompt is open, or someone looks at the turn."""
+        timed = [request for _, _, request in self._waiting() if request.deadline]
+        looks = bool(self._prompts) or self._script.at_once
+        return looks and bool(timed) and all(self._world.is_late(request) for request in timed)
+
+    def _someone_acts(self, event_id: str) -> None:
+        """Let something happen to what waits: a reply that is handed over, or what people do, up to the next that counts."""
+        ticket, request = next((ticket, request) for _, ticket, request in self._waiting() if request.event_id == event_id)
+        deals = self._world.next_deals(request)
+        for deal, counts in deals:
+            before = len(self._world.events)
+            self._dealt(ticket, request, deal, counts=counts)
+            assert (len(self._world.events) > before) is counts, deal
+        if not deals:
+            deed = self._answered_by_one(ticket, request)
+            self._step(AnsweredElsewhere(event_id, deed, AnsweredBy("user", via="inbox", user=AT_PROMPT)))
+
+    def _answered_by_one(self, ticket: Ticket, request: Open) -> Reply:
+        if not isinstance(request, InquiryRequest):
+            return decision(self._world, request.call, request.kind)
+        called = self._world.called(request.call)
+        ask, time = ask_behind(called, request, self._world.recorded(request.call))
+        back = ticket.decision.prompt().can_go_back
+        return reply(person(called, ask, time, can_go_back=back, link=bool(request.escalates)), "tool")
+
+    def _dealt(self, ticket: Ticket, request: Open, deal: Deal, *, counts: bool) -> None:
+        done, who = dealt(deal, self._kind(request))
+        if not isinstance(done, Reply):
+            try:
+                note_batch(self._world.events, Address("1", request.event_id), done, iter(["a door looks"]))
+            except MidturnError:
+                return
+            self._step(Noted(request.event_id, done))
+        elif counts and ticket.place == "screen" and (deal.who, deal.via) == (AT_PROMPT, "terminal"):
+            del self._prompts[ticket.id]
+            self._step(UserReplied(ticket.id, done, who))
+        else:
+            self._step(AnsweredElsewhere(request.event_id, done, who))
+
+    def _kind(self, request: Open) -> str:
+        if not isinstance(request, InquiryRequest):
+            return "boolean"
+        return ask_behind(self._world.called(request.call), request, self._world.recorded(request.call))[0].kind
 
     def _call_of(self, prompt: str) -> str:
         return next(event for event, call in self._turn._calls.items() if prompt in call.waiting)
@@ -140,6 +217,8 @@ class Process:
                 self._prompter_returns(id, self._prompts.pop(id))
             case "consult":
                 self._model_is_consulted(self._consults[id])
+            case "people":
+                self._someone_acts(id)
             case "foretell":
                 self._foretelling.remove(id)
                 told = foretold_by(self._world.called(id))
@@ -151,6 +230,8 @@ class Process:
     # What is done ---------------------------------------------------------------------------------------------------
 
     def _step(self, happened: Happened) -> None:
+        if self._turn.needs_time(happened):
+            self._perform(self._turn.step(TimePassed(self._world.now())))
         self._perform(self._turn.step(happened))
 
     def _perform(self, effects: Sequence[Effect]) -> None:
@@ -284,7 +365,7 @@ class Process:
         if misfits < {"misfit": 1, "three misfits": 3}.get(how, 0):
             self._misfits[id] = misfits + 1
             return UserReplied(id, MISFIT[prompt.kind])
-        return UserReplied(id, deed, AnsweredBy("user", via="terminal"))
+        return UserReplied(id, deed, AnsweredBy("user", via="terminal", user=AT_PROMPT))
 
     def _model_is_consulted(self, request: InquiryRequest) -> None:
         called = self._world.called(request.call)

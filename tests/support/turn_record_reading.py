@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 from midturn.question.answer_type import SecretType
 from midturn.record.events import (
     Approval,
+    Escalated,
     Event,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
     InquiryResponse,
+    Reassigned,
+    Reminded,
     ToolCallRequest,
     ToolCallResponse,
+    Vote,
 )
 from support.turn_bridge import plain, question
 from support.turn_expected import Outcome, Pair
 from support.turn_script import Ask, Called, asks_of
+
+NOTES = (Vote, Reassigned, Reminded, Escalated)
 
 
 class CallEvents(NamedTuple):
@@ -66,12 +73,15 @@ def _is_secret(request: InquiryRequest) -> bool:
     return isinstance(request.question.answer_type, SecretType)
 
 
+@cache
+def _key(ask: Ask) -> bytes:
+    return question(ask).persisted().key
+
+
 def ask_behind(called: Called, request: InquiryRequest, asked: CallEvents) -> tuple[Ask, int]:
     """Return the scripted question behind a request, and how often it came up before: of secrets, only Back counts."""
     first = next((r for r, _ in asked.asked if r.id == request.escalates), request)
-    ask = next(
-        a.bare for a in asks_of(called.program) if question(a.bare).persisted().key == first.question.key and a.id == first.question_id
-    )
+    ask = next(a.bare for a in asks_of(called.program) if a.id == first.question_id and _key(a.bare) == first.question.key)
     time = 0
     for earlier, response in asked.asked:
         if earlier.id == first.id:
@@ -137,6 +147,10 @@ def comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
             line |= {"id": "", "revises": "revises" in line, "escalates": "escalates" in line}
         elif event.type == "approval":
             line.pop("form", None)  # a secret that is asked again behind a form makes it necessary to say which one is meant
+        elif isinstance(event, NOTES):
+            line["id"] = ""
+        if "votes" in line:
+            line["votes"] = len(line["votes"])
         line["call"] = numbers.get(line.get("call", ""))
         lines.append({key: value for key, value in line.items() if key not in ("event_id", "more", "timestamp")})
     return lines

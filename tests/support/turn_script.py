@@ -23,8 +23,30 @@ CONFIGURED: dict[str, Value] = {"boolean": True, "select": "red", "text": "as ev
 DEFAULTS: dict[str, Value] = {"boolean": True, "select": "blue", "text": "whenever"}
 
 
+What: TypeAlias = Literal["yes", "no", "edit", "withdraw", "pass", "remind", "escalate", "reply", "late"]
+
+
+class Deal(Struct, frozen=True):
+    """One thing that happens to what is put to people: someone says something on some way; they are told; or no one says more in time."""
+
+    what: What
+    who: str = ""
+    via: Literal["web", "inbox", "terminal", "api"] = "web"
+
+
+class Crowd(Struct, frozen=True):
+    """People that something is put to: ana, bo and carl, who are `ops`, and `lead` where it is escalated. `deals` is what they do."""
+
+    only: bool = False
+    approvals: int = 1
+    deals: tuple[Deal, ...] = ()
+
+
 class Ask(Struct, frozen=True):
-    """A question. `gate` is the place of an earlier question of its round and the answer to it with which this one is asked."""
+    """A question. `gate` is the place of an earlier question of its round and the answer to it with which this one is asked.
+
+    `of` are the people that it is put to. It is `timed` where its round has a deadline.
+    """
 
     id: str
     kind: str = "boolean"
@@ -34,6 +56,8 @@ class Ask(Struct, frozen=True):
     exclusive: bool = False
     remembers: bool = False
     gate: tuple[int, Value] | None = None
+    of: Crowd | None = None
+    timed: bool = False
 
     @property
     def bare(self) -> Ask:
@@ -98,6 +122,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     """A tool and its configuration; `detached` is by kind (`run`, `deliver`, `tool`). `permits`: what people have remembered of it.
 
     `foretells` says before a call runs what it will ask: its first question, or another one, which it never asks.
+    `of` are the people that have to permit a call, by a rule; `timed`: by a deadline.
     """
 
     name: str
@@ -107,6 +132,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     rules: Mapping[str, Rule] = {}
     permits: Literal["", "y", "n"] = ""
     foretells: Literal["", "first", "another"] = ""
+    of: Crowd | None = None
+    timed: bool = False
 
     def rule(self, id: str) -> Rule:
         """Return what is configured for a question."""
@@ -141,6 +168,7 @@ class Script(Struct, frozen=True, kw_only=True):
     """A whole turn. `later` is how somebody answers what waits on disk; `schedule` says in which order things happen.
 
     Where nobody is attached and `later` is `attach`, every policy is `defer`: somebody comes and sits down.
+    What people do who are elsewhere is handed over `at_once`, while the turn runs, or comes when it is suspended.
     """
 
     cycles: tuple[tuple[Called, ...], ...]
@@ -150,6 +178,7 @@ class Script(Struct, frozen=True, kw_only=True):
     later: Literal["settle", "attach"] = "settle"
     limits: Limits = Limits()
     schedule: tuple[int, ...] = ()
+    at_once: bool = False
 
     @property
     def tools(self) -> dict[str, Tool]:

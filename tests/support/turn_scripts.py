@@ -13,6 +13,8 @@ from support.turn_script import (
     VALUES,
     Ask,
     Called,
+    Crowd,
+    Deal,
     GiveUp,
     How,
     Limits,
@@ -25,6 +27,7 @@ from support.turn_script import (
     Together,
     Tool,
     Until,
+    What,
 )
 
 Scene: TypeAlias = "Callable[[Stage], list[list[Called]]]"
@@ -221,6 +224,43 @@ def foretold(stage: Stage) -> list[list[Called]]:
     )
 
 
+def crowd(stage: Stage, own: What) -> Crowd:
+    """People, and what they do: most of it yes, or `own`."""
+
+    def deal() -> Deal:
+        what = stage.pick("yes", "yes", "yes", own, own, "no", "withdraw", "pass", "remind", "escalate", "late")
+        return Deal(what, stage.pick("ana", "bo", "b.smith", "carl", "lead", "dora", ""), stage.pick("web", "inbox", "terminal", "api"))
+
+    return Crowd(stage.pick(True, False), stage.pick(2, 1, 3), tuple(stage.several(deal, 0, 6)))
+
+
+def between_people(stage: Stage) -> list[list[Called]]:
+    """Questions and permissions of several people, with deadlines: votes, changes of mind, who may not, too late."""
+    if stage.few:
+        return coroutines(stage)
+    of, timed = {id: stage.pick(None, crowd(stage, "reply"), crowd(stage, "reply")) for id in KINDS}, stage.pick(True, False)
+    rules = {"sure": Rule(stage.pick(*TARGETS)), "pick": Rule(configured=stage.pick("", "fits", "misfits"))}
+    permit = stage.pick(crowd(stage, "edit"), crowd(stage, "edit"), None)
+    tool = stage.tool(run="ask" if permit else stage.pick("unattended", "ask"), of=permit, timed=stage.pick(True, False), rules=rules)
+    alone = not stage.attached and tool.detached["tool"] in ("auto", "defaults")  # else the rest of the form is for people, too
+
+    def round_(how: How) -> Round:
+        asks: list[Ask] = []
+        ids = st.lists(st.sampled_from(("yes", "sure", "pick", "note")), min_size=1, max_size=1 if alone else 3, unique=True)
+        for id in stage.draw(ids):
+            ask = stage.ask(id, asks)
+            asks.append(replace(ask, of=of[id], timed=timed, optional=ask.optional and of[id] is None))
+        return Round(tuple(asks), how, review=not timed and len(asks) > 1 and stage.pick(False, True))
+
+    def call() -> Called:
+        hows: tuple[How, ...] = ("return", "await", "try", "told")
+        until = Until(Round((replace(YES, of=of["yes"], timed=timed),), stage.pick("return", "await")))
+        ops = stage.several(lambda: stage.pick(round_(stage.pick(*hows)), round_(stage.pick(*hows)), until), 1, 3)
+        return stage.call(tool, *ops, forced={f"manner {about}": 0 for about in (*KINDS, "run", "deliver", "review")})
+
+    return stage.pick([[call()]], [[call(), call()]], [[call()], [call()]])
+
+
 def looked_at(stage: Stage) -> list[list[Called]]:
     """A person sees the result, whatever it is."""
     tool = stage.tool(result="ask")
@@ -284,8 +324,8 @@ def oddities(stage: Stage) -> list[list[Called]]:
 
 
 SCENES: tuple[Scene, ...] = (
-    chains, forms, coroutines, at_once, refused, replies, memories, approvals, foretold, looked_at, secrets, escalations, breakers,
-    repeats, oddities,
+    chains, forms, coroutines, at_once, refused, replies, memories, approvals, foretold, between_people, looked_at, secrets, escalations,
+    breakers, repeats, oddities,
 )  # fmt: skip
 
 
@@ -314,4 +354,5 @@ def scripts(draw: st.DrawFn, scenes: Sequence[Scene] = SCENES) -> Script:
             cycles=stage.pick(50, 50, 50, 50, 2),
         ),
         schedule=tuple(draw(st.lists(st.integers(0, 7), max_size=5))),
+        at_once=stage.pick(True, False),
     )

@@ -8,19 +8,22 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from midturn.question.answer_type import Answered, Reply
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Reply
 from midturn.record.events import AnsweredBy, Event, InquiryRequest, Source
 from midturn.record.exchange import TextPart, ToolCallPart
 from midturn.record.outcome import Success, ToolError
 from midturn.routing.policy import ToolPolicy
-from midturn.turn.effects import Effect, PromptUser, Record, RunTool
-from midturn.turn.inputs import (
+from midturn.turn.step import (
+    Effect,
     FormWanted,
     Happened,
     ModelAnswered,
     OnFailure,
+    PromptUser,
+    Record,
+    RunTool,
     ToolAwaits,
     ToolDone,
     ToolReturned,

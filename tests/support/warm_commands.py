@@ -17,18 +17,21 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple, NoReturn
 
 _LOADED = ("midturn.cli", "midturn.compose", "midturn.config", "midturn.prompts", "midturn.store", "midturn.terminal", "midturn.tools")
@@ -58,12 +61,13 @@ class Command(NamedTuple):
 
 
 class Pipes(NamedTuple):
-    """Our ends of what leads to a command: what it reads, prints and reports, and where its exit status can be read."""
+    """Our ends of what leads to a command: what it reads, prints and reports, where its exit status can be read, and its process."""
 
     feed: int
     out: int
     err: int
     ended: int
+    pid: int
 
 
 class Started(NamedTuple):
@@ -81,7 +85,74 @@ def start_warm(command: Command) -> Pipes:
     finally:
         for theirs in (stdin, stdout, stderr):
             os.close(theirs)
-    return Pipes(feed, out, err, started.ended)
+    return Pipes(feed, out, err, started.ended, started.pid)
+
+
+class Running:
+    """A command that goes on without a terminal; it is used as `subprocess.Popen` is."""
+
+    stdin = None
+
+    def __init__(self, command: Command, given: str = "") -> None:
+        """Start it; `given` is all that it reads."""
+        pipes = start_warm(command)
+        self.pid = pipes.pid
+        self.returncode: int | None = None
+        self.stdout, self.stderr = (os.fdopen(end, encoding="utf-8") for end in (pipes.out, pipes.err))
+        self._ended = pipes.ended
+        self._read: dict[str, str] = {}
+        self._readers = [threading.Thread(target=self._read_whole, args=(name,), daemon=True) for name in ("stdout", "stderr")]
+        _write(pipes.feed, given.encode())
+
+    def poll(self) -> int | None:
+        """Return how it ended, None while it runs."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, for so many seconds at most; return how it ended."""
+        status = self._look(timeout)
+        if status is None:
+            raise self._expired(timeout)
+        return status
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Wait for its end, and return what it printed and nobody has read."""
+        end = None if timeout is None else time.monotonic() + timeout
+        for reader in self._readers:
+            if reader.ident is None:
+                reader.start()
+        for reader in self._readers:
+            reader.join(None if end is None else max(end - time.monotonic(), 0))
+        if any(reader.is_alive() for reader in self._readers):
+            raise self._expired(timeout)
+        self.wait(None if end is None else max(end - time.monotonic(), 0))
+        return self._read["stdout"], self._read["stderr"]
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):  # it has ended, which we have not been told yet
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._ended], [], [], timeout)[0]:
+            self.returncode = exit_status(self._ended)
+        return self.returncode
+
+    def _read_whole(self, name: str) -> None:
+        with self.stdout if name == "stdout" else self.stderr as stream:
+            self._read[name] = stream.read()
+
+    def _expired(self, timeout: float | None) -> subprocess.TimeoutExpired:
+        return subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
 
 
 def start_on_terminal(command: Command, terminal: int) -> Started:
@@ -155,16 +226,61 @@ def _serve(requests: socket.socket, lessons: Lessons | None) -> None:
                 importlib.import_module(module.name)
     if not lessons:
         _load_for_programs()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    while received := _received(requests):
+    ends = Ends()
+    while received := _received(requests, ends):
         request, streams = received
         if lessons:
             lessons.learn()
-        if os.fork() == 0:
+        *standard, status = streams
+        command = os.fork()
+        if command == 0:
             requests.close()
-            _watch(request, streams, lessons)
-        for stream in streams:
+            ends.forget()
+            os.close(status)
+            _become(request, standard, lessons)
+        ends.expect(command, status)
+        for stream in standard:
             os.close(stream)
+
+
+class Ends:
+    """Where it is told how each command ended. One process starts them all and waits for them: a second fork costs as much as the first."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, int] = {}
+        self.heard, self._told = os.pipe()
+        for end in (self.heard, self._told):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _heard)  # the default would not wake us
+
+    def expect(self, command: int, status: int) -> None:
+        """Tell which process a command is, and, later, how it ended."""
+        self._of[command] = status
+        os.write(status, _NUMBER.pack(command))
+
+    def tell(self) -> None:
+        """Tell how those ended that have."""
+        with suppress(BlockingIOError):
+            os.read(self.heard, 65_536)
+        with suppress(ChildProcessError):  # there is none
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                command, how = ended
+                status = self._of.pop(command)
+                with suppress(BrokenPipeError):  # its test does not care
+                    os.write(status, _NUMBER.pack(os.waitstatus_to_exitcode(how)))
+                os.close(status)
+
+    def forget(self) -> None:
+        """In a command: be none of those, and keep nothing of the others open."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for end in (self.heard, self._told, *self._of.values()):
+            os.close(end)
+
+
+def _heard(_number: int, _frame: FrameType | None) -> None:
+    """Leave it to the pipe that is written when a signal comes."""
 
 
 def _load_for_programs() -> None:
@@ -216,7 +332,9 @@ class Lessons:
                 os.write(self._told, f"{name}\n".encode())
 
 
-def _received(requests: socket.socket) -> tuple[Request, list[int]] | None:
+def _received(requests: socket.socket, ends: Ends) -> tuple[Request, list[int]] | None:
+    while requests not in select.select([requests, ends.heard], [], [])[0]:
+        ends.tell()
     head, streams, _, _ = socket.recv_fds(requests, 4, 4)
     if not head:
         return None
@@ -225,22 +343,6 @@ def _received(requests: socket.socket) -> tuple[Request, list[int]] | None:
     while len(data) < length:
         data += requests.recv(length - len(data))
     return Request(*json.loads(data)), list(streams)
-
-
-def _watch(request: Request, streams: list[int], lessons: Lessons | None) -> NoReturn:
-    """Fork once more, and tell which process that is and how it ended: whoever loaded everything goes on at once."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    *standard, status = streams
-    command = os.fork()
-    if command == 0:
-        os.close(status)
-        _become(request, standard, lessons)
-    for stream in standard:
-        os.close(stream)
-    os.write(status, _NUMBER.pack(command))
-    _, ended = os.waitpid(command, 0)
-    os.write(status, _NUMBER.pack(os.waitstatus_to_exitcode(ended)))
-    os._exit(0)
 
 
 def _become(request: Request, standard: list[int], lessons: Lessons | None) -> NoReturn:

@@ -14,7 +14,7 @@ from midturn.models.profiles import Family, ModelSpec
 from midturn.models.reached_model import ReachedModel
 from midturn.ports import Model
 from midturn.record.exchange import Finished, ModelEvent, ModelRequest
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 from support.providers.loopback import Loopback
 
 KEY = "sk-loopback-1234567890"

@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from midturn.prompts.content import code_line, one_line
+from midturn.prompts.keys import code_line, one_line
 from midturn.prompts.rich.screen import POINTER, Frame, Size, Span, row_cells, row_text
 from midturn.terminal.ascii import as_ascii, ascii_frame
 from midturn.values.text import exact

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.content import about
+from midturn.prompts.keys import about
 from midturn.prompts.plain_scene import Edit
 from midturn.terminal.editor import comment_lines, without_comment
 from support.prompt_catalogue import PROMPTS, RUN, TEXT

@@ -36,4 +36,4 @@ def test_a_turn_that_prompts_leaves_nothing_behind_after_the_first() -> None:
 
     gc.collect()
     gc.unfreeze()
-    assert sum(isinstance(one, Turn) for one in gc.get_objects()) <= 1
+    assert sum(type(one) is Turn for one in gc.get_objects()) <= 1

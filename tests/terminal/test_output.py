@@ -25,9 +25,9 @@ from midturn.ports import (
 )
 from midturn.record.exchange import ToolCall
 from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED
+from midturn.terminal.asides import FRAMES
 from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
-from midturn.terminal.spinner import FRAMES
 from support.waiting import until
 
 CALL = ToolCall("ev", "call", "deploy", {})

@@ -53,6 +53,9 @@ def test_each_prompt_looks_as_it_did(name: str, columns: int, result: Path) -> N
         session.wait_until(lambda: session.raw.count(b"Ctrl-C or Ctrl-D") == 1 and session.raw.endswith((b": ", b"> ")), "help")
         helped = session.framed_as(expected, f"{name}: help")
         session.send("\x03")
+        if name in ("form", "review"):
+            session.wait_for("Enter goes on:")
+            session.send("\x03")
 
         assert session.wait_for_end() == 0
         assert result.read_text() == "EndedTurn()"
@@ -86,11 +89,29 @@ def test_a_typed_line_answers(name: str, line: str, reply: str, result: Path) ->
         assert session.read_settings() == session.settings
 
 
-@pytest.mark.parametrize("name", ["boolean_default", "select", "multi", "text", "secret", "schema", "review"])
+@pytest.mark.parametrize("name", ["boolean_default", "select", "multi", "text", "secret", "schema"])
 @pytest.mark.parametrize("key", ["\x03", "\x04"])
 def test_ctrl_c_and_end_of_input_end_the_turn_and_never_take_the_default(name: str, key: str, result: Path) -> None:
     with plain(name, result) as session:
         wait_until_asked(session)
+        session.send(key)
+
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "EndedTurn()"
+        assert session.read_settings() == session.settings
+
+
+@pytest.mark.parametrize("name", ["form", "review"])
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_ctrl_c_in_a_form_with_answers_asks_first(name: str, key: str, result: Path) -> None:
+    with plain(name, result) as session:
+        wait_until_asked(session)
+        session.send(key)
+        session.wait_for("The form has answers. Ctrl-C again ends the turn, Enter goes on:")
+        session.send("\r")
+        session.wait_until(lambda: session.text.count("Type" if name == "form" else "Press Enter") > 1, "the question again")
+        session.send(key)
+        session.wait_until(lambda: session.text.count("Enter goes on:") > 1, "the warning again")
         session.send(key)
 
         assert session.wait_for_end() == 0

@@ -104,6 +104,34 @@ def test_the_help_of_a_live_field_as_the_terminal_shows_it(name: str, columns: i
         assert_golden(file, "\n".join(drawn))
 
 
+def test_ctrl_c_in_a_form_with_answers_asks_first(result: Path) -> None:
+    with rich("form", result) as session:
+        session.send("\x03")
+        session.wait_for("the form has answers: Ctrl-C again ends the turn; any other key does not")
+        session.send("y")
+        session.wait_until(lambda: "the form has answers" not in session.text, "the question alone")
+        session.send("\x03\x03")
+        assert session.wait_for_end() == 0
+
+    assert result.read_text() == "EndedTurn()"
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_arguments_are_edited_as_what_they_are_on_a_terminal(columns: int, result: Path) -> None:
+    """A text is edited as text; every argument has its own field."""
+    file = f"rich_{columns}/edited_arguments"
+    steps = [("e", "e"), ("Enter", "\r"), ("Alt+J", "\x1bj")]
+    with rich("run", result, size=(columns, 30)) as session:
+        drawn: list[str] = []
+        for title, keys in steps:
+            session.send(keys)
+            drawn.append(session.framed_as(golden(file), f"run: {title}"))
+        session.send("\x03")
+        assert session.wait_for_end() == 0
+
+        assert_golden(file, "\n".join(drawn))
+
+
 def test_where_only_ascii_can_be_shown_the_signs_are_ascii(result: Path) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     with rich("boolean", result, environment=ascii_only) as session:
@@ -329,7 +357,7 @@ def test_a_child_of_the_host_that_is_killed_takes_nothing_with_it(name: str, res
         session.wait_until(lambda: result.exists() and result.read_text() == "child gone", "the child's end")
         assert session.read_settings() != session.settings
 
-        session.send("\x03")
+        session.send("\x03\x03" if name == "review" else "\x03")
         assert session.wait_for_end() == 0
         assert result.read_text() == "EndedTurn()"
         assert_restored(session)
@@ -432,7 +460,7 @@ def test_the_editor_runs_on_the_terminal_and_never_submits(editor: str, text: st
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "comment"), [("text", "\x18", "# Assistant asks: Note"), ("run", "e\x18", "// deploy asks: Run deploy?")]
+    ("name", "keys", "comment"), [("text", "\x18", "# Assistant asks: Note"), ("run", "e\x1bj\x18", "// deploy asks: Run deploy?")]
 )
 def test_the_editor_shows_the_question_and_it_is_no_part_of_the_answer(
     name: str, keys: str, comment: str, result: Path, tmp_path: Path

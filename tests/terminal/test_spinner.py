@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from midturn.terminal.asides import FRAMES, Spinner
 from midturn.terminal.gate import Gate
 from midturn.terminal.outlet import Outlet
-from midturn.terminal.spinner import FRAMES, Spinner
 
 
 class Screen(io.StringIO):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import midturn as mt
+from midturn.record.events import ToolCallResponse
 
 TWO = mt.People(ask=["ana", "bo"], only=True, approvals=2)
 
@@ -30,3 +31,18 @@ def test_two_people_say_yes_one_after_the_other() -> None:
     assert result.status == "completed"
     assert [len(each.prompts) for each in (ana, bo, dora)] == [1, 1, 0]
     assert bo.prompts[0].label == "1 of 2"
+
+
+@mt.tool
+async def alone(ctx: mt.ToolContext) -> str:
+    """Ask two of one person."""
+    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?", people=mt.People(ask=["ana"], only=True, approvals=2))))
+
+
+def test_what_too_few_people_may_answer_is_an_error_at_once() -> None:
+    model = mt.ScriptedModel([{"calls": [{"name": "alone"}]}, {"text": "Done."}])
+    agent = mt.Agent(model, tools=[alone])
+    result = agent.run_sync("Ask.")
+    assert result.status == "completed"
+    (content,) = [event.content for event in agent.store.read_sync(result.conversation).events if isinstance(event, ToolCallResponse)]
+    assert 'alone: "Sure?" was put to no one: 2 different people have to say yes, and only ana may answer.' in content

@@ -38,6 +38,29 @@ def test_a_tool_may_raise(scripted_model):
 def test_an_expectation_fails(scripted_model):
     mt.Agent(scripted_model([{"expect": "Please", "text": "Done."}])).run_sync("Go.")
 
+@mt.tool
+async def deploy(env: str, ctx: mt.ToolContext) -> str:
+    return str(await ctx.ask(mt.Question.boolean("confirm", "Go?")))
+
+def test_a_misspelt_tool(scripted_model):
+    call = {"calls": [{"name": "depoly", "arguments": {"env": "a"}}]}
+    mt.Agent(scripted_model([call, {"text": "Done."}]), tools=[deploy]).run_sync("Go.").raise_if_failed()
+
+def test_a_misspelt_argument(scripted_model):
+    call = {"calls": [{"name": "deploy", "arguments": {"evn": "a"}}]}
+    mt.Agent(scripted_model([call, {"text": "Done."}]), tools=[deploy]).run_sync("Go.").raise_if_failed()
+
+def test_a_tool_that_is_meant_to_be_unknown(scripted_model):
+    call = {"calls": [{"name": "depoly", "arguments": {"env": "a"}}]}
+    mt.Agent(scripted_model([call, {"text": "Done."}], tool_errors="allow"), tools=[deploy]).run_sync("Go.").raise_if_failed()
+
+def test_a_misspelt_question_without_fixtures():
+    call = {"calls": [{"name": "deploy", "arguments": {"env": "a"}}]}
+    person = mt.ScriptedPrompter({"deploy.confrim": True})
+    agent = mt.Agent(mt.ScriptedModel([call, {"text": "Done."}]), tools=[deploy], prompter=person)
+    with pytest.raises(mt.MidturnError, match="The script has no reply for `deploy.confirm`: 'Go[?]'. It has: `deploy.confrim`."):
+        agent.run_sync("Go.").raise_if_failed()
+
 def test_model_replies_are_left_over(scripted_model):
     mt.Agent(scripted_model([{"text": "One."}, {"text": "Two."}])).run_sync("Go.")
 """
@@ -49,7 +72,9 @@ def test_the_fixtures_are_there_and_a_reply_left_over_fails_its_test(tmp_path: P
     options = ["-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:midturn", "-p", "midturn.testing.plugin", "-p", "no:randomly"]
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", *options], cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    assert "7 passed, 4 errors" in run.stdout, run.stdout + run.stderr
+    assert "11 passed, 6 errors" in run.stdout, run.stdout + run.stderr
+    assert "reply 1: There is no tool named 'depoly'. The tools are: deploy." in run.stdout
+    assert "reply 1: deploy has no argument 'evn'. It has: env." in run.stdout
     assert "The tool 'broken' failed: KeyError: 'nope'" in run.stdout
     assert "expects at reply 1 that the newest message contains:" in run.stdout
     assert "The script has 1 reply left over." in run.stdout

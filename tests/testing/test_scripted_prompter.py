@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from midturn.question.answer_type import BooleanType
+from midturn.question.answer_type import Answered, BooleanType, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.question.question import Question
-from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.record.prompt import Prompt
 from midturn.testing import OutOfScript, ScriptedPrompter
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 
 CONFIRM = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")
 REGIONS = Prompt(question=Question.multi_select("regions", "Where?", ["eu", "us", "ap"]), tool="deploy")

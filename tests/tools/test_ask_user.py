@@ -13,10 +13,9 @@ from midturn.question.answer_type import MultiSelectType, SelectOption, SelectTy
 from midturn.question.form import Form
 from midturn.record.events import ASSISTANT
 from midturn.record.outcome import Success, ToolError
-from midturn.tools.ask_user import AskUserTool
-from midturn.turn.effects import Answer, NoAnswer
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.tools.ask_user_call import AskUserTool
+from midturn.turn.step import Answer, NoAnswer
+from midturn.values.json_value import Json, SecretValue
 from support.tool_running import Around, Responder, Scripted, execute
 
 MIGRATION: list[Json] = [

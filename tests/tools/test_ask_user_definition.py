@@ -9,8 +9,7 @@ from typing import cast
 
 import msgspec
 
-from midturn.tools.ask_user import AskUserTool
-from midturn.tools.ask_user_call import ENTRY_KEYS, SINGLE_KEYS
+from midturn.tools.ask_user_call import ENTRY_KEYS, SINGLE_KEYS, AskUserTool
 from midturn.values.json_value import Json, JsonObject
 
 DEFINITION = AskUserTool().definition

@@ -8,11 +8,8 @@ import pytest
 
 from midturn.record.events import Source
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.tools.command import CommandSpec, CommandTool
-from midturn.tools.wire import taken_as_data
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.limits import Limits
-from midturn.values.secret import SecretValue
+from midturn.tools.command import CommandSpec, CommandTool, taken_as_data
+from midturn.values.json_value import Json, JsonObject, Limits, SecretValue
 from midturn.values.text import OutputProtocol
 from support.tool_running import Around, execute
 

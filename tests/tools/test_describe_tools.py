@@ -6,7 +6,7 @@ import json
 
 from midturn.record.events import Source
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.tools.ask_user import AskUserTool
+from midturn.tools.ask_user_call import AskUserTool
 from midturn.tools.command import CommandSpec, CommandTool
 from midturn.tools.describe_tools import DescribeTools
 from midturn.values.json_value import Json

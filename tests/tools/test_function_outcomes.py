@@ -10,11 +10,10 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import Source
 from midturn.record.outcome import NeedsInput, Success, ToolError
-from midturn.tools.context import ToolContext
+from midturn.tools.asker import ToolContext
 from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
-from midturn.values.limits import Limits
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Limits, SecretValue
 from support.tool_running import Around, execute
 
 CONFIRM = Question.boolean("confirm", "Deploy?")

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from midturn.errors import ConfigError
 from midturn.record.outcome import Success, ToolError
-from midturn.tools.context import ToolContext
+from midturn.tools.asker import ToolContext
 from midturn.tools.function import tool
 from midturn.values.json_value import Json
 from support.tool_running import execute

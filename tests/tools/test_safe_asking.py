@@ -186,7 +186,7 @@ def test_an_answer_from_elsewhere_that_the_rule_refuses_is_asked_for_again() -> 
         await agent.store.answer(result.pending[0].id, "right")
         result = await agent.resume(result.conversation)
         assert told_async(await agent.store.read(result.conversation)) == "right"
-        assert [pair[0].id.rpartition(".")[2] for pair in (await agent.store.read(result.conversation)).pairs()] == ["1", "2"]
+        assert [pair.request.id.rpartition(".")[2] for pair in (await agent.store.read(result.conversation)).pairs()] == ["1", "2"]
 
     asyncio.run(scene())
 

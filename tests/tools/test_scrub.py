@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from midturn.tools.returned import REDACTED, scrub
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 
 SECRET = "p\"ä/ss+w & or'd?\\n=1"
 

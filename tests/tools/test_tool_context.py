@@ -12,12 +12,10 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import Source
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.tools.asker import Unanswered
-from midturn.tools.context import ToolContext
+from midturn.tools.asker import ToolContext, Unanswered
 from midturn.tools.function import tool
-from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormWanted
-from midturn.values.secret import SecretValue
+from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
+from midturn.values.json_value import SecretValue
 from support.tool_running import Around, Responder, execute, tool_run
 
 

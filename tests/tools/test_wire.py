@@ -9,10 +9,8 @@ from hypothesis import given, strategies as st
 
 from midturn.question.answer_type import BooleanType
 from midturn.record.outcome import NeedsInput, Success, ToolError
-from midturn.tools.command import CommandSpec, CommandTool
-from midturn.tools.wire import WireError, WireWorkspace, read_outcome, request_document
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.tools.command import CommandSpec, CommandTool, WireError, WireWorkspace, read_outcome, request_document
+from midturn.values.json_value import Json, SecretValue
 from support.tool_running import tool_run
 
 

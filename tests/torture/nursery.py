@@ -78,7 +78,10 @@ def _live(given: list[str]) -> int:
 
 
 class Person:
-    """Answers whatever is open, forever, and now and then what is another's; says in a file of its own what came of it."""
+    """Answers whatever is open, forever, but for what shall wait, and now and then what is another's.
+
+    It says in a file of its own what came of it.
+    """
 
     def __init__(self, number: int, persons: int) -> None:
         self._name = f"person-{number}"
@@ -88,12 +91,13 @@ class Person:
         self._store = mt.open_store(os.environ["TORTURE_STORE"])
         path = Path(os.environ["TORTURE_ACKNOWLEDGED"]) / f"{self._name}.{os.getpid()}.jsonl"
         self._said = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._after = os.environ.get("TORTURE_AFTER")
         self._given: set[str] = set()
 
     async def answer(self) -> None:
         """Answer."""
         while True:
-            found = await self._store.pending()
+            found = await self._store.pending(after=self._after)
             for question in self._chance.sample(found, len(found)):
                 mine = zlib.crc32(question.id.encode()) % self._persons == self._number
                 if question.id not in self._given and (mine or self._chance.random() < RIVALS):

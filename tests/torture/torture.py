@@ -2,6 +2,9 @@
 
     python tests/torture/torture.py files --kills 200
     python tests/torture/torture.py postgres --kills 100 --crashes 5
+    python tests/torture/torture.py files --kills 200 --waiting 10000
+
+With `--waiting`, so many more conversations wait all the while for an answer that does not come.
 
 Prints one line of counts; `inside` are turns of agents inside of tools. The status is 1 if an acknowledged answer is lost, a question was
 asked twice or has two answers, a turn is stuck, or an effect was repeated under another idempotency key.
@@ -32,6 +35,7 @@ import midturn as mt
 from midturn.errors import StoreLocked
 from midturn.record.events import Approval, Child, InquiryAnswered, InquiryRequest, TurnEnd
 from midturn.record.window import parent_of
+from midturn.store.metadata import Metadata
 
 PATIENCE = 90.0  # seconds without any progress after the last kill until what is not done counts as stuck
 PERSONS = 2
@@ -51,6 +55,7 @@ class Plan(Struct, frozen=True):
     every: tuple[float, float] = (0.1, 0.5)
     engine: str = "none"
     minutes: float = 1e9
+    waiting: int = 0
 
 
 class Counts(Struct):
@@ -133,6 +138,9 @@ class Torture:
         self._workers: list[int] = []
         self._persons: list[int] = []
         self._ids: list[str] = []
+        self._waiting: list[str] = []
+        self._after: str | None = None
+        self._unanswered: list[bytes] = []
         self._over = False
 
     async def run(self) -> Counts:
@@ -141,6 +149,7 @@ class Torture:
 
         self._agent = agent.with_store(mt.open_store(self.plan.store))
         await self._agent.store.ids(limit=1)  # the tables are there
+        await self._have_wait()
         self._nursery = await Nursery.begin(self._environment, self.plan.engine)
         self._workers = [await self._worker() for _ in range(self.plan.workers)]
         self._persons = [await self._person(number) for number in range(PERSONS)]
@@ -156,6 +165,18 @@ class Torture:
         await self._nursery.end()
         await self._judge()
         return self.counts
+
+    async def _have_wait(self) -> None:
+        """Make the conversations whose question no one answers, before all others: copies of one that asks."""
+        if not self.plan.waiting:
+            return
+        (question,) = (await self._agent.run("Ship it.")).pending
+        asked = question.conversation
+        self._unanswered = await self._agent.store.port.lines(asked)
+        copies = [await self._agent.store.port.add(self._unanswered, Metadata(title="Wait")) for _ in range(self.plan.waiting - 1)]
+        self._waiting = [asked, *copies]
+        self._after = self._waiting[-1]
+        self._environment["TORTURE_AFTER"] = question.id.replace(asked, self._after)
 
     # What happens -----------------------------------------------------------------------------------------------------------
 
@@ -181,12 +202,12 @@ class Torture:
                 try:
                     self._ids.append((await self._agent.run("Ship it.")).conversation)
                 except StoreLocked:  # it was taken over while the server was away, and goes on elsewhere
-                    self._ids = await self._agent.store.ids()
+                    self._ids = await self._agent.store.ids(after=self._after)
             await self._count_ended()
             await asyncio.sleep(0.1)
 
     async def _count_ended(self) -> None:
-        unfinished = set(await self._agent.store.port.ids(which="open"))
+        unfinished = set(await self._agent.store.port.ids(which="open", after=self._after))
         self.counts.conversations = sum(id not in unfinished for id in self._ids)
 
     async def _tell(self) -> None:
@@ -235,7 +256,11 @@ class Torture:
     async def _judge(self) -> None:
         answered: dict[str, str | None] = {}
         begun: Counter[tuple[str, str, str, int]] = Counter()
-        for id in await self._agent.store.ids():
+        for id in self._waiting:
+            if await self._agent.store.port.lines(id) != self._unanswered:
+                self.counts.lost += 1
+                self.counts.examples.append(f"changed while it waited: {id}")
+        for id in await self._agent.store.ids(after=self._after):
             events = (await self._agent.store.read(id)).events
             parent = parent_of(events)
             if parent:
@@ -316,6 +341,7 @@ def main() -> int:
     parser.add_argument("--conversations", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--waiting", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=1e9, help="Stop killing after so long.")
     given = parser.parse_args()
     common = {name: value for name, value in vars(given).items() if name != "store"}

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from midturn.record.events import encode_custom
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 
 WORD = "hunter2-opensesame"
 SECRET = SecretValue(WORD)

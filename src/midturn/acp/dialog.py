@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 import acp
 from acp import RequestError, schema
@@ -205,6 +205,6 @@ def _call(question: OpenQuestion) -> schema.ToolCallUpdate:
         title=title_of(question.tool, question.arguments) if is_run else question.question.text,
         kind=kind_of(question.tool),
         status="pending",
-        raw_input=cast("Any", question.arguments),
+        raw_input=question.arguments,
         content=[acp.tool_content(acp.text_block(text))],
     )

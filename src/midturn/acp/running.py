@@ -12,14 +12,13 @@ from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, schema, text_b
 from midturn import __version__
 from midturn.errors import QuestionError
 from midturn.foreign import words
-from midturn.foreign.errand import Errand
+from midturn.foreign.errand import Errand, NoRoom
 from midturn.foreign.errands import Errands
 from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
-from midturn.foreign.room import NoRoom
 from midturn.foreign.words import Approved, Decided, FormCompleted, Refused, RepliedTo, TurnStopped, asker_name
 from midturn.question.elicitation import form_of, one_line, opens, web_address_form
 from midturn.question.form import Form
-from midturn.record.asker import Asker
+from midturn.record.open_question import Asker
 from midturn.values.json_value import JsonObject, members
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from midturn.foreign.words import asker_name
 from midturn.ports import Happening, ModelFinished, Notice, ReasoningShown, Recorded, TextShown, ToolBegan
-from midturn.record.events import ChatRequest, ChatResponse, Event, InquiryAnswered, InquiryRequest, ToolCallRequest, ToolCallResponse
+from midturn.record.entries import CallEntry, Entry, RequestEntry, ResponseEntry, ResultEntry, Story, WordsEntry
+from midturn.record.events import Event
 from midturn.record.open_question import shown
 from midturn.values.json_value import Json, members
 
@@ -36,7 +37,7 @@ class Updates:
     def __init__(self, send: SendUpdate) -> None:
         self._send = send
         self._told: set[str] = set()
-        self._questions: dict[str, InquiryRequest] = {}
+        self._story = Story()
         self._content: dict[str, list[str]] = {}
 
     def show(self, happening: Happening) -> None:
@@ -50,20 +51,17 @@ class Updates:
                 self._send(acp.update_tool_call(call.event, status="in_progress"))
             case Notice(text):
                 self.warn(text)
-            case Recorded(event=ChatRequest() | ChatResponse() as event):  # the editor has shown the one, and the other came in pieces
-                self._told.add(event.event_id)
             case Recorded(event):
-                self.tell([event])
+                entry = self._new(event)
+                if not isinstance(entry, WordsEntry):  # the editor has shown the user's, and the model's came in pieces
+                    self._tell(entry)
             case ModelFinished() | _:
                 pass
 
     def tell(self, events: Sequence[Event]) -> None:
         """Tell what is recorded, as far as it was not told before."""
         for event in events:
-            if event.event_id not in self._told:
-                self._told.update({event.event_id} - {""})  # an event of another program may have no id
-                for update in self._of(event):
-                    self._send(update)
+            self._tell(self._new(event))
 
     def warn(self, text: str) -> None:
         """Tell the user something that is no word of the model's."""
@@ -73,27 +71,37 @@ class Updates:
         """Say at a call where its question is asked."""
         self._send(acp.update_tool_call(call, content=_texts([*self._content.get(call, ()), words])))
 
-    def _of(self, event: Event) -> Iterator[Update]:
-        match event:
-            case ChatRequest(content=content):
-                yield acp.update_user_message_text(content)
-            case ChatResponse(message=message, reasoning=reasoning):
-                if reasoning:
-                    yield acp.update_agent_thought_text(reasoning)
-                if message:
-                    yield acp.update_agent_message_text(message)
-            case ToolCallRequest(name=name, arguments=arguments):
-                title, kind = title_of(name, arguments), kind_of(name)
-                yield acp.start_tool_call(event.event_id, title, kind=kind, status="pending", raw_input=arguments)
-            case InquiryRequest():
-                self._questions[event.id] = event
-            case InquiryAnswered(id=id) if asked := self._questions.get(id):
+    def _new(self, event: Event) -> Entry | None:
+        """Return the entry of an event that was not told before."""
+        if event.event_id in self._told:
+            return None
+        self._told.update({event.event_id} - {""})  # an event of another program may have no id
+        return self._story.take(event)
+
+    def _tell(self, entry: Entry | None) -> None:
+        for update in self._of(entry):
+            self._send(update)
+
+    def _of(self, entry: Entry | None) -> Iterator[Update]:
+        match entry:
+            case WordsEntry(kind="request", text=text):
+                yield acp.update_user_message_text(text)
+            case WordsEntry(kind="reasoning", text=text) if text:
+                yield acp.update_agent_thought_text(text)
+            case WordsEntry(kind="message", text=text) if text:
+                yield acp.update_agent_message_text(text)
+            case CallEntry(event=call):
+                title, kind = title_of(call.name, call.arguments), kind_of(call.name)
+                yield acp.start_tool_call(call.event_id, title, kind=kind, status="pending", raw_input=call.arguments)
+            case ResponseEntry(event=answer, request=RequestEntry(event=asked)) if answer.outcome == "answered":
                 said = self._content.setdefault(asked.call, [])
-                said.append(f"**{asked.question.text}** {shown(event.answer)}")
+                said.append(f"**{asked.question.text}** {shown(answer.answer)}")
                 yield acp.update_tool_call(asked.call, content=_texts(said))
-            case ToolCallResponse(call=call, content=content, is_error=is_error):
-                status: Literal["failed", "completed"] = "failed" if is_error else "completed"
-                yield acp.update_tool_call(call, status=status, content=_texts([*self._content.pop(call, ()), content]))
+            case ResultEntry(event=result):
+                status: Literal["failed", "completed"] = "failed" if result.is_error else "completed"
+                yield acp.update_tool_call(
+                    result.call, status=status, content=_texts([*self._content.pop(result.call, ()), result.content])
+                )
             case _:
                 pass
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, overload
@@ -16,31 +17,34 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeVar
 
+    from midturn.agent.given_secrets import GivenSecret
     from midturn.agent.result import HistoryMessage, RunResult
     from midturn.agent.turn_stream import OnEvent, OnWork, SyncTurnStream, TurnStream
     from midturn.agent.turns import Turns
-    from midturn.compose.given import GivenTool
-    from midturn.compose.given_policies import GivenDetached, GivenRoute
+    from midturn.compose.given import GivenDetached, GivenRoute, GivenTool
     from midturn.models.provider_model import LibraryModel
     from midturn.ports import Model
     from midturn.prompter import Prompter
     from midturn.store.admission import MayAnswer
     from midturn.store.store import ConversationStore
-    from midturn.values.json_value import Json, JsonObject
-    from midturn.values.limits import Limits
+    from midturn.values.json_value import Json, JsonObject, Limits
 
     Deps = TypeVar("Deps", default=Any)
     Shape = TypeVar("Shape", default=None)
     Answer = TypeVar("Answer")
 
-    class ResumeArguments(TypedDict, Generic[Deps], total=False):
-        """What `resume` takes, whatever the shape of the answer."""
-
+    class _Arguments(TypedDict, Generic[Deps], total=False):
         deps: Deps | None
         prompter: Prompter | None
         on_event: OnEvent | None
 
-    class RunArguments(ResumeArguments[Deps], total=False):
+    class ResumeArguments(_Arguments[Deps], total=False):
+        """What `resume` takes, whatever the shape of the answer."""
+
+        secrets: Mapping[str, GivenSecret] | None
+        user: str | None
+
+    class RunArguments(_Arguments[Deps], total=False):
         """What `run` takes, whatever the shape of the answer."""
 
         conversation: str | None
@@ -52,6 +56,12 @@ else:
 
     Deps = TypeVar("Deps")
     Shape = TypeVar("Shape")
+
+
+_PAST_THE_RULE = (
+    "`may_answer` guards `agent.store` alone: an answer through the store that was passed is not asked about. "
+    "Pass `store=store.guarded(may_answer)` instead of both, and let your program answer through that."
+)
 
 
 @cache
@@ -125,7 +135,8 @@ class Agent(Generic[Deps, Shape]):
             limits: The limits: `Limits(…)`, or a mapping of those that differ.
             store: Where conversations are kept; in memory where none is given.
             may_answer: Has the last word on every answer through `agent.store`, or handed over to a turn of this agent: sync or async, it
-                is given the open question and the `user` of `store.answer`; where it says no, that raises `NotAllowed`.
+                is given the open question and the `user` of `store.answer`; where it says no, that raises `NotAllowed`. A store that is
+                passed as well takes answers past it: pass `store.guarded(may_answer)` instead; a warning says so.
             schema: The type of the answers, or their JSON Schema, wherever a run or a continued turn names none itself.
 
         Raises:
@@ -133,6 +144,8 @@ class Agent(Generic[Deps, Shape]):
             QuestionError: No JSON Schema can be made from `schema`.
             TypeError: Something of an altogether different kind was passed.
         """
+        if store is not None and may_answer is not None:
+            warnings.warn(_PAST_THE_RULE, stacklevel=2)
         self._turns = _turns()(
             model,
             tools=tools,
@@ -237,13 +250,15 @@ class Agent(Generic[Deps, Shape]):
     @overload
     async def resume(self, conversation: str, *, schema: JsonObject, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Json]: ...
 
-    async def resume(
+    async def resume(  # noqa: PLR0913  a public signature
         self,
         conversation: str,
         *,
         deps: Deps | None = None,
         prompter: Prompter | None = None,
         on_event: OnEvent | None = None,
+        secrets: Mapping[str, GivenSecret] | None = None,
+        user: str | None = None,
         schema: JsonObject | type | None = None,
     ) -> RunResult[Any]:
         """Continue the open turn of a conversation exactly where it stopped.
@@ -253,17 +268,22 @@ class Agent(Generic[Deps, Shape]):
             deps: What tools find as `ctx.deps`.
             prompter: Who answers in this run, in place of the agent's own.
             on_event: Hears of everything as it happens, as for `run`.
+            secrets: Secrets for open questions, by their ids as `pending` lists them: text, or for a form with one, its answers by the ids
+                of its questions. They go to the tool, and are written nowhere.
+            user: Who gave them; recorded.
             schema: The type that `run` was given, to have `RunResult.structured` as a value of it. What the turn was begun with is checked
                 in any case.
 
         Raises:
             NotOpen: Its last turn has ended by itself. One that a person has ended gives that result, `ended_by_user`.
             ConfigError: The turn is in a call of a tool that this agent does not have; nothing was changed.
+            AnswerError: What was given for a question is no secret of it.
+            NotAllowed: This user may not answer it.
             StoreError: There is no such conversation, or it cannot be written.
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open and can be resumed.
         """
-        return await self._turns.resume(conversation, on_event, deps=deps, prompter=prompter, schema=schema)
+        return await self._turns.resume(conversation, on_event, deps=deps, prompter=prompter, secrets=secrets, user=user, schema=schema)
 
     @overload
     def resume_sync(self, conversation: str, *, schema: None = None, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Any]: ...
@@ -274,13 +294,15 @@ class Agent(Generic[Deps, Shape]):
     @overload
     def resume_sync(self, conversation: str, *, schema: JsonObject, **how: Unpack[ResumeArguments[Deps]]) -> RunResult[Json]: ...
 
-    def resume_sync(
+    def resume_sync(  # noqa: PLR0913  a public signature
         self,
         conversation: str,
         *,
         deps: Deps | None = None,
         prompter: Prompter | None = None,
         on_event: OnEvent | None = None,
+        secrets: Mapping[str, GivenSecret] | None = None,
+        user: str | None = None,
         schema: JsonObject | type | None = None,
     ) -> RunResult[Any]:
         """Continue the open turn of a conversation in a program without an event loop; otherwise like `resume`.
@@ -292,7 +314,9 @@ class Agent(Generic[Deps, Shape]):
 
         async def once() -> RunResult[Any]:
             async with self:
-                return await self._turns.resume(conversation, on_event, deps=deps, prompter=prompter, schema=schema)
+                return await self._turns.resume(
+                    conversation, on_event, deps=deps, prompter=prompter, secrets=secrets, user=user, schema=schema
+                )
 
         return in_a_loop(once())
 
@@ -359,7 +383,14 @@ class Agent(Generic[Deps, Shape]):
         )
 
     def stream_resume(
-        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, schema: JsonObject | type | None = None
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        secrets: Mapping[str, GivenSecret] | None = None,
+        user: str | None = None,
+        schema: JsonObject | type | None = None,
     ) -> AbstractAsyncContextManager[TurnStream]:
         """Continue the open turn of a conversation, and watch it as `stream` does. Errors are those of `resume`.
 
@@ -367,12 +398,21 @@ class Agent(Generic[Deps, Shape]):
             conversation: The id of the conversation.
             deps: What tools find as `ctx.deps`.
             prompter: Who answers in this run, in place of the agent's own.
+            secrets: Secrets for open questions, as for `resume`.
+            user: Who gave them; recorded.
             schema: The type that `stream` was given, as for `resume`.
         """
-        return self._turns.stream_resume(conversation, deps=deps, prompter=prompter, schema=schema)
+        return self._turns.stream_resume(conversation, deps=deps, prompter=prompter, secrets=secrets, user=user, schema=schema)
 
     def stream_resume_sync(
-        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, schema: JsonObject | type | None = None
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        secrets: Mapping[str, GivenSecret] | None = None,
+        user: str | None = None,
+        schema: JsonObject | type | None = None,
     ) -> AbstractContextManager[SyncTurnStream]:
         """Continue the open turn of a conversation, and watch it, in a program without an event loop (see `stream_sync`).
 
@@ -380,13 +420,17 @@ class Agent(Generic[Deps, Shape]):
             conversation: The id of the conversation.
             deps: What tools find as `ctx.deps`.
             prompter: Who answers in this run, in place of the agent's own.
+            secrets: Secrets for open questions, as for `resume`.
+            user: Who gave them; recorded.
             schema: The type that `stream` was given, as for `resume`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with agent.stream_resume(…)` there.
         """
         refuse_inside_a_loop("stream_resume_sync", "async with agent.stream_resume(…)")
-        return self._turns.in_thread(self.stream_resume(conversation, deps=deps, prompter=prompter, schema=schema))
+        return self._turns.in_thread(
+            self.stream_resume(conversation, deps=deps, prompter=prompter, secrets=secrets, user=user, schema=schema)
+        )
 
     async def work(
         self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none", on_event: OnWork | None = None

@@ -10,8 +10,17 @@ from typing import cast
 
 from midturn.agent.inquirer_call import InquirerCall, check_call
 from midturn.compose.agent import AgentSettings, compose_inquirer
-from midturn.compose.given import check_model, check_prompter, check_store, limits_of, tools_of
-from midturn.compose.given_policies import GivenDetached, GivenRoute, detached_of, routes_of
+from midturn.compose.given import (
+    GivenDetached,
+    GivenRoute,
+    check_model,
+    check_prompter,
+    check_store,
+    detached_of,
+    limits_of,
+    routes_of,
+    tools_of,
+)
 from midturn.compose.models import Models
 from midturn.compose.session import Prompter, RunParts, Silence
 from midturn.errors import CallEnded, ConfigError, Suspended
@@ -24,11 +33,10 @@ from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import refuse_inside_a_loop
 from midturn.tools.asker import CALL
 from midturn.tools.call_life import in_thread
+from midturn.tools.docstring import source_of
 from midturn.tools.returned import Rejected
-from midturn.tools.source import source_of
-from midturn.turn.inputs import CallBegun
-from midturn.values.json_value import JsonObject
-from midturn.values.limits import Limits
+from midturn.turn.step import CallBegun
+from midturn.values.json_value import JsonObject, Limits
 from midturn.values.text import BUILT_IN_TOOLS, check_text
 
 

@@ -13,15 +13,13 @@ from midturn.ports import Tool, ToolRun
 from midturn.question.form import Form
 from midturn.record.events import Source
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.runtime.executing import execute, failed
 from midturn.runtime.foreign_turn import CallContent, ForeignCall, ForeignTurn
-from midturn.tools.asker import CallContext
+from midturn.runtime.tool_runs import execute, failed
+from midturn.tools.asker import CallContext, ToolContext
 from midturn.tools.call_life import CallLife, UnaskedError
-from midturn.tools.context import ToolContext
 from midturn.tools.names import name_problem
 from midturn.tools.returned import deliverable, outcome_of
-from midturn.turn.effects import Given
-from midturn.turn.inputs import OnFailure
+from midturn.turn.step import Given, OnFailure
 from midturn.values.json_value import JsonObject, json_problem
 from midturn.values.text import check_text
 

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError, MidturnError, ModelError
 from midturn.journal import Journal
-from midturn.models.wrapper import Spent
 from midturn.question.python_types import Mismatch, schema_as_json, value_type
-from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart
-from midturn.record.exchange import Usage
+from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart, model_responses, user_requests
+from midturn.record.exchange import Spent, Usage, spent_in
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import Window, refused
 from midturn.runtime.driver import RunEnding
@@ -29,7 +28,7 @@ from midturn.values.json_value import Json, JsonObject
 
 
 class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):
-    """The tokens of one run, of all its models together; `total` is their sum.
+    """The tokens of a turn or of one run of it, of all its models together; `total` is their sum.
 
     `requests` counts the requests that were answered, `by_model` the tokens of each model, and `inquiries` those of models that answered
     questions, which are in the others, too.
@@ -59,7 +58,8 @@ def turn_usage(spent: Iterable[Spent]) -> TurnUsage:
     for request in spent:
         requests += 1
         whole += request.usage
-        by_model[request.model] = by_model.get(request.model, Usage()) + request.usage
+        if request.model:
+            by_model[request.model] = by_model.get(request.model, Usage()) + request.usage
         if request.is_inquiry:
             inquiries += request.usage
     return TurnUsage(
@@ -91,8 +91,8 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
     """How a turn ended, or what it waits for.
 
     `text` is what the assistant said in this turn, `structured` its answer where a schema was given (`T`), else None; `pending` are the
-    open questions of a suspended turn; `refused` names the tools whose calls failed because no human was there; `usage` is what this run
-    has cost; `error` says why a turn `failed`.
+    open questions of a suspended turn; `refused` names the tools whose calls failed because no human was there; `usage` is what the turn
+    has cost as far as it is recorded, over all its runs and processes, and `run_usage` what this run has; `error` says why a turn `failed`.
 
     Args:
         conversation: The id of the conversation.
@@ -106,6 +106,7 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
     pending: tuple[OpenQuestion, ...] = ()
     refused: tuple[str, ...] = ()
     usage: TurnUsage = TurnUsage()
+    run_usage: TurnUsage = TurnUsage()
     error: str | None = None
 
     def raise_if_failed(self) -> Self:
@@ -128,6 +129,7 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
             "pending": [question.to_json() for question in self.pending],
             "refused": list(self.refused),
             "usage": self.usage.to_json(),
+            "run_usage": self.run_usage.to_json(),
             "error": self.error,
         }
 
@@ -151,7 +153,7 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
 
 def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent: Iterable[Spent] = ()) -> RunResult[Any]:
     """Read a result from the events of a turn, and from what the requests of this run have cost."""
-    said = [event for event in turn if isinstance(event, ChatResponse)]
+    said = [*model_responses(turn)]
     structured = [event.structured for event in said if event.structured is not UNSET]
     is_suspended = ending.status == "suspended"
     waiting = pending_in(TurnView(Window(tuple(turn), open=True)), conversation) if is_suspended else ()
@@ -162,7 +164,8 @@ def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent
         structured=structured[-1] if structured else None,
         pending=tuple(waiting),
         refused=tuple(refused(turn)),
-        usage=turn_usage(spent),
+        usage=turn_usage(spent_in(turn)),
+        run_usage=turn_usage(spent),
         error=ending.error,
     )
 
@@ -211,7 +214,7 @@ def checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
 
 def recorded_schema(turn: Sequence[Event]) -> JsonObject | None:
     """Return the shape that the answer of a turn is to have, as the turn was begun with it."""
-    return next((event.schema for event in turn if isinstance(event, ChatRequest) and event.schema is not None), None)
+    return next((request.schema for request in user_requests(turn) if request.schema is not None), None)
 
 
 def _misfit(result: RunResult[Any], said: str) -> RunResult[Any]:
@@ -220,9 +223,7 @@ def _misfit(result: RunResult[Any], said: str) -> RunResult[Any]:
 
 def _lacks_shape(turn: Sequence[Event]) -> bool:
     """Say whether the turn was begun with a schema, and no answer came in its shape."""
-    return recorded_schema(turn) is not None and not any(
-        isinstance(event, ChatResponse) and event.structured is not UNSET for event in turn
-    )
+    return recorded_schema(turn) is not None and all(said.structured is UNSET for said in model_responses(turn))
 
 
 def _model_is_down(conversation: str, message: str, failure: ModelError | None) -> ModelError:

@@ -13,10 +13,10 @@ from msgspec import Struct
 from midturn.agent.result import RunResult
 from midturn.journal import Journal
 from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
-from midturn.record.asker import address
-from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, InquiryResponse
+from midturn.record.entries import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
+from midturn.record.events import Approval, Event, InquiryRequest, InquiryResponse
 from midturn.record.exchange import ReasoningDelta, TextDelta, ToolCall
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import OpenQuestion, address
 from midturn.record.window import last_turn
 from midturn.turn.pending import pending
 
@@ -103,11 +103,22 @@ def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -
             return ToolStarted(call)
         case ToolEnded(call, content, is_error, exception):
             return ToolFinished(call, content, is_error, exception)
-        case Recorded(InquiryRequest() | Approval(state="waiting") as request):
+        case Recorded(event):
+            return _asked_or_answered(event, conversation, events)
+        case _:
+            return None
+
+
+def _asked_or_answered(event: Event, conversation: str, events: Sequence[Event]) -> Asked | QuestionAnswered | None:
+    match entry_among(events, event):
+        case RequestEntry(event=request):
             return _asked_now(request, conversation, events)
-        case Recorded(InquiryAnswered() | InquiryRedacted() | InquiryCancelled() | Approval() as response):
-            asked = _asked(response, events)
-            return QuestionAnswered(address(conversation, asked.event_id), response) if asked else None
+        case ApprovalEntry(event=request) as entry if entry.waits:
+            return _asked_now(request, conversation, events)
+        case ApprovalEntry(event=decision, put=put) if put:
+            return QuestionAnswered(address(conversation, put.event_id), decision)
+        case ResponseEntry(event=response, request=RequestEntry(event=asked)):
+            return QuestionAnswered(address(conversation, asked.event_id), response)
         case _:
             return None
 
@@ -119,13 +130,6 @@ def _asked_now(request: InquiryRequest | Approval, conversation: str, events: Se
     until = next((place for place in range(len(turn), 0, -1) if turn[place - 1].event_id == request.event_id), 0)
     questions = pending(turn[:until], conversation)
     return next((Asked(question) for question in questions if question.request.event_id == request.event_id), None)
-
-
-def _asked(response: InquiryResponse | Approval, events: Sequence[Event]) -> Event | None:
-    """Return the latest request that a response belongs to; ids are unique inside a turn, and this turn is the last."""
-    kind = Approval if isinstance(response, Approval) else InquiryRequest
-    requests = (event for event in reversed(events) if isinstance(event, kind) and event.id == response.id)
-    return next((event for event in requests if not isinstance(event, Approval) or event.state == "waiting"), None)
 
 
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]

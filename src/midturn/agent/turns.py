@@ -14,30 +14,36 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.agent.given_secrets import GivenSecret, given_secrets
 from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, TurnStream, Watching
 from midturn.agent.worker import worker_of
 from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.given import (
+    Detached,
+    GivenDetached,
+    GivenRoute,
     GivenTool,
     check_instructions,
     check_may_answer,
     check_model,
     check_prompter,
     check_store,
+    detached_of,
     limits_of,
+    routes_of,
     tools_of,
 )
-from midturn.compose.given_policies import Detached, GivenDetached, GivenRoute, detached_of, routes_of
 from midturn.compose.models import Models
 from midturn.compose.session import RunParts
 from midturn.errors import MidturnError, TurnOpen
 from midturn.journal import Journal
 from midturn.models.provider_model import LibraryModel
-from midturn.models.wrapper import SPENT, Spent
+from midturn.models.wrapper import SPENT
 from midturn.ports import Model
 from midturn.prompter import Prompter
+from midturn.record.exchange import Spent
 from midturn.record.window import Window
 from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
@@ -46,10 +52,9 @@ from midturn.store.admission import MayAnswer
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import in_a_loop
-from midturn.turn.inputs import TurnRequested
+from midturn.turn.step import TurnRequested
 from midturn.turn.view import TurnView
-from midturn.values.json_value import JsonObject
-from midturn.values.limits import Limits
+from midturn.values.json_value import JsonObject, Limits
 from midturn.values.text import check_text, check_text_or_none
 
 Wanted: TypeAlias = JsonObject | type | None
@@ -70,15 +75,22 @@ class AgentArguments(TypedDict):
     schema: Wanted
 
 
-class ResumeOptions(TypedDict, total=False):
-    """How a turn is continued (see `Agent.resume`)."""
+class AnyOptions(TypedDict, total=False):
+    """How a turn is run or continued."""
 
     deps: Any
     prompter: Prompter | None
     schema: Wanted
 
 
-class RunOptions(ResumeOptions, total=False):
+class ResumeOptions(AnyOptions, total=False):
+    """How a turn is continued (see `Agent.resume`)."""
+
+    secrets: Mapping[str, GivenSecret] | None
+    user: str | None
+
+
+class RunOptions(AnyOptions, total=False):
     """How a turn is run (see `Agent.run`)."""
 
     conversation: str | None
@@ -123,6 +135,8 @@ class Turns:
     async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
         """Run one turn to its end (see `Agent.run`)."""
         outer = outer_call()
+        if outer is None:
+            await asyncio.sleep(0)  # a run that is cancelled before it begins leaves nothing, whether or not its store waits for a network
         work = self._run_one(text, on_event, how)
         return await (outer.run(work) if outer else work)
 
@@ -150,9 +164,9 @@ class Turns:
         if on_event is not None:
             async with self.stream_resume(conversation, **how) as events:
                 return await events.watched(on_event)
-        _check_shape(how)
+        resuming = await self._resuming(conversation, how)
         async with await self.store.open_root(conversation) as journal:
-            return await self._unwatched(_Begun(journal), how, None)
+            return await self._unwatched(_Begun(journal), resuming, None)
 
     @asynccontextmanager
     async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
@@ -163,12 +177,22 @@ class Turns:
     @asynccontextmanager
     async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
         """Continue the open turn of a conversation, and watch it (see `Agent.stream_resume`)."""
-        _check_shape(how)
+        resuming = await self._resuming(conversation, how)
         async with (
             await self.store.open_root(conversation) as journal,
-            self._streamed(_Begun(journal), how, None) as events,
+            self._streamed(_Begun(journal), resuming, None) as events,
         ):
             yield events
+
+    async def _resuming(self, conversation: str, how: ResumeOptions) -> AnyOptions:
+        """Check before the turn goes on what would be wrong when its answer is there; secrets become who answers."""
+        wanted, prompter, secrets = how.get("schema"), how.get("prompter"), how.get("secrets")
+        if wanted is not None:
+            schema_of(wanted)
+        if secrets:
+            otherwise = self._prompter if prompter is None else check_prompter(prompter)
+            prompter = await given_secrets(self.store, conversation, secrets, how.get("user"), otherwise)
+        return {"deps": how.get("deps"), "prompter": prompter, "schema": wanted}
 
     @contextmanager
     def in_thread(self, stream: AbstractAsyncContextManager[TurnStream]) -> Generator[SyncTurnStream]:
@@ -178,7 +202,7 @@ class Turns:
 
     async def work(self, at_once: int, deps: object, engine: Literal["none", "dbos"], on_event: OnWork | None) -> None:
         """Go on with turns that are due, until cancelled (see `Agent.work`)."""
-        how: ResumeOptions = {"deps": deps}
+        how: AnyOptions = {"deps": deps}
 
         async def segment(journal: Journal) -> None:
             begun = _Begun(journal)
@@ -201,7 +225,7 @@ class Turns:
         """Close what was opened to reach models."""
         await self._models.aclose()
 
-    async def _unwatched(self, begun: _Begun, how: ResumeOptions, requested: TurnRequested | None) -> RunResult[Any]:
+    async def _unwatched(self, begun: _Begun, how: AnyOptions, requested: TurnRequested | None) -> RunResult[Any]:
         """Run a turn here, in the task that waits for it: it has no watcher, so it needs no task of its own."""
         session = self._session(begun, self._run(begun, how))
         watched = WATCHING.set(None)
@@ -230,7 +254,7 @@ class Turns:
         return replace(result, pending=(*result.pending, *below)) if below else result
 
     @asynccontextmanager
-    async def _streamed(self, begun: _Begun, how: ResumeOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
+    async def _streamed(self, begun: _Begun, how: AnyOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
         """Run a turn beside its watcher."""
         watching = Watching(begun.journal)
         session = self._session(begun, replace(self._run(begun, how), display=watching))
@@ -245,7 +269,7 @@ class Turns:
         finally:
             await events.stop()
 
-    def _wanted(self, how: ResumeOptions) -> Wanted:
+    def _wanted(self, how: AnyOptions) -> Wanted:
         """Return the shape of the answer: what this run was given, or else the agent."""
         wanted = how.get("schema")
         return self._schema if wanted is None else wanted
@@ -287,7 +311,7 @@ class Turns:
         model = self._settings.model.name if self._settings.model else ""
         return sha256(msgspec.json.encode([model, offered, says])).hexdigest()[:16]
 
-    def _run(self, begun: _Begun, how: ResumeOptions) -> RunParts:
+    def _run(self, begun: _Begun, how: AnyOptions) -> RunParts:
         """Say who answers in a run, and what agents inside of its tools inherit; inside a tool, what it inherits itself."""
         outer, nested, given = begun.outer, begun.nested, how.get("prompter")
         prompter = self._prompter if given is None else check_prompter(given)
@@ -336,13 +360,6 @@ class _Begun(Struct, frozen=True):
 
 def _in_memory(limits: Limits) -> ConversationStore:
     return MemoryStore(limits)
-
-
-def _check_shape(how: ResumeOptions) -> None:
-    """Refuse what cannot be the shape of an answer before the turn goes on, and not when its answer is there."""
-    wanted = how.get("schema")
-    if wanted is not None:
-        schema_of(wanted)
 
 
 async def _finish(begun: _Begun, session: Session, requested: TurnRequested | None, wanted: Wanted = None) -> RunResult[Any]:

@@ -17,8 +17,8 @@ from midturn.question.answer import check_answer
 from midturn.question.answer_schema import inquiry_schema
 from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.record.events import InquiryRequest
-from midturn.record.exchange import Finished, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
-from midturn.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.record.exchange import Finished, ModelRequest, Spent, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
+from midturn.turn.step import AssistantFailed, AssistantReplied
 from midturn.values.json_value import Json, NotJson, json_equal, read_json
 
 if TYPE_CHECKING:
@@ -189,8 +189,7 @@ class _Attempt:
 
     def metadata(self, said: Mapping[str, object] | None = None) -> PartMetadata | None:
         """Return what is recorded with the response: what the model wants kept, and the tokens of all requests."""
-        usage = {"usage": msgspec.to_builtins(self._usage)} if self._usage != Usage() else {}
-        return cast("PartMetadata", {**(said or {}), **usage}) or None
+        return cast("PartMetadata", {**(said or {}), **Spent(self._model.name, self._usage).metadata}) or None
 
     def _checked(self, verdict: Verdict) -> Verdict:
         if isinstance(verdict, Wrong):

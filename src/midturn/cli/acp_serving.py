@@ -27,7 +27,7 @@ from midturn.runtime.driver import RunEnding
 from midturn.store.held import HeldConversation
 from midturn.store.metadata import Metadata, title
 from midturn.store.store import ConversationStore
-from midturn.turn.inputs import TurnRequested
+from midturn.turn.step import TurnRequested
 
 
 class ConfiguredTurns:

@@ -26,11 +26,10 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import answered, place_of, question_rows
 from midturn.config.places import own_name
 from midturn.errors import NotOpen
+from midturn.question.answer_type import EndedTurn
 from midturn.question.people import Directory
-from midturn.question.reply import EndedTurn
-from midturn.record.asker import Asker, parse_address
 from midturn.record.events import AnsweredBy
-from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.record.open_question import Asker, OpenQuestion, holds_secret, parse_address
 from midturn.sandbox.doors import for_people_only
 from midturn.store.outside_answers import Receipt, too_late
 from midturn.store.port import HeldBy
@@ -109,7 +108,8 @@ def command(**given: object) -> ExitStatus:
     """Answer the open question ID (or a unique beginning of it).
 
     VALUE names an option, or its number; elsewhere it is JSON where that fits the question, else the bare words. For a form it may be
-    an object by question id, for an approval it is y, n, always, never, or {"edit": ...}. Without a VALUE you are asked at the terminal.
+    an object by question id, for an approval it is y, n, or {"edit": ...}, and always or never where that may be remembered. Without a
+    VALUE you are asked at the terminal.
 
     Several IDs with one VALUE at the end answer each of these questions with it; all are shown first.
     """

@@ -15,7 +15,7 @@ from midturn.prompts.answer_text import value_text
 from midturn.question.answer import options_listed, yes_or_no
 from midturn.question.answer_type import MultiSelectType, SelectType
 from midturn.question.form import Form
-from midturn.record.events import AnsweredBy, Approval
+from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion
 from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
@@ -190,7 +190,7 @@ def as_edited(question: OpenQuestion, typed: Typed) -> OpenQuestion:
     """Return the question as if it were about what is used instead; as it is, where nothing was edited."""
     if not isinstance(typed, TypedEdit):
         return question
-    if question.kind == "deliver" and isinstance(question.request, Approval):
+    if question.kind == "deliver":
         return replace(question, request=replace(question.request, content=str(typed.json)))
     return replace(question, arguments=typed.json, question=replace(question.question, context=None))
 

@@ -14,15 +14,14 @@ from midturn.cli.asking import terminal
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import Place
-from midturn.compose.tools import definition_of, known_tools
+from midturn.compose.command_line import definition_of, known_tools
 from midturn.config.settings import Settings
 from midturn.errors import AnswerError, MidturnError, Problem
 from midturn.foreign.claude_deferring import resuming
 from midturn.prompter import Prompter, ask_once
-from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
-from midturn.record.asker import Asker
+from midturn.question.answer_type import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.record.events import AnsweredBy
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import Asker, OpenQuestion
 from midturn.store.visiting import StoredVisit
 from midturn.values.json_value import JsonObject
 

@@ -13,8 +13,8 @@ from midturn.cli.place import environment
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
 from midturn.prompter import Prompter, ask_once
+from midturn.question.answer_type import Answered, EndedTurn, Reply, Unavailable
 from midturn.question.question import Question
-from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.record.prompt import Prompt
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import TerminalSettings
@@ -27,7 +27,7 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: 
 
     A person may write rules there, for our own tools or for those of another `agent`.
     """
-    from midturn.cli.own_rules import WrittenRules  # only a person who is there needs these
+    from midturn.cli.config import WrittenRules  # only a person who is there needs these
     from midturn.terminal.prompter import TerminalPrompter
 
     if settings is None:

@@ -14,20 +14,21 @@ from midturn.cli.chat_line import ChatLine, is_there, line_here, offers
 from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted
 from midturn.cli.main import run
-from midturn.cli.open_turn import BEFORE_A_CHAT, resolve_open_turn
+from midturn.cli.open_turn import AFTER_A_FAILURE, BEFORE_A_CHAT, IN_A_CHAT, resolve_open_turn
 from midturn.cli.options import LOCAL, with_id, with_model, with_store, without
 from midturn.cli.output import ExitStatus, block, line, note, table
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.query import Around, Query, begin, go_on
+from midturn.cli.resume import check_is_ours, resume_held
 from midturn.cli.turn_flags import TogglingCommand, with_toggles
 from midturn.compose.mcp import Servers
 from midturn.compose.models import refuse_unusable
 from midturn.errors import MidturnError, TerminalGone
-from midturn.record.events import TurnStart
+from midturn.record.window import open_turn
 from midturn.routing.policy import Toggle
 from midturn.terminal.device import open_device
 from midturn.terminal.restore import HUSH, Restored
-from midturn.turn.inputs import TurnRequested
+from midturn.turn.step import TurnRequested
 from midturn.values.text import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -100,6 +101,9 @@ COMMANDS = {
     "/model": "which model answers; `/model PROVIDER/MODEL` names another",
     "/inbox": "the open questions of all conversations; `/inbox --all` of all workspaces",
     "/show": "this conversation so far; `/show --inquiries` who answered what, and why",
+    "/retry": "go on with the turn that is open, after an error",
+    "/resume": "the same; `/resume ID` goes on with another conversation",
+    "/clear": "begin a new conversation; this one stays as it is",
     "/undo": "go on as if the last turn had not been (it stays in a conversation of its own)",
     "/fork": "go on in a copy; this conversation stays as it is",
     "/rules": "your own rules about calls; `/rules remove N` removes one",
@@ -107,7 +111,7 @@ COMMANDS = {
     "/quit": "leave; so does Ctrl-D",
 }
 _INTERRUPTED = 130
-_ANNOUNCED = 20  # questions of other conversations before one prompt
+_ANNOUNCED = 100  # questions that are looked at before one prompt
 
 
 class Chat:
@@ -121,6 +125,8 @@ class Chat:
         self._conversation = conversation
         self._announced: set[str] = set()
         self._servers = Servers()
+        self._draft = ""
+        """What was typed and not sent: it stands in the next line."""
 
     def run(self) -> ExitStatus:
         """Talk until the person leaves."""
@@ -133,7 +139,8 @@ class Chat:
         while True:
             try:
                 self._announce()
-                said = self._words.read().strip()
+                draft, self._draft = self._draft, ""
+                said = self._words.read(draft).strip()
             except KeyboardInterrupt:
                 note("midturn: Ctrl-D leaves.")
                 continue
@@ -171,33 +178,67 @@ class Chat:
         """Say which conversation this is, and deal with a turn that was left open: a crash, a closed window, a question that waits."""
         note("midturn: going on in conversation {}: {}", self._known(), self._place.store.read_sync(self._known()).title)
         with Held.existing(self._place, self._known()) as held:
-            resolve_open_turn(self._place, held, attached=True, options=BEFORE_A_CHAT)
+            status = resolve_open_turn(self._place, held, attached=True, offer=BEFORE_A_CHAT)
+        self._after(status)
 
     def _turn(self, said: str) -> None:
-        requested = TurnRequested(said)
+        self._draft = said
+        around = Around(opened=self._opened, sent=self._sent, servers=self._servers, offer=IN_A_CHAT)
         if self._conversation is None:
-            begin(self._query, self._place, requested, Around(opened=self._opened, servers=self._servers))
+            status = begin(self._query, self._place, TurnRequested(said), around)
         else:
             query = structs.replace(self._query, id=self._conversation)
             with Held.existing(self._place, self._conversation) as held:
-                go_on(query, self._place, held, requested, Around(servers=self._servers))
+                status = go_on(query, self._place, held, TurnRequested(said), around)
+        self._after(status)
+
+    def _sent(self) -> None:
+        self._draft = ""
         self._query = structs.replace(self._query, model=None)  # it is on record now, and holds for what follows
+
+    def _after(self, status: ExitStatus | None) -> None:
+        """Offer to try again for as long as the turn fails and stays open; what was typed meanwhile is sent when it is over."""
+        while status is ExitStatus.ERROR and self._conversation is not None:
+            with Held.existing(self._place, self._conversation) as held:
+                if open_turn(held.events) is None:
+                    return
+                status = resolve_open_turn(self._place, held, attached=True, offer=AFTER_A_FAILURE)
+                is_over = open_turn(held.events) is None
+            if is_over and self._draft:
+                self._turn(self._draft)
+                return
+
+    def _again(self) -> None:
+        """Go on with the open turn at once."""
+        with Held.existing(self._place, self._known()) as held:
+            if open_turn(held.events) is None:
+                raise click.UsageError("No turn is open in this conversation.")
+            check_is_ours(held)
+            status = resume_held(self._place, held, attached=True, again=IN_A_CHAT.again)
+        self._after(status)
 
     def _opened(self, conversation: str) -> None:
         self._conversation = conversation
 
     def _announce(self) -> None:
-        """Say which questions wait in other conversations, each once, and not more than a screen holds."""
-        for question in self._place.store.pending_sync(limit=_ANNOUNCED):
-            if question.conversation != self._conversation and question.id not in self._announced:
-                self._announced.add(question.id)
+        """Say in one row which questions wait in other conversations; each is told of once."""
+        waiting = self._place.store.pending_sync(limit=_ANNOUNCED)
+        new = [one for one in waiting if one.conversation != self._conversation and one.id not in self._announced]
+        self._announced.update(one.id for one in new)
+        match new:
+            case []:
+                pass
+            case [question]:
                 note("midturn: {} asks in another conversation: {}  (/inbox)", question.source.header, question.question.text)
+            case _:
+                more = "+" if len(waiting) == _ANNOUNCED else ""
+                note("midturn: {}{} questions wait in other conversations  (/inbox)", len(new), more)
 
     def _is_command(self, said: str) -> bool:
         """Tell a command from words that begin with a slash: a path has another one."""
         return said.split(maxsplit=1)[0].count("/") == 1
 
-    def _command(self, said: str) -> None:  # noqa: C901  one line a command
+    def _command(self, said: str) -> None:  # noqa: C901, PLR0912  one line a command
         try:
             name, *rest = shlex.split(said)
         except ValueError as error:  # a quotation that is not closed
@@ -215,6 +256,13 @@ class Chat:
                 _run("conversation", "show", self._known(), *rest, *self._store)
             case "/undo":
                 self._undo()
+            case "/resume" | "/retry" if not rest:
+                self._again()
+            case "/resume" | "/retry":
+                self._go_to(self._place.conversation(rest[0]))
+                self._resume()
+            case "/clear":
+                self._clear()
             case "/fork":
                 self._go_to(fork(self._place, self._known()))
             case "/rules":
@@ -243,11 +291,16 @@ class Chat:
 
     def _undo(self) -> None:
         """Go on before the last turn: in a copy of what was before it, or in a new conversation."""
-        turns = sum(isinstance(event, TurnStart) for event in self._place.store.read_sync(self._known()).events)
+        turns = len(self._place.store.read_sync(self._known()).turns)
         if turns > 1:
             self._go_to(fork(self._place, self._known(), turns - 1))
             return
-        note("midturn: that was the first turn: what you say next begins a new conversation.")
+        note("midturn: that was the first turn.")
+        self._clear()
+
+    def _clear(self) -> None:
+        """Leave the conversation as it is, and begin another with what is said next."""
+        note("midturn: what you say next begins a new conversation.")
         self._conversation = None
         self._query = structs.replace(self._query, model=self._named)
 

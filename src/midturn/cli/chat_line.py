@@ -19,12 +19,14 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout.processors import TabsProcessor
+from prompt_toolkit.output import Output
 
 from midturn.cli import completing
+from midturn.cli.output import line
 from midturn.config.places import state_directory
 from midturn.errors import MidturnError
 from midturn.files import ensure_private
-from midturn.prompts.content import TAB, TAB_STOP
+from midturn.prompts.keys import TAB, TAB_STOP
 from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
 from midturn.terminal.attributes import key_mode
@@ -50,8 +52,8 @@ class ChatLine(Protocol):
 
     keys: str
 
-    def read(self) -> str:
-        """Return what is said next.
+    def read(self, draft: str = "") -> str:
+        """Return what is said next; `draft` was typed already, and may still be changed.
 
         Raises:
             KeyboardInterrupt: Ctrl-C: what was typed is dropped.
@@ -87,11 +89,13 @@ class PlainLine:
     def __init__(self, history: FileHistory) -> None:
         self._history = history
 
-    def read(self) -> str:
-        """Return the next line; several, where several were pasted or a line says that it goes on."""
+    def read(self, draft: str = "") -> str:
+        """Return the next line; several, where several were pasted or a line says that it goes on. Enter alone sends the `draft`."""
         with open_device() as device, Restored(device) as restored:
             try:
-                said = asyncio.run(_whole(LineReader(device, restored, settle=0)))
+                if draft:
+                    device.write(line("Not sent yet (Enter sends it): {}", draft) + "\n")
+                said = asyncio.run(_whole(LineReader(device, restored, settle=0))) or draft
             except InputEnded as end:
                 device.write("\n")
                 raise EOFError from end
@@ -121,12 +125,25 @@ class RichLine:
         self._history = history
         self._rows_of_menu = len(commands) + 1
         self._completer = LineCompleter(commands, offers)
+        self._session: PromptSession[str] | None = None
 
-    def read(self) -> str:
-        """Return what is typed until Enter."""
+    def read(self, draft: str = "") -> str:
+        """Return what is typed until Enter; the `draft` stands there already."""
         with open_device() as device, Restored(device, _FAREWELL) as restored:
             keyboard = io.TextIOWrapper(io.FileIO(device.fd, "r", closefd=False), encoding="utf-8")
-            session: PromptSession[str] = PromptSession(
+            session = self._on(LineKeys(keyboard, restored), Canvas(device).output)
+            try:
+                return session.prompt(POINTER if device.unicode else _ASK, default=draft)
+            except EOFError:
+                device.check()
+                raise
+            finally:
+                keyboard.detach()
+
+    def _on(self, keys: LineKeys, output: Output) -> PromptSession[str]:
+        """Return the editor on a terminal. All lines have the same one: prompt_toolkit keeps something of each for ever."""
+        if self._session is None:
+            self._session = PromptSession(
                 history=self._history,
                 completer=self._completer,
                 complete_while_typing=False,
@@ -134,17 +151,14 @@ class RichLine:
                 key_bindings=_new_rows(),
                 prompt_continuation=" " * len(POINTER),
                 input_processors=[TabsProcessor(tabstop=TAB_STOP, char1=TAB, char2=" ")],
-                input=LineKeys(keyboard, restored),
-                output=Canvas(device).output,
+                input=keys,
+                output=output,
                 enable_suspend=True,
             )
-            try:
-                return session.prompt(POINTER if device.unicode else _ASK)
-            except EOFError:
-                device.check()
-                raise
-            finally:
-                keyboard.detach()
+        app = self._session.app
+        app.input = keys
+        app.output = app.renderer.output = output
+        return self._session
 
 
 class LineKeys(Vt100Input):

@@ -52,14 +52,14 @@ def _loaded() -> Loaded:
 
 
 def _known_keys() -> dict[str, Leaf]:
-    from midturn.config.explain import known_keys
+    from midturn.config.edit import known_keys
 
     return dict(known_keys(_loaded()))
 
 
 def tools() -> Iterable[CompletionItem]:
     """Offer the tools, each with its summary."""
-    from midturn.compose.tools import known_tools
+    from midturn.compose.command_line import known_tools
 
     known = known_tools(_loaded().settings)
     return [item(name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else "")) for name, tool in sorted(known.items())]

@@ -21,10 +21,9 @@ from midturn.cli.main import COMMANDS
 from midturn.cli.options import with_json
 from midturn.cli.output import ExitStatus, Shown, line, say, say_json, table
 from midturn.cli.place import environment, find_place
-from midturn.compose.command_line import side_models
+from midturn.compose.command_line import TOOLS, side_models
 from midturn.compose.mcp import Connected
 from midturn.compose.models import providers_json, refuse_unusable
-from midturn.compose.tools import TOOLS
 from midturn.config.places import shown, user_config_file
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError, MidturnError, StoreError
@@ -38,7 +37,7 @@ from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
 from midturn.terminal.editor import NoEdit, editor_command
 from midturn.terminal.look import choose_mode
-from midturn.tools.wire import is_question, taken_as_data
+from midturn.tools.command import is_question, taken_as_data
 from midturn.turn.view import calls
 
 
@@ -54,7 +53,7 @@ class Finding(Struct, frozen=True):
 @with_json
 def command(*, as_json: bool) -> ExitStatus:
     """Find out what works here. The status is 1 if something that every turn needs does not."""
-    looks = (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _commands, _plugins, _process, _models, _servers, _log)
+    looks = (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _commands, _plugins, _process, _models, _servers, _channels, _log)
     findings = [finding for look in looks for finding in _found(look)]
     if as_json:
         say_json([{"what": one.what, "works": one.works, "said": one.said} for one in findings])
@@ -244,6 +243,20 @@ def _servers() -> Iterator[Finding]:
             yield Finding(f"MCP {name}", works=problem is None, said=said)
     finally:
         connected.close()
+
+
+def _channels() -> Iterator[Finding]:
+    """Connect to the platform of every channel, and count the accounts that it can ask."""
+    settings = settings_if_right()
+    if settings is None or not settings.channels:
+        return
+    from midturn.cli.channels import reached  # the libraries of channels are loaded where one is configured
+
+    for each, problem, paired in reached(settings.channels, find_place()):
+        pair = f"no account is paired: `midturn people pair NAME {each.kind}`"
+        accounts = f"{paired} account{'' if paired == 1 else 's'} paired"
+        said = problem or (f"it is reached; {accounts}" if paired else pair)
+        yield Finding(f"channel {each.name}", works=not problem and bool(paired), said=said)
 
 
 def _log() -> Iterator[Finding]:

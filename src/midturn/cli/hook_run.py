@@ -27,9 +27,20 @@ from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.claude_deferring import POLICY
 from midturn.foreign.clients import OURS
-from midturn.foreign.hook_agent import HookAgent, agent_lives, asker_of, without_answer
-from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Ran, Said, Stopping
-from midturn.record.asker import Asker
+from midturn.foreign.hook_agent import (
+    Done,
+    HookAgent,
+    MovedOn,
+    Nothing,
+    Occasion,
+    Ran,
+    Said,
+    Stopping,
+    agent_lives,
+    asker_of,
+    without_answer,
+)
+from midturn.record.open_question import Asker
 from midturn.sandbox.doors import remember
 from midturn.sandbox.marks import keep_to_itself
 from midturn.values.json_value import JsonObject, members, text

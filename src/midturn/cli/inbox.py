@@ -14,13 +14,13 @@ from midturn.cli.output import ExitStatus, Shown, line, moment, note, presented,
 from midturn.cli.place import Place, StoreAddress, environment, every_place, find_place
 from midturn.config.places import own_name, shown
 from midturn.errors import StoreError
-from midturn.record.asker import Asker
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import Asker, OpenQuestion
+from midturn.store.port import titles
 
 if TYPE_CHECKING:
     from midturn.store.watching import StoreChange
 
-_MOST_TITLES = 100  # conversations that are opened for their titles; of more than these only the id is shown
+_MOST_TITLES = 100  # conversations whose titles are shown; of more than these only the id is
 
 
 @click.command
@@ -158,11 +158,8 @@ def _rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:
 
 def _titles(place: Place, questions: Sequence[OpenQuestion]) -> dict[str, str]:
     """Return the titles of the conversations that ask."""
-    titles: dict[str, str] = {}
-    for conversation in list(dict.fromkeys(question.conversation for question in questions))[:_MOST_TITLES]:
-        with suppress(StoreError):  # it is gone meanwhile
-            titles[conversation] = place.store.read_sync(conversation).title
-    return titles
+    asking = list(dict.fromkeys(question.conversation for question in questions))[:_MOST_TITLES]
+    return place.run(titles(place.store.port, asking))
 
 
 def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:

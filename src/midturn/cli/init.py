@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from midturn.cli.config import set_here
 from midturn.cli.loading import loaded_if_right, model_to_be_trusted
 from midturn.cli.output import ExitStatus, Shown, line, note, tell
 from midturn.cli.place import environment
@@ -49,17 +50,19 @@ def choose(environment: Mapping[str, str], *, review: bool) -> Starter:
 
 def advice(environment: Mapping[str, str]) -> Sequence[Shown]:
     """Say how a workspace that is there without a model gets one."""
-    choice = _choice(providers_at_hand(Lookup(environment=environment)), environment)
+    choice = found_here(environment)
     if choice is None:
         return [_nothing_chosen()]
-    if choice.server:
-        return [
-            line("No model is set. One is at hand, {}; to use it, add this to the file:", choice.why),
-            line(""),
-            *map(_row, _text(choice)),
-        ]
-    sets = line("No model is set. `midturn config set assistant.model.id {}` sets one, {}.", choice.writes, choice.why)
-    return [sets, *([choice.then] if choice.then else [])]
+    return [
+        line("No model is set. One is at hand, {}; to use it, add this to the file:", choice.why),
+        line(""),
+        *map(_row, _text(choice)),
+    ]
+
+
+def found_here(environment: Mapping[str, str]) -> FoundModels | None:
+    """Look for a key, or a local server."""
+    return _choice(providers_at_hand(Lookup(environment=environment)), environment)
 
 
 def _row(text: str) -> Shown:
@@ -147,12 +150,7 @@ def command(*, review: bool) -> ExitStatus:
     """Make this directory a workspace, with a configuration to begin from."""
     file = Path.cwd() / ".midturn" / "config.toml"
     if file.exists():
-        tell("This is a workspace already; {} was left as it is.", _short(file))
-        if review:
-            note("To have patches reviewed, add what `midturn init --review` writes into an empty directory, or edit {}.", _short(file))
-        for sentence in _about_the_model():
-            tell(sentence)
-        return ExitStatus.DONE
+        return _again(file, review=review)
     starter = choose(environment(), review=review)
     Workspace.make(Path.cwd())
     _write(file, starter)
@@ -162,12 +160,29 @@ def command(*, review: bool) -> ExitStatus:
     return ExitStatus.DONE
 
 
-def _about_the_model() -> Sequence[Shown]:
-    """Say how the workspace that is here gets a model, where it has none."""
+def _again(file: Path, *, review: bool) -> ExitStatus:
+    """Leave the workspace that is here as it is, but for a model where it has none, and a key is set meanwhile."""
     loaded = loaded_if_right()
-    if loaded is None or loaded.settings.assistant.model.id is not None:
-        return []
-    waits = model_to_be_trusted(loaded)
+    lacks_model = loaded is not None and loaded.settings.assistant.model.id is None
+    waits = model_to_be_trusted(loaded) if loaded and lacks_model else None
+    choice = found_here(environment()) if lacks_model and not waits else None
+    picked = choice if choice and not choice.server else None
+    if picked:
+        tell("This is a workspace already; its model is {} now, {}.", picked.writes, picked.why)
+        set_here(Workspace(file.parents[1]), "assistant.model.id", picked.writes)
+    else:
+        tell("This is a workspace already; {} was left as it is.", _short(file))
+    if review:
+        note("To have patches reviewed, add what `midturn init --review` writes into an empty directory, or edit {}.", _short(file))
+    for sentence in _about_the_model(waits, picked) if lacks_model else ():
+        tell(sentence)
+    return ExitStatus.DONE
+
+
+def _about_the_model(waits: str | None, picked: FoundModels | None) -> Sequence[Shown]:
+    """Say what is still to be done until the model answers."""
+    if picked:
+        return [picked.then] if picked.then else []
     return [line("{}", waits)] if waits else advice(environment())
 
 

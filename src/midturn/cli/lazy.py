@@ -133,7 +133,9 @@ class LazyGroup(click.Group):
         begun = [name for name in known if len(word) >= _BEGINNING and name.startswith(word)]
         from difflib import get_close_matches  # only where a name is wrong
 
-        close = get_close_matches(word, [*known, *self.shortcuts, *self.meanings], n=1)
+        words = [*known, *self.shortcuts, *self.meanings]
+        swapped = [name for name in words if sorted(name) == sorted(word)]
+        close = swapped[:1] or get_close_matches(word, words, n=1)
         meant = [self.meanings[word]] if word in self.meanings else begun or [self.meanings.get(name, name) for name in close]
         return f" Did you mean `{meant[0]}`?" if meant else self.advice(unknown)
 

@@ -12,13 +12,12 @@ from msgspec.structs import replace
 from midturn.cli.output import block, line, note
 from midturn.cli.place import Place, environment
 from midturn.config.assign import Assignment, unreadable
-from midturn.config.layers import RECORDED
-from midturn.config.load import Loaded, LoadRequest, load
+from midturn.config.load import RECORDED, Loaded, LoadRequest, load
 from midturn.config.settings import Settings
 from midturn.config.tree import branch, dotted, entry
 from midturn.errors import ConfigError
-from midturn.record.events import ConfigDelta, Event
-from midturn.record.window import open_turn
+from midturn.record.events import Event
+from midturn.record.window import config_deltas, open_turn
 from midturn.routing.policy import Toggle
 from midturn.routing.rules import Ruling
 from midturn.store.workspace import Workspace
@@ -56,7 +55,7 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded
         ConfigError: It is wrong; or the open turn was begun under flags that cannot be read.
     """
     window = open_turn(events)
-    if window and unreadable(_deltas(window.events)):
+    if window and unreadable(config_deltas(window.events)):
         raise ConfigError(
             "The flags under which the open turn was begun cannot be read: an earlier version closed them with a key, or another program "
             "wrote them. It does not go on under others. `midturn resume --discard` ends it."
@@ -68,7 +67,7 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded
         cfg=flags.cfg,
         flags=flags.assignments,
         toggles=flags.toggles,
-        recorded=_deltas(events),
+        recorded=config_deltas(events),
     )
     loaded = load(request)
     if flags.resumed:
@@ -87,10 +86,6 @@ def _deferred_on_resuming(loaded: Loaded) -> Iterator[Assignment]:
         for kind in _KINDS:
             if not any(entry(tools, tool, "detached", kind) for tools in recorded for tool in ("*", name)):
                 yield Assignment(dotted(("conversation", "tools", name, "detached", kind)), "defer", "resumed")
-
-
-def _deltas(events: Sequence[Event]) -> list[Json]:
-    return [event.delta for event in events if isinstance(event, ConfigDelta) and event.delta is not None]
 
 
 def load_here() -> Loaded:

@@ -33,6 +33,8 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "inbox": CommandEntry("midturn.cli.inbox", "List the open questions."),
         "answer": CommandEntry("midturn.cli.answer", "Answer one of them."),
         "serve": CommandEntry("midturn.cli.serve", "Show them on a web page, also on your phone."),
+        "channels": CommandEntry("midturn.cli.channels:channels", "Answer them where you are: Telegram, Slack, mail."),
+        "people": CommandEntry("midturn.cli.channels:people", "Say which accounts there are whose."),
     },
     "Look": {
         "conversation": CommandEntry("midturn.cli.conversation", "Show, search, move and remove conversations."),
@@ -81,7 +83,7 @@ MEANINGS: Mapping[str, str] = {
     **dict.fromkeys(("workspaces", "project", "projects"), "workspace"),
     **dict.fromkeys(("example", "tour", "try"), "demo"),
     "version": "--version",
-    "help": "--help",
+    "help": "help",
 }
 
 
@@ -109,7 +111,9 @@ class AllCommands(LazyGroup):
     meanings = MEANINGS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take `midturn -c "two words"` for a query: options of ours alone are `--help` and `--version`."""
+        """Take `midturn -c "two words"` for a query, and `help COMMAND` for `COMMAND --help`."""
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
         if args and args[0].startswith("-") and args[0] not in _OWN:
             if any(_is_words(word) for word in args):
                 args = ["query", *args]
@@ -226,9 +230,32 @@ def _alone() -> list[str]:
     loaded = load_here()
     if loaded.settings.assistant.model.id:
         return ["chat"]
-    raise click.UsageError(
-        model_to_be_trusted(loaded) or "No model is set. Two ways to start: `midturn demo` shows what this is, `midturn init` sets it up."
-    )
+    if untrusted := model_to_be_trusted(loaded):
+        raise click.UsageError(untrusted)
+    return _first_steps()
+
+
+_NO_MODEL = "No model is set. Two ways to start: `midturn demo` shows what this is, `midturn init` sets it up."
+
+
+def _first_steps() -> list[str]:
+    """Ask how to start where no model is set: with the demo, or with a model that is at hand."""
+    from midturn.cli.asking import ask_here  # only a first run asks
+    from midturn.cli.loading import load_here
+    from midturn.question.answer_type import Answered, SelectOption
+    from midturn.question.question import Question
+
+    demo = SelectOption("see the demo", "A whole turn with real questions; it needs no key. (`midturn demo`)")
+    set_up = SelectOption("set up a model", "Looks for a key or a local server, and makes this directory a workspace. (`midturn init`)")
+    reply = ask_here(Question.select("start", "No model is set. How do you want to start?", (demo, set_up)))
+    if not isinstance(reply, Answered):
+        raise click.UsageError(_NO_MODEL)
+    if reply.value == demo.value:
+        return ["demo"]
+    midturn.main(args=["init"], prog_name="midturn", standalone_mode=False)
+    if not load_here().settings.assistant.model.id:
+        raise click.exceptions.Exit(ExitStatus.USAGE)
+    return ["chat"]
 
 
 def _usage(error: click.ClickException) -> Shown:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from midturn.cli.hook.options import own_program, woken_agents
+from midturn.cli.hook.setup import own_program, woken_agents
 from midturn.cli.loading import rules_in
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, block, note, say

@@ -31,7 +31,7 @@ from midturn.store.workspace import (
     known_workspaces,
     own_conversations,
 )
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted, report_ignored
-from midturn.cli.open_turn import resolve_open_turn
+from midturn.cli.open_turn import BEFORE_A_REQUEST, Offer, resolve_open_turn
 from midturn.cli.options import LOCAL, with_id, with_model, with_non_interactive, with_output, with_store, without
 from midturn.cli.output import ExitStatus, note, say_json
 from midturn.cli.place import Place, StoreAddress, environment, find_place
@@ -30,7 +30,7 @@ from midturn.errors import ConfigError
 from midturn.models.wrapper import request_json
 from midturn.record.events import ChatRequest, Event
 from midturn.routing.policy import Toggle
-from midturn.turn.inputs import TurnRequested
+from midturn.turn.step import TurnRequested
 from midturn.values.json_value import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -191,10 +191,16 @@ def _check(query: Query) -> None:
 
 
 class Around(Struct, frozen=True, kw_only=True):
-    """What is there around one turn of several: `opened` is told the id of a new conversation; `servers` stay connected."""
+    """What is there around one turn of several.
+
+    `opened` is told the id of a new conversation, and `sent` that the request is on its way; `servers` stay connected. `offer` asks about a
+    turn that is open.
+    """
 
     opened: Callable[[str], None] = lambda _: None
+    sent: Callable[[], None] = lambda: None
     servers: Servers | None = None
+    offer: Offer = BEFORE_A_REQUEST
 
 
 _ALONE = Around()
@@ -208,6 +214,7 @@ def begin(query: Query, place: Place, requested: TurnRequested, around: Around =
     with Held.new(limited, requested.content) as held:
         place.set_current(held.conversation)
         around.opened(held.conversation)
+        around.sent()
         return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=loaded.given.to_record()))
 
 
@@ -216,11 +223,12 @@ def go_on(query: Query, place: Place, held: Held, requested: TurnRequested, arou
     loaded = _load(query, place, held.events)
     runner = _runner(query, place, loaded, around)
 
-    status = resolve_open_turn(place, held, attached=_attached(query))
+    status = resolve_open_turn(place, held, attached=_attached(query), offer=around.offer)
     if status is not None:
         note("midturn: your new request was not sent.")
         return status
     place.set_current(held.conversation)
+    around.sent()
     return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=loaded.given.to_record()))
 
 
@@ -255,6 +263,7 @@ def _runner(query: Query, place: Place, loaded: Loaded, around: Around) -> TurnR
         waits=query.wait,
         shaped=query.schema is not None,
         servers=around.servers,
+        again=around.offer.again,
     )
     return TurnRunner(run)
 

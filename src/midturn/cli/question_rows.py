@@ -11,18 +11,18 @@ from midturn.clock import now
 from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
-from midturn.question.deadline import time_left
+from midturn.question.people import time_left
 from midturn.question.walker import Cancelled
+from midturn.record.entries import ApprovalEntry, RequestEntry, told
 from midturn.record.events import (
     AnsweredBy,
-    Approval,
     Event,
     FormAuthored,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
-    ToolCallResponse,
+    call_results,
 )
 from midturn.record.exchange import ToolCall
 from midturn.record.open_question import OpenQuestion, holds_secret
@@ -215,40 +215,31 @@ def how_closed(events: Sequence[Event], question: str) -> str:
     turn = TurnView.of(events, question)
     if elsewhere := why_superseded(turn, question):
         return f"({elsewhere})"
-    match turn.decision(question):
-        case Approval() as decision:
-            return f"{decision_text(decision)}  {who_decided(decision) or _HERE}"
-        case InquiryAnswered() | InquiryRedacted() as decision:
-            return f"{_answer(events, question, decision)}  {_who(decision)}"
-        case InquiryCancelled(reason="reply") as decision:
-            return reply_text(_said(events, question, decision))
-        case _:
-            return ""
+    asked = next((entry for entry in told(turn.events) if entry.event.event_id == question), None)
+    if isinstance(asked, ApprovalEntry):
+        decision = next((line for line in asked.thread if line.state != "waiting"), None)
+        return f"{decision_text(decision)}  {who_decided(decision) or _HERE}" if decision else ""
+    response = asked.response if isinstance(asked, RequestEntry) else None
+    if not isinstance(asked, RequestEntry) or response is None:
+        return ""
+    if response.outcome != "cancelled":
+        return f"{answer_text(asked.event, response)}  {_who(response)}"
+    return reply_text(_said(events, asked.event, response)) if response.reason == "reply" else ""
 
 
-def _answer(events: Sequence[Event], question: str, decision: InquiryAnswered | InquiryRedacted) -> str:
-    request = _request(events, question)
-    return answer_text(request, decision) if request else ""
-
-
-def _said(events: Sequence[Event], question: str, decision: InquiryCancelled) -> str:
+def _said(events: Sequence[Event], request: InquiryRequest, decision: InquiryCancelled) -> str:
     """Return what was said in place of an answer: it stands there, or in the result of the call."""
     said = (decision.metadata or {}).get("reply")
-    request = _request(events, question)
-    if said is not None or request is None:
+    if said is not None:
         return str(said or "")
-    result = next((event for event in events if isinstance(event, ToolCallResponse) and event.call == request.call), None)
+    result = next((result for result in call_results(events) if result.call == request.call), None)
     cancelled = Cancelled.read(result.content) if result else None
     return (cancelled.reply if cancelled else None) or ""
 
 
-def _request(events: Sequence[Event], question: str) -> InquiryRequest | None:
-    return next((event for event in events if isinstance(event, InquiryRequest) and event.event_id == question), None)
-
-
 def _who(decision: InquiryAnswered | InquiryRedacted) -> str:
     who: AnsweredBy | None = decision.answered_by
-    reason = decision.reason if isinstance(decision, InquiryAnswered) else None
+    reason = decision.reason if decision.outcome == "answered" else None
     here = who is None or (who.by == "user" and who.via in (None, "terminal"))
     because = who_answered(who, reason)
     return f"{_HERE} {because}".rstrip() if here else because

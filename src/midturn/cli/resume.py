@@ -16,8 +16,8 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.errors import MidturnError, NotOpen, StoreLocked
-from midturn.record.asker import asker_of
-from midturn.record.events import ChatRequest, Event
+from midturn.record.events import Event, user_requests
+from midturn.record.open_question import asker_of
 from midturn.record.window import open_turn
 from midturn.runtime.session import was_ended_by_user
 from midturn.sandbox.doors import for_people_only
@@ -87,20 +87,20 @@ def check_is_ours(held: Held) -> None:
         )
 
 
-def resume_held(place: Place, held: Held, *, attached: bool, output: OutputFormat = "text") -> ExitStatus:
-    """Go on with the open turn of a conversation, under what was set for it."""
-    return _runner(place, held, attached=attached, output=output).run(held, None)
+def resume_held(place: Place, held: Held, *, attached: bool, output: OutputFormat = "text", again: str | None = None) -> ExitStatus:
+    """Go on with the open turn of a conversation, under what was set for it; `again` as in `TurnRun`."""
+    return _runner(place, held, attached=attached, output=output, again=again).run(held, None)
 
 
-def _runner(place: Place, held: Held, *, attached: bool, output: OutputFormat) -> TurnRunner:
+def _runner(place: Place, held: Held, *, attached: bool, output: OutputFormat, again: str | None = None) -> TurnRunner:
     loaded = load_for(place, Flags(resumed=True), held.events)
     report_ignored(loaded, attached=attached)
-    return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events)))
+    return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events), again=again))
 
 
 def _is_shaped(events: Sequence[Event]) -> bool:
     """Say whether the open turn asked for an answer of a certain shape."""
-    asked = next((event for event in reversed(events) if isinstance(event, ChatRequest)), None)
+    asked = next(user_requests(reversed(events)), None)
     return asked is not None and asked.schema is not None
 
 

@@ -22,8 +22,7 @@ from midturn.cli.log import start_measuring
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, is_terminal, note, presented, say, tell
 from midturn.cli.place import find_place
-from midturn.cli.serve_options import SCHEMES, Serve
-from midturn.cli.serve_places import OPENED, announce, directory_of, door_for_codes, find_running, own_name, withdraw
+from midturn.cli.serve_options import OPENED, SCHEMES, Serve, announce, directory_of, door_for_codes, find_running, own_name, withdraw
 from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
 from midturn.http import bound

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from midturn.cli.channels import made_channels
 from midturn.cli.loading import Flags, load_for, load_here, said_of_ignored
 from midturn.cli.output import note
 from midturn.cli.place import Place
-from midturn.cli.serve_options import Serve
-from midturn.cli.serve_places import directory_of
+from midturn.cli.serve_options import Serve, directory_of
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.compose.mcp import Connected, can_ask
 from midturn.compose.session import RunParts
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError, ModelError
+from midturn.files import ensure_private
 from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
@@ -27,10 +31,15 @@ from midturn.web.keyring import Keyring
 from midturn.web.library import Library
 from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
 from midturn.web.port import Port
+from midturn.web.push import Push, PushKeys
 from midturn.web.reminding import Reminding
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
 from midturn.web.walk import Drafts
+
+if TYPE_CHECKING:
+    from midturn.channels.port import Channel
+    from midturn.channels.running import ChannelSettings
 
 _SHORTEST_SECRET = 16
 
@@ -41,6 +50,7 @@ def site_of(place: Place, given: Serve) -> Site:
     resumer = None if given.no_resume else Resuming(port, partial(go_on, place))
     access = _access(given)
     settings = load_here().settings
+    push = _push(given, access)
     return Site(
         board=Board(port),
         library=Library(port),
@@ -49,7 +59,8 @@ def site_of(place: Place, given: Serve) -> Site:
         signs_in=isinstance(access, CookieAccess),
         secrets=settings.web.secrets,
         elsewhere="Answer it at a terminal: midturn answer {id}",
-        notifying=_notifying(settings, given),
+        notifying=_notifying(settings, given, place, push),
+        push=push,
         drafts=Drafts(directory_of(given.port) / "drafts"),
     )
 
@@ -86,9 +97,19 @@ async def _resumed(command_line: CommandLine, journal: Journal) -> RunEnding:
         await command_line.aclose()
 
 
-def _notifying(settings: Settings, given: Serve) -> Callable[[Board], Coroutine[Any, Any, None]] | None:
+def _push(given: Serve, access: Access) -> Push | None:
+    """Return what tells browsers whose page is closed: where the extra is there, and the page's address stays what it is."""
+    if not (given.name or given.url) or not find_spec("py_vapid"):
+        return None
+    directory = directory_of(given.port)
+    ensure_private(directory)
+    return Push(PushKeys(directory / "push.json", given.address), access)
+
+
+def _notifying(settings: Settings, given: Serve, place: Place, push: Push | None) -> Callable[[Board], Coroutine[Any, Any, None]] | None:
     wanted, directory = settings.notifications, settings.directory
-    if not wanted.services and not directory.people:
+    carried = made_channels(settings.channels, place) if settings.channels else []
+    if not wanted.services and not directory.people and not push and not carried:
         return None
     services = NotifyServices(wanted.services) if wanted.services else None
     if addresses := [address for person in directory.people.values() for address in person.notify]:
@@ -97,13 +118,24 @@ def _notifying(settings: Settings, given: Serve) -> Callable[[Board], Coroutine[
     def warn(text: str) -> None:
         note("midturn: {}", text)
 
-    notice = NotifyWhen(after=wanted.after, address=given.address, remembered=directory_of(given.port) / "sent.json", warn=warn)
+    private = directory_of(given.port)
+    notice = NotifyWhen(after=wanted.after, address=given.address, remembered=private / "sent.json", warn=warn)
 
     async def run(board: Board) -> None:
         tellers = [Notifying(board, services, notice).run()] if services else []
-        await asyncio.gather(*tellers, *([Reminding(board, directory, notice).run()] if directory.people else []))
+        reminders = [Reminding(board, directory, notice).run()] if directory.people else []
+        pushes = [push.run(board), Notifying(board, push, replace(notice, remembered=private / "pushed.json")).run()] if push else []
+        await asyncio.gather(*tellers, *reminders, *pushes, *_carriers(board, carried))
 
     return run
+
+
+def _carriers(board: Board, carried: Sequence[tuple[Channel, ChannelSettings]]) -> list[Coroutine[Any, Any, None]]:
+    if not carried:
+        return []
+    from midturn.channels.running import ChannelRun  # most pages have none
+
+    return [ChannelRun(board, channel, settings).run() for channel, settings in carried]
 
 
 def names_of(given: Serve) -> Names:

@@ -13,7 +13,7 @@ from midturn.errors import ConfigError
 from midturn.store.opening import open_store
 
 if TYPE_CHECKING:
-    from midturn.store.postgres.store import PostgresStore
+    from midturn.store.postgres.conversations import PostgresStore
 
 
 command = lazy_group(
@@ -48,7 +48,7 @@ def database(url: str) -> PostgresStore:
     if "://" not in url:
         raise ConfigError(f"{url!r} is not a database. A store in a directory needs no upgrade; `midturn doctor` looks at it.")
     store = open_store(url)
-    from midturn.store.postgres.store import PostgresStore  # the driver is there, or the line above has said so
+    from midturn.store.postgres.conversations import PostgresStore  # the driver is there, or the line above has said so
 
     if not isinstance(store, PostgresStore):
         raise ConfigError(f"{url!r} is not a database with tables to look after.")

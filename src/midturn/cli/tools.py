@@ -24,21 +24,22 @@ from midturn.cli.output import ExitStatus, Shown, block, indented, line, note, s
 from midturn.cli.place import environment, find_place
 from midturn.cli.turn_end import status_of
 from midturn.cli.turn_run import connected
-from midturn.compose.command_line import CommandLine, CommandParts
+from midturn.compose.command_line import CommandLine, CommandParts, definition_of, known_tools
 from midturn.compose.session import RunParts
-from midturn.compose.tools import definition_of, known_tools
 from midturn.config.assign import Assignment
 from midturn.config.settings import Settings, ToolSettings
 from midturn.errors import ConfigError
 from midturn.models.scripted import ScriptedModel
 from midturn.ports import Tool
-from midturn.record.events import Event, ToolCallResponse
+from midturn.question.people import MOST_REMINDERS, People, amount
+from midturn.record.events import Event, call_results
 from midturn.record.exchange import ToolDefinition
 from midturn.routing.rules import Examined, Ruling, examined
 from midturn.runtime.driver import RunEnding
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
-from midturn.turn.inputs import TurnRequested
+from midturn.turn.people import listed
+from midturn.turn.step import TurnRequested
 from midturn.values.json_value import Json, JsonObject, NotJson, read_json
 from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 
@@ -49,7 +50,7 @@ command = lazy_group(
         "ls": CommandEntry("midturn.cli.tools:ls_command", "List them: what is offered, and who is asked."),
         "show": CommandEntry("midturn.cli.tools:show_command", "Show what a model is told about one."),
         "run": CommandEntry("midturn.cli.tools:run_command", "Run one, questions included."),
-        "rules": CommandEntry("midturn.cli.own_rules:rules_command", "List the rules of your own configuration, or remove one."),
+        "rules": CommandEntry("midturn.cli.config:rules_command", "List the rules of your own configuration, or remove one."),
         "explain": CommandEntry("midturn.cli.tools:explain_command", "Say whether a call would be asked about, and by which rule."),
     },
 )
@@ -173,7 +174,7 @@ def _call(name: str, parts: CommandParts) -> ExitStatus:
 
 def _print(turn: Sequence[Event]) -> bool:
     """Print what the model would read; say whether it is an error."""
-    responses = [event for event in turn if isinstance(event, ToolCallResponse)]
+    responses = [*call_results(turn)]
     for response in responses:
         if response.is_error:
             note(line("midturn: {}", block(response.content)))
@@ -200,7 +201,7 @@ _RULINGS = {
 @click.option("--agent", metavar="AGENT", help="NAME is a tool of another agent, such as `claude`, as that agent calls it.")
 @with_json
 def explain_command(name: str, arguments: tuple[str, ...], *, agent: str | None, as_json: bool) -> ExitStatus:
-    """Say whether a call of the tool NAME with these arguments would be asked about, and which rule decides that.
+    """Say whether a call of the tool NAME with these arguments would be asked about, of whom, and which rule decides that.
 
     Arguments are KEY=VALUE (JSON, or else a string), or one JSON object. Nothing is run.
     """
@@ -208,9 +209,12 @@ def explain_command(name: str, arguments: tuple[str, ...], *, agent: str | None,
     ruling, rules = _of_agent(agent, name, given) if agent is not None else _of_tool(name, given)
     if as_json:
         said = [{"place": one.place, "rule": msgspec.to_builtins(one.rule), "holds": one.holds} for one in rules]
-        say_json({"run": ruling.run, "rule": ruling.place or None, "reason": ruling.reason, "rules": said})
+        people = msgspec.to_builtins(ruling.people) if ruling.people else None
+        say_json({"run": ruling.run, "rule": ruling.place or None, "reason": ruling.reason, "people": people, "rules": said})
         return ExitStatus.DONE
     say(line("{}: {}, {}", ruling.run, _RULINGS[ruling.run], _why(ruling, agent, rules)))
+    for sentence in _people_rows(ruling.people) if ruling.people else ():
+        say(line("  {}", sentence))
     for row in table([_rule_row(one) for one in rules]):
         say(row)
     return ExitStatus.DONE
@@ -227,7 +231,7 @@ def _why(ruling: Ruling, agent: str | None, rules: Sequence[Examined]) -> Shown:
 def _of_tool(name: str, arguments: JsonObject) -> tuple[Ruling, list[Examined]]:
     with known_here() as known:
         policy = known.named(name).policy
-    return policy.ruling(arguments), examined(policy.rules, arguments)
+    return known.settings.with_people(policy.ruling(arguments)), examined(policy.rules, arguments)
 
 
 def _of_agent(agent: str, tool: str, arguments: JsonObject) -> tuple[Ruling, list[Examined]]:
@@ -245,9 +249,26 @@ def _of_agent(agent: str, tool: str, arguments: JsonObject) -> tuple[Ruling, lis
     return settings.ruling(agent, tool, arguments), examined(settings.agent_rules(agent, tool), arguments)
 
 
+def _people_rows(people: People) -> Iterator[str]:
+    """Say who is asked, who may answer, how many have to say yes, and who is told of it later."""
+    if people.ask:
+        yield f"It is put to {_with_members(people, people.ask)}{', and no one else may answer' if people.only else ''}."
+    if people.approvals > 1:
+        yield f"{people.approvals} different people have to say yes; the first no is a no."
+    if people.remind_after is not None:
+        yield f"They are told again every {amount(people.remind_after)}, at most {MOST_REMINDERS} times."
+    for each in people.escalate:
+        yield f"After {amount(each.after)} it is put to {_with_members(people, each.to)}, too."
+
+
+def _with_members(people: People, names: Sequence[str]) -> str:
+    return listed([f"{name} ({listed(people.members[name])})" if name in people.members else name for name in names])
+
+
 def _rule_row(one: Examined) -> list[Shown]:
     when = json.dumps(one.rule.when, ensure_ascii=False) if one.rule.when else "always"
-    return [line("  {}", one.place), line("{}", one.rule.run), line("{}", when), line("{}", _standing(one))]
+    asked = f"ask {', '.join(one.rule.people.ask)}".rstrip() if one.rule.people else one.rule.run
+    return [line("  {}", one.place), line("{}", asked), line("{}", when), line("{}", _standing(one))]
 
 
 def _standing(one: Examined) -> str:

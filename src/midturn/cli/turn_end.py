@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -17,12 +17,13 @@ from midturn.cli.output import ExitStatus, Shown, block, forget_stdout, joined, 
 from midturn.cli.question_rows import question_rows
 from midturn.cli.turn_flags import unused_answers
 from midturn.config.settings import Settings
-from midturn.models.wrapper import Spent
 from midturn.ports import Display, Happening, Notice, Recorded, TextShown
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted
+from midturn.record.events import AnsweredBy, Event
+from midturn.record.exchange import Spent
 from midturn.record.open_question import OpenQuestion
 from midturn.runtime.driver import RunEnding
 from midturn.terminal.gate import Gate
+from midturn.turn.view import TurnView
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Final report of a run: the result, the open questions, and the exit status
@@ -62,6 +63,8 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
     """Say on stderr how the run ended; `option` is what commands that are advised need to act on the same store."""
     if result.status == "failed":
         note(line("midturn: the turn failed: {}", block(result.error or "")))
+    if result.status == "completed" and not result.text and result.structured is None:
+        note("midturn: the model ended the turn without a word.")
     if result.status == "ended_by_user":
         note("midturn: the turn was ended.")
     if result.refused:
@@ -90,10 +93,10 @@ def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, o
         note(then)
 
 
-def report_left_open(conversation: str, error: str, failure: str | None = None, option: str = "") -> None:
-    """Say that the model stayed down, what helps against this kind of failure, and how to go on."""
+def report_left_open(error: str, failure: str | None, again: str) -> None:
+    """Say that the model stayed down, what helps against this kind of failure, and what goes on with the turn."""
     said = f"{error}{_HELPS.get(failure or '', '')}"
-    note(line("midturn: {}\nThe turn is open: `midturn resume {}{}` goes on with it.", block(said), conversation, option))
+    note(line("midturn: {}\nThe turn is open: `{}` goes on with it.", block(said), again))
 
 
 def print_result(result: RunResult[Any], status: str = "") -> None:
@@ -113,8 +116,9 @@ def print_result(result: RunResult[Any], status: str = "") -> None:
 
 def _count_answers(turn: Sequence[Event]) -> None:
     """Say in one line who answered without a person, if anything was answered so."""
-    answers = Counter(_answerers(turn))
-    approved = sum(isinstance(event, Approval) and event.state == "approved" and _by(event.answered_by) == "default" for event in turn)
+    view = TurnView.last(turn)
+    answers = Counter(map(_by, view.answerers))
+    approved = sum(each.state == "approved" and _by(each.answered_by) == "default" for each in view.record.approvals)
     counted = [f"{answers[by]} {what}" for by, what in _WHO.items() if answers[by]]
     if approved:
         counted.append(f"{approved} call{'s' if approved > 1 else ''} approved by default")
@@ -124,15 +128,12 @@ def _count_answers(turn: Sequence[Event]) -> None:
 
 def _count_others(turn: Sequence[Event]) -> None:
     """Say in one line how many questions were answered elsewhere while a person was here."""
-    answers = Counter(by for by in _answerers(turn) if by in _OTHERS)
-    approved = Counter(_by(event.answered_by) for event in turn if isinstance(event, Approval) and event.state in ("approved", "edited"))
+    view = TurnView.last(turn)
+    answers = Counter(map(_by, view.answerers))
+    approved = Counter(_by(each.answered_by) for each in view.record.approvals if each.state in ("approved", "edited"))
     counted = {by: answers[by] + approved[by] for by in _OTHERS}
     if parts := ", ".join(f"{count} {_OTHERS[by]}" for by, count in counted.items() if count):
         note("midturn: answered for you: {}.", parts)
-
-
-def _answerers(turn: Sequence[Event]) -> Iterator[str]:
-    return (_by(event.answered_by) for event in turn if isinstance(event, InquiryAnswered | InquiryRedacted))
 
 
 def _by(who: AnsweredBy | None) -> str:
@@ -267,7 +268,8 @@ class Ended(Struct, frozen=True):
 class EndReport(Struct, frozen=True, kw_only=True):
     """What the flags say about the end: `shaped`: the answer is JSON of a wanted shape; with `waits`, a suspended turn is not left.
 
-    `option` is what commands that are advised need to act on the same store.
+    `option` is what commands that are advised need to act on the same store; `again` is what the user types to go on with a turn that was
+    left open, where that is no command of a shell.
     """
 
     output: OutputFormat
@@ -275,6 +277,7 @@ class EndReport(Struct, frozen=True, kw_only=True):
     waits: bool
     attached: bool
     option: str
+    again: str | None = None
 
     def tell(self, ended: Ended) -> ExitStatus:
         """Say how a run ended; return the exit status that says the same."""
@@ -305,7 +308,7 @@ class EndReport(Struct, frozen=True, kw_only=True):
         if self.output == "json":
             print_result(result, status="open")
         failure = ending.failure.failure if ending.failure else None
-        report_left_open(ended.conversation, ending.error or "", failure, self.option)
+        report_left_open(ending.error or "", failure, self.again or f"midturn resume {ended.conversation}{self.option}")
         return ExitStatus.ERROR
 
     def _misshapen(self, result: RunResult[Any], misfit: str) -> ExitStatus:

@@ -9,12 +9,13 @@ import click
 from msgspec import Struct
 
 from midturn.cli.completing import complete_tools
-from midturn.compose.tools import known_tools
+from midturn.compose.command_line import known_tools
 from midturn.config.assign import ANSWER, parse_key, read_delta
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError
 from midturn.question.answer_type import SecretType
-from midturn.record.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.record.events import Event, InquiryResponse, call_requests, inquiry_requests
+from midturn.record.window import config_deltas
 from midturn.routing.policy import Toggle
 from midturn.turn.view import pairs
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
@@ -83,27 +84,28 @@ def _check_question(answer: FlagTarget) -> None:
 
 
 def _secrets(events: Sequence[Event]) -> set[tuple[str, str]]:
-    asked = (event for event in events if isinstance(event, InquiryRequest) and isinstance(event.question.answer_type, SecretType))
+    asked = (event for event in inquiry_requests(events) if isinstance(event.question.answer_type, SecretType))
     return {(event.source.name or ASK_USER, event.question_id) for event in asked}
 
 
 def _recorded(turn: Sequence[Event]) -> Iterable[FlagTarget]:
-    deltas = (read_delta(event.delta) for event in turn if isinstance(event, ConfigDelta))
+    deltas = map(read_delta, config_deltas(turn))
     for assignment in (one for delta in deltas if delta for one in delta.flags if one.origin == ANSWER):
         _, _, tool, _, question, _ = parse_key(assignment.key, ANSWER)
         yield FlagTarget(tool, question)
 
 
 def _used(turn: Sequence[Event]) -> Iterable[FlagTarget]:
-    tools = {event.event_id: event.name for event in turn if isinstance(event, ToolCallRequest)}
+    tools = {call.event_id: call.name for call in call_requests(turn)}
     for request, response in pairs(turn):
-        match response:
-            case InquiryAnswered(answered_by=who) | InquiryRedacted(answered_by=who) if who and who.origin == ANSWER:
-                yield FlagTarget(tools.get(request.call, ""), request.question_id)
-            case InquiryCancelled(reason="invalid_static_answer"):  # a flag holds before any file: it was used, and did not fit
-                yield FlagTarget(tools.get(request.call, ""), request.question_id)
-            case _:
-                pass
+        if response is not None and _is_used(response):
+            yield FlagTarget(tools.get(request.call, ""), request.question_id)
+
+
+def _is_used(response: InquiryResponse) -> bool:
+    if response.outcome == "cancelled":  # a flag holds before any file: it was used, and did not fit
+        return response.reason == "invalid_static_answer"
+    return response.answered_by is not None and response.answered_by.origin == ANSWER
 
 
 def _is_covered(answer: FlagTarget, used: set[FlagTarget]) -> bool:

@@ -22,12 +22,13 @@ from midturn.compose.session import RunParts
 from midturn.config.load import Loaded
 from midturn.config.settings import Settings
 from midturn.errors import TerminalGone
-from midturn.models.wrapper import SPENT, Spent
+from midturn.models.wrapper import SPENT
 from midturn.prompter import Prompter
+from midturn.record.exchange import Spent
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
-from midturn.turn.inputs import TurnRequested
+from midturn.turn.step import TurnRequested
 
 if TYPE_CHECKING:
     from midturn.compose.mcp import Servers
@@ -38,7 +39,8 @@ class TurnRun(Struct, frozen=True, kw_only=True):
     """Everything a run needs besides its conversation.
 
     `prompter` replaces the terminal; with `waits`, a suspended turn is not left; `shaped`: the answer is JSON of a wanted shape. `servers`
-    are left connected for the next turn; without them, this one connects for itself.
+    are left connected for the next turn; without them, this one connects for itself. `again` is what the user types to go on with a turn
+    that was left open, where that is no command of a shell.
     """
 
     place: Place
@@ -49,6 +51,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
     waits: bool = False
     shaped: bool = False
     servers: Servers | None = None
+    again: str | None = None
 
 
 class TurnRunner:
@@ -109,7 +112,9 @@ class TurnRunner:
             self._display.end()
 
         run = self._run
-        end = EndReport(output=run.output, shaped=run.shaped, waits=run.waits, attached=run.attached, option=run.place.option)
+        end = EndReport(
+            output=run.output, shaped=run.shaped, waits=run.waits, attached=run.attached, option=run.place.option, again=run.again
+        )
         return end.tell(Ended(held.conversation, ending, session.window, spent))
 
     async def _perform(self, session: Session, requested: TurnRequested | None) -> RunEnding:

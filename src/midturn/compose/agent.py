@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.assistant.request import ChosenAssistant
-from midturn.compose.given_policies import DEFER, Detached
+from midturn.compose.given import DEFER, Detached
 from midturn.compose.models import Models
 from midturn.compose.session import Kit, RunParts, Silence, session_parts
 from midturn.errors import ConfigError
@@ -21,9 +21,9 @@ from midturn.routing.policy import QuestionPolicy, RunPolicy, ToolPolicy
 from midturn.runtime.foreign_turn import ForeignTools, ForeignTurn, Outside
 from midturn.runtime.session import Session
 from midturn.runtime.surroundings import Surroundings
+from midturn.tools.docstring import source_of
 from midturn.tools.names import RUN_POLICIES
-from midturn.tools.source import source_of
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Arguments of a program, checked at once and read into our types, before anything runs."""
+"""Arguments of a program, its routes and policies among them, checked at once and read into our types, before anything runs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
-from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast, get_args
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from midturn.errors import ConfigError
 from midturn.models.provider_model import LibraryModel, is_library_model, reached
 from midturn.ports import Model, Tool
+from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind
 from midturn.routing.table import AskUser
+from midturn.tools.docstring import source_of
 from midturn.tools.function import FunctionTool
 from midturn.tools.names import check_run, register
-from midturn.tools.source import source_of
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue, json_problem
 from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 
 GivenTool: TypeAlias = Tool | Callable[..., Any]
@@ -174,3 +177,179 @@ def converted(where: str, value: object, into: type[T]) -> T:
 def kind_of(given: object) -> str:
     """Say what kind of thing was given."""
     return f"a `{type(given).__name__}`"
+
+
+GivenRoute: TypeAlias = TargetKind | Target | Mapping[str, Any]
+"""A target, as a table, too, or a table with what configuration takes for a question: `target`, `answer`, `exclusive`, `prompt_label`."""
+GivenDetached: TypeAlias = DetachedPolicy | Mapping[str, DetachedPolicy | Mapping[str, DetachedPolicy]]
+"""A policy; or policies by kind of prompt; or either by tool, `*` for every other one."""
+_TARGETS = cast("tuple[str, ...]", get_args(TargetKind))
+_POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
+_KINDS = ("run", "deliver", "tool")
+_OF_A_QUESTION = ("target", "answer", "exclusive", "prompt_label")
+_DEEPEST = 128
+
+
+class _ModelTable(Struct, frozen=True, forbid_unknown_fields=True):
+    id: str | UnsetType = UNSET
+    parameters: dict[str, Any] | UnsetType = UNSET
+
+
+class _TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """A target as a table: what differs from the main assistant."""
+
+    escalation: bool = False
+    name: str | UnsetType = UNSET
+    system_prompt: str | UnsetType = UNSET
+    model: _ModelTable | UnsetType = UNSET
+    request: dict[str, Any] | UnsetType = UNSET
+
+
+class _PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What configuration takes for a question, but for its answer, which is any value."""
+
+    target: Any = UNSET
+    exclusive: bool | UnsetType = UNSET
+    prompt_label: str | UnsetType = UNSET
+
+
+class Detached(Struct, frozen=True):
+    """The detached policies: by tool and kind of prompt, and for every other tool."""
+
+    others: DetachedPolicies
+    tools: Mapping[str, DetachedPolicies] = {}
+
+    def of(self, tool: str) -> DetachedPolicies:
+        """Return what holds for one tool."""
+        return self.tools.get(tool, self.others)
+
+
+DEFER = Detached(DetachedPolicies("defer", "defer", "defer"))
+
+
+def routes_of(given: Mapping[str, GivenRoute] | None, tools: Iterable[Tool] | None) -> dict[str, QuestionPolicy]:
+    """Return what is said about questions, by `<tool>.<question>`; what `<tool>.*` says holds for each that says nothing else.
+
+    `tools` are those that there are, where that is known.
+
+    Raises:
+        ConfigError: A key names no tool, or a target does not exist.
+    """
+    if not given:
+        return {}
+    names = None if tools is None else [tool.definition.name for tool in tools]
+    for key in given:
+        tool, dot, question = key.partition(".")
+        if not (dot and tool and question):
+            raise ConfigError(f"routes[{key!r}]: a route is named `<tool>.<question>`, or `<tool>.*` for all questions of a tool.")
+        if names is not None and tool not in names:
+            known = ", ".join(f"`{name}`" for name in names) or "none"
+            raise ConfigError(f"routes[{key!r}]: there is no tool `{tool}`.{did_you_mean(tool, names)} The tools are: {known}.")
+    tables = {key: _table(key, said) for key, said in given.items()}
+    return {key: _question(key, *_with_others(key, tables)) for key in tables}
+
+
+def _with_others(key: str, tables: Mapping[str, Mapping[str, Any]]) -> tuple[Mapping[str, Any], str]:
+    """Return what is said about a question, and what is said about all of its tool where it says nothing; and which of them answers."""
+    others = f"{key.partition('.')[0]}.*"
+    table = {**tables.get(others, {}), **tables[key]}
+    return table, f"routes[{(key if 'answer' in tables[key] else others)!r}]"
+
+
+def detached_of(given: GivenDetached, tools: Iterable[Tool] | None) -> Detached:
+    """Return the detached policies; `tools` are those that there are, where that is known.
+
+    Raises:
+        ConfigError: There is no such policy, kind of prompt or tool.
+    """
+    if given == "defer":
+        return DEFER
+    if isinstance(given, str) or not isinstance(cast("object", given), Mapping):
+        return Detached(_policies("detached", given, DEFER.others))
+    tables = cast("Mapping[str, object]", given)
+    if all(name in _KINDS and not isinstance(said, Mapping) for name, said in tables.items()):
+        return Detached(_policies("detached", tables, DEFER.others))
+    names = None if tools is None else ["*", *(tool.definition.name for tool in tools)]
+    for name in tables:
+        if names is not None and name not in names:
+            known = ", ".join(f"`{one}`" for one in (*_KINDS, *names))
+            raise ConfigError(f"detached[{name!r}]: there is no such kind of prompt or tool.{did_you_mean(name, names)} There are {known}.")
+    others = _policies("detached['*']", tables.get("*", {}), DEFER.others)
+    return Detached(others, {name: _policies(f"detached[{name!r}]", said, others) for name, said in tables.items() if name != "*"})
+
+
+def _policies(where: str, given: object, others: DetachedPolicies) -> DetachedPolicies:
+    """Return the policy of each kind of prompt: one for all of them, or those that a table names and `others` for the rest."""
+    if not isinstance(given, Mapping):
+        policy = _policy(where, given)
+        return DetachedPolicies(policy, policy, policy)
+    table = cast("Mapping[str, object]", given)
+    for kind in table:
+        if kind not in _KINDS:
+            raise ConfigError(f"{where}: {kind!r} is no kind of prompt.{did_you_mean(kind, _KINDS)} They are {', '.join(_KINDS)}.")
+    return replace(others, **{kind: _policy(f"{where}[{kind!r}]", said) for kind, said in table.items()})
+
+
+def _policy(where: str, given: object) -> DetachedPolicy:
+    if given not in _POLICIES:
+        raise ConfigError(f"{where}={given!r}: it is one of {', '.join(repr(policy) for policy in _POLICIES)}.")
+    return cast("DetachedPolicy", given)
+
+
+def _table(key: str, given: object) -> Mapping[str, Any]:
+    """Return what is said about a question as a table; a target by itself is one."""
+    if not isinstance(given, Mapping):
+        return {"target": given}
+    table = cast("Mapping[str, Any]", given)
+    ours = [name for name in table if name in _OF_A_QUESTION]
+    if not ours:
+        return {"target": table}
+    if others := [name for name in table if name not in _OF_A_QUESTION]:
+        raise ConfigError(
+            f"routes[{key!r}]: {others[0]!r} is unknown beside {ours[0]!r}.{did_you_mean(others[0], _OF_A_QUESTION)} A question has "
+            f"{', '.join(_OF_A_QUESTION)}; settings of an assistant stand in its `target`."
+        )
+    return table
+
+
+def _question(key: str, table: Mapping[str, Any], origin: str) -> QuestionPolicy:
+    where = f"routes[{key!r}]"
+    fields = converted(where, {name: said for name, said in table.items() if name != "answer"}, _PolicyTable)
+    return QuestionPolicy(
+        target=Target() if fields.target is UNSET else _target(where, fields.target),
+        answer=_answer(where, table["answer"]) if "answer" in table else UNSET,
+        origin=origin if "answer" in table else None,
+        exclusive=None if fields.exclusive is UNSET else fields.exclusive,
+        prompt_label=None if fields.prompt_label is UNSET else fields.prompt_label,
+    )
+
+
+def _answer(where: str, given: object) -> Json | SecretValue:
+    if not isinstance(given, SecretValue) and (problem := json_problem(given, _DEEPEST)):
+        raise ConfigError(f"{where}['answer']: {problem}")
+    return cast("Json | SecretValue", given)
+
+
+def _target(where: str, to: object) -> Target:
+    """Read a target in any of its forms: a name, a `Target`, or a table of assistant settings with `escalation`."""
+    match to:
+        case str() if to in _TARGETS:
+            return Target(cast("TargetKind", to))
+        case Target(kind) if kind in _TARGETS:
+            return to
+        case Mapping():
+            return _target_of_table(where, cast("Mapping[str, Any]", to))
+        case str() | Target():
+            said = to if isinstance(to, str) else to.kind
+            names = ", ".join(repr(target) for target in _TARGETS)
+            raise ConfigError(
+                f"{where}: {said!r} is not a target.{did_you_mean(said, _TARGETS)} It is {names}, or a table of assistant settings."
+            )
+        case _:
+            raise ConfigError(f"{where}: a target is a name, a `Target`, or a table of settings, not {kind_of(to)}.")
+
+
+def _target_of_table(where: str, table: Mapping[str, Any]) -> Target:
+    escalates = converted(where, table, _TargetTable).escalation
+    settings = {key: value for key, value in table.items() if key != "escalation"}
+    return Target("assistant_with_escalation" if escalates else "assistant", settings or None)

@@ -16,11 +16,10 @@ from midturn.prompter import Prompter
 from midturn.question.people import Directory
 from midturn.record.events import Parent, TurnStart
 from midturn.routing.policy import ToolPolicy
-from midturn.runtime.assistants import Assistants
-from midturn.runtime.model_response import foretelling
+from midturn.runtime.model_response import Assistants, foretelling
 from midturn.runtime.surroundings import Services, Surroundings, at_prompt
 from midturn.store.metadata import event_ids
-from midturn.turn.inputs import TurnSettings
+from midturn.turn.step import TurnSettings
 from midturn.values.json_value import JsonObject
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from msgspec import Struct
 
 from midturn.config.settings import ToolSource, ToolStyle
 from midturn.prompts.settings import Mode
-from midturn.question.deadline import LONGEST, SHORTEST
+from midturn.question.people import LONGEST, SHORTEST
 from midturn.record.exchange import Family
 from midturn.routing.policy import AllowToggle, DetachedPolicy, ResultPolicy, RunPolicy
-from midturn.values.json_value import Json
-from midturn.values.limits import Limits
+from midturn.values.json_value import Json, Limits
 from midturn.values.text import NAME, PERSON, QUESTION_ID, OutputProtocol
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -358,6 +357,16 @@ NOTIFY = Branch(
         "after": Leaf(kind="seconds", help="how long a question waits before it is sent"),
     }
 )
+CHANNEL = Branch(
+    keys={
+        "kind": Leaf(help="what it is: `telegram`, `email`, `slack`, `discord`, `matrix`, `ntfy`, or what a package adds"),
+        "asks": Leaf(kind="names", help="kinds of questions that are sent: `tool`, `run`, `deliver`, `review`; without it, all"),
+        "people": Leaf(kind="names", help="who gets questions there; without it, everyone who is paired"),
+        "rooms": Leaf(kind="names", help="rooms that get them instead; others read there, too"),
+    },
+    names=Names(Leaf(kind="json", help="what its kind takes; `<key>_env` and `<key>_file` say where a secret is"), "an option", NAME),
+    why="sends questions there, and takes answers",
+)
 KEYS = Branch(
     keys={
         "assistant": ASSISTANT,
@@ -384,6 +393,7 @@ KEYS = Branch(
         ),
         "people": PEOPLE,
         "groups": GROUPS,
+        "channels": Branch(names=Names(CHANNEL, "a channel's name", NAME)),
         "agents": Branch(names=Names(AGENT, "an agent's name", NAME)),
         "limits": LIMITS,
         "prompt": PROMPT,

@@ -1,8 +1,9 @@
-"""The one way from files, environment and flags to settings."""
+"""The one way from files, environment and flags to settings: the layers, lowest first, each read from where it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -11,21 +12,181 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.config.approvals import Approvals
+from midturn.config.approvals import Approvals, FileSubject, scripts, sha256
 from midturn.config.assign import Assignment, Delta, environment_values, key_value, read_delta
 from midturn.config.check import Checker
-from midturn.config.layers import Layer, Layers
-from midturn.config.places import state_directory, user_config_file
+from midturn.config.keys import KEYS
+from midturn.config.places import Document, read_document, shown, state_directory, user_config_file
 from midturn.config.resolve import Resolving, resolve
 from midturn.config.settings import AssistantSettings, DisplaySettings, Settings, UserSettings, WebSettings
-from midturn.config.tree import BUILT_IN, Tree
-from midturn.config.trust import FileTrust
+from midturn.config.tree import BUILT_IN, KeyPath, Origin, Tree, dotted, entry, merge
+from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, tightening, waiting, without
 from midturn.errors import ConfigError
 from midturn.prompts.settings import PromptSettings
 from midturn.routing.policy import DetachedPolicies, Toggle
-from midturn.values.json_value import Json
-from midturn.values.limits import DEFAULT_LIMITS
+from midturn.values.json_value import DEFAULT_LIMITS, Json, overlay
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
+
+WORKSPACE = ".midturn"
+RECORDED = "recorded"
+"""How the names of the layers begin that hold what the flags of an earlier process set."""
+_STORE = ("conversation", "store")
+_OWN = frozenset({"built-in", "user", "environment"})
+_WHOSE = "only your own configuration, or MIDTURN_CFG_CONVERSATION__STORE, says where conversations are; a command takes `--store`"
+
+
+class Layer(Struct, frozen=True):
+    """One layer: its name in `config explain`, and its values."""
+
+    name: str
+    tree: Tree
+
+
+class Layers:
+    """Collects layers from the lowest up; problems of all of them are kept for one error at the end.
+
+    `parts` are the single files, variables and flags: rules of each count, where of a value the highest one holds.
+    """
+
+    def __init__(self, lowest: Layer) -> None:
+        self.stack = [lowest]
+        self.parts = [lowest.tree]
+        self.merged = lowest.tree
+        self.problems: list[str] = []
+        self.files: list[FileTrust] = []
+        self.withheld: set[KeyPath] = set()
+        self.ignored: list[str] = []
+        self._texts: dict[str, str] = {}
+        self._below: Tree = {}
+        self._unapproved: list[Tree] = []
+
+    def add(self, name: str, *parts: Tree) -> None:
+        """Lay one layer on top; its parts are laid over each other, the later ones higher."""
+        tree = overlay(*parts)
+        named = entry(tree, *_STORE)
+        if named and name not in _OWN:
+            self.problems.append(f"{named.place}: `{dotted(_STORE)}`: {_WHOSE}")
+        if tree:
+            self.stack.append(Layer(name, tree))
+            self.parts += parts
+            self.merged = merge(self.merged, tree, KEYS)
+
+    def user(self, file: Path) -> None:
+        """Read the user's own file."""
+        document = self._document(file, shown(file), follow=True)
+        if document is not None:
+            self.add("user", self._tree(document, (str(file.parent),)))
+
+    def workspace(self, root: Path, approvals: Approvals) -> None:
+        """Read `.midturn/config.toml` and `config.d/*.toml`; what is not approved and needs to be is left out."""
+        directory = root.resolve() / WORKSPACE
+        bases = (str(directory), str(directory.parent))
+        parts: list[Tree] = []
+        for file in self._workspace_files(directory):
+            document = self._document(file, f"{WORKSPACE}/{file.relative_to(directory)}", follow=False)
+            if document is not None:
+                tree = self._tree(document, (str(file.parent), *bases))
+                parts.append(self._allowed(document, tree, overlay(*parts), approvals))
+        self._below = self.merged
+        self.add("workspace", *parts)
+
+    def tighten(self) -> None:
+        """Let what the user says of every tool hold for those, too, that an unapproved file tightened less."""
+        self.merged = restrained(self.merged, overlay(*self._unapproved), self._below)
+
+    def assigned(self, name: str, assignments: Iterable[Assignment]) -> None:
+        """Lay values from flags or variables on top, as one layer."""
+        self.add(name, *self._assigned(assignments))
+
+    def recorded(self, delta: Delta) -> None:
+        """Lay what the flags of an earlier process set for this conversation on top."""
+        self.assigned(f"{RECORDED} --cfg", delta.cfg)
+        self.assigned(f"{RECORDED} flags", delta.flags)
+
+    def file(self, name: str, cwd: Path) -> Assignment:
+        """Read a file that a flag names."""
+        path = cwd / name
+        document = read_document(path, name, follow=True)
+        if document is None:
+            raise ConfigError(f"--cfg {name}: no such file; a single value is written KEY=VALUE")
+        self._texts[name] = document.text
+        return Assignment("", document.values, name, str(path.parent))
+
+    @contextmanager
+    def collecting(self) -> Generator[None]:
+        """Keep a problem and go on, so that all are reported at once."""
+        try:
+            yield
+        except ConfigError as error:
+            self.problems.append(str(error))
+
+    def _assigned(self, assignments: Iterable[Assignment]) -> list[Tree]:
+        found: list[Tree] = []
+        for given in assignments:
+            with self.collecting():
+                found.append(self._checked(Origin(given.origin, self._texts.get(given.origin), (given.base,)), given.document()))
+        return found
+
+    def _document(self, file: Path, name: str, *, follow: bool) -> Document | None:
+        with self.collecting():
+            return read_document(file, name, follow=follow)
+        return None
+
+    def _tree(self, document: Document, bases: tuple[str, ...]) -> Tree:
+        return self._checked(Origin(document.name, document.text, bases), document.values)
+
+    def _checked(self, origin: Origin, values: Mapping[str, Any]) -> Tree:
+        checker = Checker(origin)
+        tree = checker.read(values)
+        self.problems += checker.problems
+        self.withheld |= checker.wrong
+        return tree
+
+    def _workspace_files(self, directory: Path) -> list[Path]:
+        extra = directory / "config.d"
+        found: list[Path] = []
+        with self.collecting():
+            for own in (directory, extra):
+                if own.is_symlink():
+                    name = own.relative_to(directory.parent)
+                    raise ConfigError(f"{name}: a symbolic link; a workspace must hold the directory itself")
+            found = _listed(extra, lambda file: file.suffix == ".toml" and not file.name.startswith("."))
+        return [directory / "config.toml", *found]
+
+    def _allowed(self, document: Document, tree: Tree, earlier: Tree, approvals: Approvals) -> Tree:
+        """Return what of a file has effect; `earlier` is what the workspace's files before it set."""
+        weak = waiting(tree, merge(self.merged, earlier, KEYS))
+        if not weak:
+            return self._tightening(tree)
+        root = document.path.parents[len(Path(document.name).parts) - 1]
+
+        subject = FileSubject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
+        file = FileTrust(subject=subject, name=document.name, approved=approvals.approved(subject), enables=enabled(weak))
+        self.files.append(file)
+        if file.approved:
+            return tree
+        if file.notice:
+            self.ignored.append(file.notice)
+        self._withhold(weak)
+        return self._tightening(without(tree, weak))
+
+    def _tightening(self, tree: Tree) -> Tree:
+        kept = tightening(tree)
+        self._unapproved.append(kept)
+        return kept
+
+    def _withhold(self, weak: tuple[NeedsTrust, ...]) -> None:
+        self.withheld.update(one.path for one in weak)
+
+
+def _listed(directory: Path, wanted: Callable[[Path], bool]) -> list[Path]:
+    try:
+        return sorted(file for file in directory.iterdir() if wanted(file))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ConfigError(f"{WORKSPACE}/{directory.name}: cannot be read: {error.strerror}") from error
+
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The lowest layer: defaults, built-in tools included

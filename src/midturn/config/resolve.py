@@ -14,6 +14,7 @@ from midturn.config.assign import ANSWER
 from midturn.config.check import one_of
 from midturn.config.settings import (
     AssistantSettings,
+    ChannelTable,
     DisplaySettings,
     LlmProvider,
     McpServer,
@@ -43,8 +44,7 @@ from midturn.routing.policy import (
 )
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared
-from midturn.values.json_value import Json, JsonObject, overlay
-from midturn.values.limits import Limits
+from midturn.values.json_value import Json, JsonObject, Limits, overlay
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -417,7 +417,15 @@ def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
         notify=resolving.command(notify.value, ("notify", "command")) if notify else (),
         notifications=_table(resolving, NotificationSettings, "notify"),
         directory=directory(resolving),
+        channels=tuple(_channel(resolving, name) for name in branch(resolving.merged, "channels")),
     )
+
+
+def _channel(resolving: Resolving, name: str) -> ChannelTable:
+    values = plain(branch(resolving.merged, "channels", name))
+    known = {key: values[key] for key in ("asks", "people", "rooms") if key in values}
+    options = {key: value for key, value in values.items() if key not in {"kind", *known}}
+    return msgspec.convert({"name": name, "kind": str(values.get("kind", "")), "options": options, **known}, ChannelTable)
 
 
 def _table(resolving: Resolving, type: type[_T], *path: str) -> _T:

@@ -15,8 +15,7 @@ from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
 from midturn.routing.policy import Enable, Toggle, ToolPolicy
 from midturn.routing.rules import Ruling, RunRules, strictest
 from midturn.sandbox.profile import Declared
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 from midturn.values.text import OutputProtocol
 
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp", "plugin"]
@@ -118,6 +117,17 @@ class WebSettings(Struct, frozen=True, kw_only=True):
     secrets: bool | None = None
 
 
+class ChannelTable(Struct, frozen=True, kw_only=True):
+    """A channel as configured: what questions it carries, to whom, and in `options` what its kind takes; `<key>_env` names a variable."""
+
+    name: str
+    kind: str
+    asks: tuple[str, ...] = ("tool", "run", "deliver", "review")
+    people: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = ()
+    options: JsonObject = {}
+
+
 class NotificationSettings(Struct, frozen=True, kw_only=True):
     """Where the page's server sends a question that has waited for `after` seconds; `urls` are addresses of Apprise, one or several."""
 
@@ -152,10 +162,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     notify: tuple[str, ...] = ()
     notifications: NotificationSettings = NotificationSettings()
     directory: Directory = Directory()
+    channels: tuple[ChannelTable, ...] = ()
 
     def ruling(self, agent: str, tool: str, arguments: Json) -> Ruling:
         """Say what the rules say about a call of another agent: it is asked about where none holds."""
-        ruling = strictest(Ruling("ask"), self.agent_rules(agent, tool), arguments)
+        return self.with_people(strictest(Ruling("ask"), self.agent_rules(agent, tool), arguments))
+
+    def with_people(self, ruling: Ruling) -> Ruling:
+        """Return what rules say about a call with the people behind the names that they put it to."""
         return replace(ruling, people=self.directory.filled_in(ruling.people)) if ruling.people else ruling
 
     def agent_rules(self, agent: str, tool: str) -> tuple[RunRules, ...]:

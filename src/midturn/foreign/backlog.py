@@ -18,11 +18,10 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from midturn.foreign import words
-from midturn.foreign.errand import Errand, asked_by, decided, errand_of, is_over, shows
-from midturn.foreign.errand_log import ErrandLog
+from midturn.foreign.errand import Errand, ErrandLog, asked_by, decided, errand_of, is_over, shows
 from midturn.foreign.words import DecidedElsewhere, is_nameless, tool_name
-from midturn.record.asker import Asker
 from midturn.record.events import Event
+from midturn.record.open_question import Asker
 from midturn.store.lock import is_found, lives
 from midturn.turn.view import TurnView
 from midturn.values.json_value import JsonObject, canonical

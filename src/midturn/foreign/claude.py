@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from midturn.errors import QuestionError
 from midturn.foreign import words
-from midturn.foreign.hook_agent import Runs
-from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import (
+from midturn.foreign.hook_agent import (
     HIDDEN,
     TIMEOUT,
     WAIT,
@@ -25,12 +23,14 @@ from midturn.foreign.occasion import (
     PutElicitation,
     PutForm,
     Ran,
+    Runs,
     Said,
     Stopping,
     Unaskable,
     call_in,
     plan,
 )
+from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.values.json_value import Json, JsonObject, items, objects, text
 

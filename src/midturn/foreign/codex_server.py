@@ -16,11 +16,11 @@ from midturn.foreign.claude import questions_of
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
-from midturn.foreign.occasion import PutForm, Unaskable
+from midturn.foreign.hook_agent import PutForm, Unaskable
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, RepliedTo, TurnStopped
 from midturn.question.elicitation import form_of, opens, web_address_form
 from midturn.question.form import Form
-from midturn.record.asker import Asker
+from midturn.record.open_question import Asker
 from midturn.values.json_value import Json, JsonObject, members, objects, text
 
 # ----------------------------------------------------------------------------------------------------------------------

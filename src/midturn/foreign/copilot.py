@@ -11,9 +11,22 @@ from msgspec.structs import replace
 from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude import SpeaksLikeClaude
-from midturn.foreign.hook_agent import has_prompt, started_with
+from midturn.foreign.hook_agent import (
+    HIDDEN,
+    TIMEOUT,
+    WAIT,
+    Nothing,
+    Occasion,
+    Permit,
+    PutForm,
+    Said,
+    Stopping,
+    Unaskable,
+    call_in,
+    has_prompt,
+    started_with,
+)
 from midturn.foreign.installing import SERVER, HookEntry, Installation
-from midturn.foreign.occasion import HIDDEN, TIMEOUT, WAIT, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable, call_in
 from midturn.foreign.words import Approved, Decided, FormCompleted
 from midturn.question.answer_type import MultiSelectType, SelectType
 from midturn.routing.messages import user_added

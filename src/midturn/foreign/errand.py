@@ -1,40 +1,51 @@
-"""One call of somebody else's agent that waits for a person: a conversation of its own."""
+"""One call of somebody else's agent that waits for a person: a conversation of its own, found, opened and written to in a store.
+
+How much other agents may ask is limited here, too: one that asks without end buries no inbox and fills no disk.
+
+**Guarantee.** Every change is decided inside `StorePort.settle`, on the turn as it is at that moment: what was looked at before is only
+a hint.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from hmac import compare_digest
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.errors import QuestionError
-from midturn.foreign.words import Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.errors import MidturnError, QuestionError, StoreError
+from midturn.foreign.words import Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped, tool_name
+from midturn.ports import Clock
 from midturn.question.elicitation import Outgoing, heading
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.record.asker import Asker
 from midturn.record.events import (
     AnsweredBy,
     Approval,
     ChatRequest,
     ConfigDelta,
     Event,
-    InquiryAnswered,
-    InquiryCancelled,
     InquiryRequest,
     ToolCallRequest,
     ToolCallResponse,
     TurnStart,
     required_by,
 )
-from midturn.record.open_question import OpenQuestion, arguments_sha256
+from midturn.record.open_question import Asker, OpenQuestion, arguments_sha256
 from midturn.routing.rules import Ruling
+from midturn.store.batch import stamped
+from midturn.store.metadata import event_ids
+from midturn.store.port import Settled
+from midturn.store.store import ConversationStore
 from midturn.tools.ask_user_call import read_arguments
-from midturn.turn.view import TurnView, pairs
-from midturn.values.json_value import Json, JsonObject, members, text
+from midturn.turn.view import TurnView
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, canonical, json_problem, members, text
 
 
 class Errand(Struct, frozen=True, kw_only=True):
@@ -111,7 +122,7 @@ def decided(turn: Sequence[Event]) -> Decided | None:
         return TurnStopped()
     if view.permissions:
         return _permitted(view.permissions[-1])
-    reasons = {response.reason for _, response in view.inquiries if isinstance(response, InquiryCancelled)}
+    reasons = view.cancel_reasons
     if "reply" in reasons:
         return _reply(view)
     if "user" in reasons:
@@ -141,13 +152,13 @@ def content_of(turn: Sequence[Event]) -> str | None:
 
 def reasons_of(turn: Sequence[Event], answers: Mapping[str, Json]) -> Mapping[str, str]:
     """Return what a person said with each answer that counts: what was taken back or is not asked any more has none."""
-    latest = {request.question_id: response for request, response in pairs(turn) if isinstance(response, InquiryAnswered)}
+    latest = {request.question_id: response for request, response in TurnView.last(turn).answered}
     return {key: response.reason for key, response in latest.items() if response.reason and answers.get(key) is not None}
 
 
 def answers_of(turn: Sequence[Event]) -> dict[str, Json]:
     """Return the latest answer to each question."""
-    return {request.question_id: response.answer for request, response in pairs(turn) if isinstance(response, InquiryAnswered)}
+    return {request.question_id: response.answer for request, response in TurnView.last(turn).answered}
 
 
 def asked(turn: Sequence[Event]) -> InquiryRequest | None:
@@ -214,10 +225,187 @@ QUICKEST = 0.4  # seconds that a person needs at least to read a question and to
 
 def questions_at_once(question: OpenQuestion, can_show: Callable[[Sequence[Question[Any]]], bool]) -> Sequence[Question[Any]]:
     """Return all questions of a form, unless one depends on another, or the dialog cannot show all of them: then the one that is open."""
-    request = question.request
-    asked = request.question.asked(request.question_id) if isinstance(request, InquiryRequest) else None
+    asked = question.question.asked(question.question_id) if question.kind == "tool" else None
     if question.form is None:
         return [asked] if asked else []
     whole = Form.from_json(list(question.form.questions)).questions
     apart = any(one.when for one in whole) or not can_show(whole) or whole[0].id != (asked.id if asked else "")
     return [asked] if apart and asked else whole
+
+
+MOST: Final = 50
+"""Questions of one session that wait at the same time."""
+MOST_OF_ALL: Final = 500
+"""Questions of all other agents, whatever they call themselves."""
+LARGEST: Final = 1024 * 1024
+"""Bytes of what one question is about."""
+IN_AN_HOUR: Final = 600
+"""Questions of all other agents in an hour, also where each is withdrawn before the next: what is withdrawn stays recorded."""
+SESSION: Final = "session:"
+"""How the label begins that each conversation of another agent has: what follows is its own name for its session."""
+_HOUR = 3_600_000_000  # microseconds, as ids of conversations count them
+_LOOKED_AT = 4 * IN_AN_HOUR  # of the newest conversations of that hour, so that whoever asks waits no longer where turns of ours are many
+_ID = 16  # digits
+_AGAIN = 1.0  # seconds for which an agent that was refused is refused again without another look
+
+
+class NoRoom(MidturnError):  # noqa: N818  it says what is the case
+    """A question is not taken; `oldest` is the one of this agent that waits longest."""
+
+    def __init__(self, message: str, oldest: str = "") -> None:
+        super().__init__(message)
+        self.oldest = oldest
+
+
+class Room:
+    """Whatever asks in one process shares one of these, so that questions at the same time are counted one after the other.
+
+    What is counted is what the store holds, for each run of a hook is a process of its own. Processes that ask at the same moment may each
+    find the last place free.
+    """
+
+    def __init__(self) -> None:
+        self._one_at_a_time = asyncio.Lock()
+        self._refused: dict[tuple[str, str], tuple[float, NoRoom]] = {}
+
+    @asynccontextmanager
+    async def taken(self, store: ConversationStore, asker: Asker, call: JsonObject, clock: Clock) -> AsyncGenerator[None]:
+        """Let the block ask about one more call; `call` is all that the agent says about it.
+
+        Raises:
+            NoRoom: It is too large, or could not be shown as it is, or too many wait.
+        """
+        problem = json_problem(call, DEFAULT_LIMITS.json_depth)
+        if problem is not None:
+            raise NoRoom(f"What {asker.name} asks about could not be shown as it is: {problem.message} It was not asked.")
+        size = len(canonical(call)) + len(canonical(asker.metadata()))
+        if size > LARGEST:
+            raise NoRoom(f"What {asker.name} asks about has {size:,} bytes; no question may have more than {LARGEST:,}. It was not asked.")
+        async with self._one_at_a_time:
+            who = (asker.name, asker.session)
+            before, refused = self._refused.get(who, (0.0, None))
+            if refused and clock.monotonic() - before < _AGAIN:
+                raise refused
+            try:
+                await _check_pace(store, asker, clock)
+                await _check(store, asker)
+            except NoRoom as full:
+                self._refused[who] = (clock.monotonic(), full)
+                raise
+            yield
+
+
+async def _check_pace(store: ConversationStore, asker: Asker, clock: Clock) -> None:
+    """Count what was begun in the last hour by its ids, which are times; only where that is much, look whose it is."""
+    now = int(clock.now().timestamp() * 1_000_000)
+    since, until = f"{now - _HOUR:0{_ID}}", f"{now:0{_ID}}"
+    ids = await store.port.ids(after=since)
+    begun = [since, *(id for id in ids if id <= until)]  # noqa: A001  what a clock that was set back has left in the future is not recent
+    if len(begun) <= IN_AN_HOUR:
+        return
+    named = await store.port.described(after=begun[-_LOOKED_AT - 1 :][0], limit=_LOOKED_AT)
+    count = sum(any(label.startswith(SESSION) for label in metadata.labels) for _, metadata in named)
+    if count >= IN_AN_HOUR:
+        oldest = next((question.conversation for question in await _waiting(store) if _who(question)[0] == asker.name), "")
+        raise NoRoom(f"Other agents have asked {count} times in the last hour, and no more is taken for now. This was not asked.", oldest)
+
+
+async def _check(store: ConversationStore, asker: Asker) -> None:
+    if len(await store.port.ids(which="open")) < MOST:
+        return
+    foreign = await _waiting(store)
+    own = [question for question in foreign if _who(question) == (asker.name, asker.session)]
+    advice = "no more are taken until some of them are answered. This one was not asked."
+    if len(own) >= MOST:
+        raise NoRoom(f"{len(own)} questions of this session of {asker.name} wait for the user already, and {advice}", own[0].conversation)
+    if len(foreign) >= MOST_OF_ALL:
+        oldest = next((question for question in foreign if _who(question)[0] == asker.name), foreign[0])
+        raise NoRoom(f"{len(foreign)} questions of other agents wait for the user already, and {advice}", oldest.conversation)
+
+
+async def _waiting(store: ConversationStore) -> list[OpenQuestion]:
+    """Return the open questions of other agents, the oldest first."""
+    return [question for question in await store.pending() if question.asker]
+
+
+def _who(question: OpenQuestion) -> tuple[str, str]:
+    return (question.asker.name, question.asker.session) if question.asker else ("", "")
+
+
+_LOG = logging.getLogger(__name__)
+_LOCKED_TRIES = 100
+_UNNAMED = "unnamed"
+PAUSE = 0.1
+"""Seconds before another try to write."""
+Decide: TypeAlias = Callable[[Sequence[Event]], Sequence[Event]]
+"""Says what to write, from the turn as it is while nothing else writes."""
+
+
+class ErrandLog:
+    """The conversations of other agents' calls, in one store."""
+
+    def __init__(self, store: ConversationStore, clock: Clock) -> None:
+        self.store = store
+        self.clock = clock
+        self.ids = event_ids()
+
+    async def turn(self, conversation: str) -> tuple[Event, ...]:
+        """Return the events of an errand."""
+        return tuple((await self.store.port.look(conversation)).turn.events)
+
+    async def find(self, conversation: str) -> Errand | None:
+        """Find an errand by its conversation, whichever process opened it."""
+        try:
+            return errand_of(conversation, await self.turn(conversation))
+        except StoreError:
+            return None
+
+    async def is_unreadable(self, conversation: str) -> bool:
+        """Say whether a conversation is there, and cannot be read just now."""
+        try:
+            await self.turn(conversation)
+        except StoreError:
+            return conversation in await self.store.port.ids()
+        return False
+
+    async def open_turns(self) -> list[tuple[str, tuple[Event, ...]]]:
+        """Return the open turns, oldest first. A conversation that is gone by now, or damaged, is passed over: others can still ask."""
+        found: list[tuple[str, tuple[Event, ...]]] = []
+        for conversation in await self.store.port.ids(which="open"):
+            try:
+                found.append((conversation, await self.turn(conversation)))
+            except StoreError as error:
+                _LOG.warning("%s", error)
+        return found
+
+    async def open(self, asking: Errand, words: str, *asks: Callable[[Errand], Event]) -> Errand:
+        """Record a new errand, with the questions that a person is asked at once."""
+        async with await self.store.create(f"{asking.asker.name}: {words}") as journal:
+            call = next(self.ids)
+            errand = replace(asking, conversation=journal.conversation, call=call, id=asking.id or call, tool=tool_name(asking.tool))
+            events = [*begin(errand, words), *(ask(errand) for ask in asks)]
+            named = [event if event.event_id else replace(event, event_id=next(self.ids)) for event in events]
+            await journal.append(stamped(named, self.clock))
+        await self.store.port.describe(errand.conversation, labels=_labels(asking.asker))
+        return errand
+
+    async def note(self, errand: Errand, asker: Asker) -> None:
+        """Record what is now known of its asker, unless the errand is over."""
+        await self.write(errand, lambda turn: asked_by(turn, asker, self.ids))
+
+    async def write(self, errand: Errand, decide: Decide) -> None:
+        """Write what `decide` says.
+
+        Raises:
+            StoreError: Another process does not let go of the conversation.
+        """
+        for _ in range(_LOCKED_TRIES):
+            settled = await self.store.port.settle(errand.conversation, lambda last: stamped(decide(last.events), self.clock))
+            if isinstance(settled, Settled):
+                return
+            await asyncio.sleep(PAUSE)
+        raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
+
+
+def _labels(asker: Asker) -> tuple[str, ...]:
+    return asker.agent or asker.name, f"{SESSION}{asker.session or _UNNAMED}"

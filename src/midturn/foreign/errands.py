@@ -7,7 +7,7 @@ An errand is one call of another agent that a person has to decide about: a conv
 ACP alike open, follow and close them through this class; a door adds the protocol.
 
 **States.** Waiting (a request or an approval is open), decided (answered, but the agent has not heard), over (its turn has ended: the
-agent was told, or another dialog decided). Independently of that, a process waits for it or not: see `record/asker.py`.
+agent was told, or another dialog decided). Independently of that, a process waits for it or not: see `record/open_question.py`.
 
 **What may happen.**
 
@@ -38,15 +38,26 @@ from msgspec.structs import replace
 
 from midturn.errors import CallEnded, StoreLocked, Suspended
 from midturn.foreign.backlog import Backlog
-from midturn.foreign.errand import Errand, answers_of, asked, asked_by, decided, is_over, permission, reasons_of, tell
-from midturn.foreign.errand_log import PAUSE, ErrandLog
-from midturn.foreign.room import NoRoom, Room
+from midturn.foreign.errand import (
+    PAUSE,
+    Errand,
+    ErrandLog,
+    NoRoom,
+    Room,
+    answers_of,
+    asked,
+    asked_by,
+    decided,
+    is_over,
+    permission,
+    reasons_of,
+    tell,
+)
 from midturn.foreign.words import Decided, DecidedElsewhere, FormCompleted, is_nameless, tool_name
 from midturn.ports import Clock
 from midturn.question.form import Form
-from midturn.record.asker import Address, Asker
-from midturn.record.events import Approval, Event, InquiryRequest
-from midturn.record.open_question import OpenQuestion
+from midturn.record.events import Event, put_to_people
+from midturn.record.open_question import Address, Asker, OpenQuestion
 from midturn.routing.rules import Ruling
 from midturn.store.store import ConversationStore
 from midturn.turn.pending import pending
@@ -238,7 +249,7 @@ class Errands:
         turn = await self.turn(errand)
         question = next(iter(pending(turn, errand.conversation)), None)
         if question is None:
-            asked = [event.event_id for event in turn if isinstance(event, InquiryRequest | Approval)]
+            asked = [event.event_id for event in put_to_people(turn)]
             raise why_closed(turn, Address(errand.conversation, asked[-1] if asked else errand.call))
         value: Json = dict(answers) if question.form else next(iter(answers.values()))
         await self._store.answer(question.id, value, via=via)

@@ -16,11 +16,11 @@ from msgspec import Struct, structs
 
 from midturn.errors import MidturnError
 from midturn.foreign import words
+from midturn.foreign.errand import Room
 from midturn.foreign.errands import Errands, Rules, ask_always
-from midturn.foreign.room import Room
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.ports import Clock
-from midturn.record.asker import Asker
+from midturn.record.open_question import Asker
 from midturn.sandbox.marks import VARIABLE
 from midturn.store.lock import mark
 from midturn.store.store import ConversationStore

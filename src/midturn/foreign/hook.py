@@ -15,9 +15,9 @@ from midturn.foreign import words
 from midturn.foreign.backlog import counts_later
 from midturn.foreign.errand import Errand, asked, is_told
 from midturn.foreign.errands import Errands
-from midturn.foreign.hook_agent import HookAgent, without_answer
-from midturn.foreign.occasion import (
+from midturn.foreign.hook_agent import (
     Done,
+    HookAgent,
     MovedOn,
     Nothing,
     Occasion,
@@ -29,6 +29,7 @@ from midturn.foreign.occasion import (
     Stopping,
     Unaskable,
     last_words,
+    without_answer,
 )
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere
 from midturn.ports import Clock

@@ -15,10 +15,9 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
-from midturn.foreign.errand import Errand
+from midturn.foreign.errand import Errand, NoRoom
 from midturn.foreign.errands import Errands
-from midturn.foreign.occasion import PutForm, Unaskable
-from midturn.foreign.room import NoRoom
+from midturn.foreign.hook_agent import PutForm, Unaskable
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, RepliedTo
 from midturn.ports import Clock
 from midturn.routing.messages import user_added

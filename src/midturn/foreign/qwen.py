@@ -9,9 +9,21 @@ from msgspec.structs import replace
 
 from midturn.foreign import words
 from midturn.foreign.claude import SpeaksLikeClaude, permission, questions_of
-from midturn.foreign.hook_agent import has_prompt, started_with
+from midturn.foreign.hook_agent import (
+    HIDDEN,
+    TIMEOUT,
+    WAIT,
+    Nothing,
+    Occasion,
+    Permit,
+    PutForm,
+    Said,
+    Stopping,
+    call_in,
+    has_prompt,
+    started_with,
+)
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import HIDDEN, TIMEOUT, WAIT, Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
 from midturn.foreign.words import Approved, Decided
 from midturn.values.json_value import JsonObject, text
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.record.asker import ProcessMark
+from midturn.record.open_question import ProcessMark
 from midturn.routing.messages import user_added
 from midturn.values.json_value import Json, JsonObject, canonical, members, text
 

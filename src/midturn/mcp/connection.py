@@ -17,11 +17,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from midturn import __version__
-from midturn.mcp.asking import Elicitations
-from midturn.mcp.bounded_http import BoundedClient
-from midturn.mcp.call import Farewells, ServerCall, UnfitResult, unchecked
+from midturn.mcp.bounded_http import TOO_LONG, BoundedClient, started
+from midturn.mcp.call import Elicitations, Farewells, ServerCall, UnfitResult, unchecked
 from midturn.mcp.spec import ServerSpec
-from midturn.mcp.stdio import TOO_LONG, started
 
 _LOG = logging.getLogger(__name__)
 _START = 20.0  # seconds in which a server has to answer first

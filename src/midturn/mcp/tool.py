@@ -14,8 +14,7 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from midturn.mcp.asking import Elicitations, TooManyForms
-from midturn.mcp.call import UnfitResult
+from midturn.mcp.call import Elicitations, TooManyForms, UnfitResult
 from midturn.mcp.connection import Connection, ServerGone
 from midturn.mcp.spec import ServerSpec
 from midturn.ports import Tool, ToolRun
@@ -23,8 +22,7 @@ from midturn.question.form import Form
 from midturn.record.events import Image, Source, checked
 from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.turn.effects import Answer, Given, NoAnswer
-from midturn.turn.inputs import FormWanted
+from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------

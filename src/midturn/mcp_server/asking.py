@@ -24,16 +24,14 @@ from msgspec.structs import replace
 
 from midturn.errors import MidturnError, QuestionError
 from midturn.foreign.clients import AGENTS
-from midturn.foreign.errand import QUICKEST, Errand, is_called
+from midturn.foreign.errand import QUICKEST, Errand, Room, is_called
 from midturn.foreign.errands import Errands, Rules, ask_always
 from midturn.foreign.hook_agent import process_of
-from midturn.foreign.room import Room
 from midturn.foreign.words import Decided, nameless_session
-from midturn.mcp_server import results
-from midturn.mcp_server.caller import PROOF, Caller, created
-from midturn.mcp_server.dialog import VIA, CallDialog, DialogShown
+from midturn.mcp_server import client
+from midturn.mcp_server.client import PROOF, VIA, CallDialog, Caller, DialogShown, created
 from midturn.ports import Clock
-from midturn.record.asker import Asker
+from midturn.record.open_question import Asker
 from midturn.sandbox.doors import remember
 from midturn.store.lock import mark
 from midturn.store.store import ConversationStore
@@ -129,7 +127,7 @@ class ServedCalls:
         try:
             asked = read_arguments(arguments)
         except QuestionError as error:
-            return results.wrong(f"Nothing was asked, because the arguments are wrong. Correct them and call it again.\n{error}")
+            return client.wrong(f"Nothing was asked, because the arguments are wrong. Correct them and call it again.\n{error}")
         caller = self.caller(context)
         errands = self.errands(caller)
         left = (
@@ -157,7 +155,7 @@ class ServedCalls:
         errands = self.errands(caller)
         errand = await self.found(errands, str(arguments.get("id", "")))
         if errand is None:
-            return results.wrong("There is no question with this id. Use the `id` that an earlier result gave you, or ask again.")
+            return client.wrong("There is no question with this id. Use the `id` that an earlier result gave you, or ask again.")
         ticket = arguments.get("ticket")
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=read_arguments(errand.arguments))
         return await self._raced(call, ticket=(ticket if isinstance(ticket, int) else 0) + 1)
@@ -222,8 +220,8 @@ class ServedCalls:
         if outcome is None:
             outcome = await self._waited(call, dialog)
         if outcome is None:
-            return results.waiting(call.errand.handle, ticket, self._advice(call.caller, ticket)).result()
-        answer = results.answered(call.asked, outcome)
+            return client.waiting(call.errand.handle, ticket, self._advice(call.caller, ticket)).result()
+        answer = client.answered(call.asked, outcome)
         await call.errands.close(call.errand, answer.text)
         return answer.result()
 

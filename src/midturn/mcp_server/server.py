@@ -29,18 +29,18 @@ from midturn.foreign.claude import ASKS, answers_by_text, questions_of
 from midturn.foreign.clients import client_of, is_alone
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
-from midturn.foreign.occasion import PutForm
+from midturn.foreign.hook_agent import PutForm
 from midturn.foreign.words import Approved, Decided, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.http import Listening, bound
 from midturn.http_server import connection_of, serve
-from midturn.mcp_server import results
+from midturn.mcp_server import client
 from midturn.mcp_server.asking import CallAnswer, ServedCalls, ServerWait
-from midturn.mcp_server.caller import TASKS
+from midturn.mcp_server.client import TASKS
 from midturn.mcp_server.task_calls import TaskCalls, TaskParams, UpdateParams
 from midturn.ports import Clock
 from midturn.sandbox.peers import user_doubt
 from midturn.store.store import ConversationStore
-from midturn.tools.ask_user_schema import DESCRIPTION, PARAMETERS
+from midturn.tools.ask_user_call import DESCRIPTION, PARAMETERS
 from midturn.values.json_value import Json, JsonObject, members, text
 from midturn.values.text import ASK_USER
 
@@ -248,16 +248,16 @@ def make_server(store: ConversationStore, environment: Mapping[str, str], clock:
     async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         call = calls.get(params.name)
         if call is None:
-            return results.wrong(f"There is no tool `{params.name}`; there are {', '.join(calls)}.")
+            return client.wrong(f"There is no tool `{params.name}`; there are {', '.join(calls)}.")
         try:
             return await call(context, params)
         except MCPError:
             raise
         except MidturnError as error:
-            return results.wrong(f"{words.FAILED} ({error})")
+            return client.wrong(f"{words.FAILED} ({error})")
         except Exception:  # noqa: BLE001  whatever it is, the model must not take it for an answer
             _LOG.exception("a call of %s failed", params.name)
-            return results.wrong(words.FAILED)
+            return client.wrong(words.FAILED)
 
     server: Server[Any] = Server("midturn", version=__version__, instructions=_INSTRUCTIONS, on_list_tools=list_tools)
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)

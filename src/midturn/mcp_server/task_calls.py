@@ -16,10 +16,9 @@ from midturn.foreign import words
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.words import DecidedElsewhere
-from midturn.mcp_server import results
+from midturn.mcp_server import client
 from midturn.mcp_server.asking import ServedCalls
-from midturn.mcp_server.caller import TASKS, Caller, described, is_cancelled, named
-from midturn.mcp_server.dialog import CallDialog, DialogShown
+from midturn.mcp_server.client import TASKS, CallDialog, Caller, DialogShown, described, is_cancelled, named
 from midturn.ports import Clock
 from midturn.values.json_value import JsonObject
 
@@ -65,9 +64,9 @@ class TaskCalls:
         errand, errands = asked.errand, asked.errands
         common = {**described(errand, await errands.turn(errand), self._clock), "taskId": params.task_id}
         if asked.is_cancelled:
-            return {"status": "cancelled", **common, "statusMessage": results.cancelled(errand.handle)}
+            return {"status": "cancelled", **common, "statusMessage": client.cancelled(errand.handle)}
         if (outcome := await errands.outcome(errand)) is not None:
-            reply = results.withdrawn() if isinstance(outcome, DecidedElsewhere) else results.there(errand.handle)
+            reply = client.withdrawn() if isinstance(outcome, DecidedElsewhere) else client.there(errand.handle)
             return {"status": "completed", **common, "result": reply.wire()}
         question = await errands.open_question(errand)
         how = f"midturn answer {question.id}" if question else "midturn inbox"

@@ -1,10 +1,13 @@
-"""Conversion of requests and responses between our types and the library's."""
+"""Conversion of requests and responses between our types and the library's.
+
+Provider data that has to go back is recorded with a part of an answer, and returned to the same model.
+"""
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, assert_never, cast
 
@@ -16,7 +19,6 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as LibraryTool
 
-from midturn.models import kept
 from midturn.models.profiles import How, ModelSpec, Profile, how_to_ask, how_to_shape, retention
 from midturn.models.transcript import (
     CallResult,
@@ -116,8 +118,8 @@ class LibraryRequest:
     def _message(self, message: TranscriptMessage) -> lib.ModelMessage:
         if isinstance(message, UserMessage):
             return lib.ModelRequest([_user_part(part, self._profile) for part in message.parts])
-        responses = [found for part in message.parts if isinstance(found := kept.recorded(part, self.spec).get("response"), dict)]
-        whole = kept.given_back(responses[0], kept.OF_RESPONSE) if responses else {}
+        responses = [found for part in message.parts if isinstance(found := sent_along(part, self.spec).get("response"), dict)]
+        whole = given_back(responses[0], OF_RESPONSE) if responses else {}
         return lib.ModelResponse([part for each in message.parts for part in _model_part(each, self.spec)], **whole)
 
 
@@ -149,12 +151,12 @@ def _content(result: CallResult, profile: Profile) -> str | list[str | lib.Binar
 
 def _model_part(part: ModelWords | ModelCall, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
     """Yield the part with what its provider wants back. Another model's reasoning is left out: no other model can read it."""
-    recorded = kept.recorded(part, spec)
-    fields = kept.given_back(recorded, kept.OF_PART)
+    recorded = sent_along(part, spec)
+    fields = given_back(recorded, OF_PART)
     match part:
         case ModelWords(text, thought=True):
             if recorded:
-                yield lib.ThinkingPart(text, **fields, **kept.given_back(recorded, ("signature",)))
+                yield lib.ThinkingPart(text, **fields, **given_back(recorded, ("signature",)))
         case ModelWords(text):
             if text:
                 yield lib.TextPart(text, **fields)
@@ -228,9 +230,9 @@ def delta(event: lib.ModelResponseStreamEvent) -> ModelEvent | None:
 
 def parts(answer: lib.ModelResponse, asked: LibraryRequest) -> Iterator[Part]:
     """Yield the parts of an answer; the first carries what belongs to the response as a whole."""
-    whole: dict[str, Json] = {"response": kept.came_with(answer, kept.OF_RESPONSE)}
+    whole: dict[str, Json] = {"response": came_with(answer, OF_RESPONSE)}
     for part in answer.parts:
-        fields = kept.came_with(part, (*kept.OF_PART, "signature"))
+        fields = came_with(part, (*OF_PART, "signature"))
         metadata: dict[str, Json] = {"provider": {"model": asked.spec.id, **fields, **whole}}
         match part:
             case lib.TextPart(content=text) if text:
@@ -262,3 +264,24 @@ def _given_answer(part: lib.ToolCallPart, metadata: dict[str, Json]) -> Part:
 def _call(part: lib.ToolCallPart, metadata: dict[str, Json]) -> ToolCallPart:
     arguments = read_arguments(part.args)
     return ToolCallPart(part.tool_call_id, part.tool_name, arguments.value, arguments.problem, metadata)
+
+
+OF_PART = ("id", "provider_name", "provider_details")
+OF_RESPONSE = ("provider_name", "canonical_system", "provider_response_id")
+
+
+def came_with(given: object, names: Sequence[str]) -> dict[str, Json]:
+    """Return those fields of a part or a response that are there, as they are sent_along."""
+    present = {name: value for name in names if (value := getattr(given, name, None)) is not None}
+    return cast("dict[str, Json]", json.loads(json.dumps(present, default=str)))
+
+
+def sent_along(part: ModelWords | ModelCall, spec: ModelSpec) -> Mapping[str, Json]:
+    """Return what this very model once sent along with the part."""
+    kept = (part.metadata or {}).get("provider")
+    return kept if isinstance(kept, dict) and kept.get("model") == spec.id else {}
+
+
+def given_back(kept: Mapping[str, Json], names: Sequence[str]) -> dict[str, Any]:
+    """Pick the fields that the library knows: a stream can come from anywhere."""
+    return {name: kept[name] for name in names if name in kept}

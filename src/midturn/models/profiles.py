@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from midturn.errors import ConfigError, ModelError
 from midturn.record.exchange import Family, InquiryAsked
-from midturn.values.json_value import JsonObject
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import JsonObject, SecretValue
 from midturn.values.text import did_you_mean
 
 Shape: TypeAlias = Literal["tail", "native", "tool"]

@@ -13,8 +13,7 @@ from msgspec import Struct
 from midturn.errors import ConfigError
 from midturn.models.profiles import KNOWN_PROFILES, Family, ModelSpec, Profile, suggested_models, writes_text
 from midturn.models.reached_model import ReachedModel
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, JsonObject, SecretValue
 from midturn.values.text import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------

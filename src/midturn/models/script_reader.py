@@ -1,4 +1,4 @@
-"""From a file or from Python values to a script, with every problem at once."""
+"""A script, and the way to one from a file or from Python values, with every problem at once."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, Union, cast, get_args, get_origin
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from midturn.errors import ConfigError, ModelError, Problem
-from midturn.models.script import Script, ScriptedCall, ScriptedFailure, ScriptedReply
 from midturn.models.wrapper import is_transient
-from midturn.record.events import Event, ToolCallRequest
+from midturn.record.events import Event, call_requests
 from midturn.record.exchange import (
     Finished,
     ModelRequest,
@@ -27,9 +26,84 @@ from midturn.record.exchange import (
     TextDelta,
     TextPart,
     ToolCallPart,
+    Usage,
 )
+from midturn.record.provider_view import provider_view
 from midturn.values.json_value import Json, NotJson, read_json
 from midturn.values.text import did_you_mean
+
+ANY = "*"
+Filled: TypeAlias = Annotated[str, Meta(min_length=1)]
+Milliseconds: TypeAlias = Annotated[float, Meta(ge=0)]
+
+
+class ScriptedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool call. Without `id` it gets the next free `call_<n>`; `arguments` as a string imitate a call that is not a JSON object."""
+
+    name: Filled
+    id: Filled | None = None
+    arguments: dict[str, Json] | str = {}
+
+
+class ScriptedFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A failing request: an HTTP status (none: the connection broke), and how many seconds the server asks to wait."""
+
+    message: str = ""
+    status: Annotated[int, Meta(ge=100, le=599)] | None = None
+    retry_after: Annotated[float, Meta(ge=0)] | None = None
+
+
+class ScriptedUsage(Usage, frozen=True, forbid_unknown_fields=True):
+    """What a request counts. A script has no other names in it; what is recorded may have, from newer versions."""
+
+    def counted(self) -> Usage:
+        """Return it as a model reports it."""
+        return Usage() + self
+
+
+class ScriptedReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one request gets: text, calls, or an error (after `text`, where both are given: the response is cut).
+
+    `expect` must occur in the newest message. `delay_ms` is the time that the whole reply takes, `chunk` the characters of one delta.
+    """
+
+    reasoning: str | None = None
+    text: str | None = None
+    calls: tuple[ScriptedCall, ...] = ()
+    error: ScriptedFailure | None = None
+    expect: str | None = None
+    usage: ScriptedUsage = ScriptedUsage()
+    delay_ms: Milliseconds = 0
+    chunk: Annotated[int, Meta(ge=1)] | None = None
+
+
+class ScriptedAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a question to the assistant gets: an answer with its reason, or an error."""
+
+    reason: str | None = None
+    answer: Json | UnsetType = UNSET
+    error: ScriptedFailure | None = None
+    usage: ScriptedUsage = ScriptedUsage()
+    delay_ms: Milliseconds = 0
+
+
+class ScriptedMatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The answers to the questions that match; `*` matches every tool or question, and the last answer repeats."""
+
+    answers: Annotated[tuple[ScriptedAnswer, ...], Meta(min_length=1)]
+    tool: Filled = ANY
+    question: Filled = ANY
+
+    def matches(self, tool: str, question: str) -> bool:
+        """Whether this entry answers `question` of `tool`."""
+        return self.tool in {ANY, tool} and self.question in {ANY, question}
+
+
+class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole script: replies in order, and answers for questions that are routed to the assistant."""
+
+    replies: tuple[ScriptedReply, ...] = ()
+    inquiries: tuple[ScriptedMatch, ...] = ()
 
 
 def read_script(path: Path) -> Script:
@@ -149,10 +223,10 @@ def position(next: int, inquiry: int | None = None) -> dict[str, Json]:
 
 def recorded_position(events: Sequence[Event], inquiry: int | None = None) -> int:
     """Return the index of the entry that comes next, as far as `events` tell."""
-    found = [place["next"] for place in map(_scripted, events) if place.get("inquiry") == inquiry and isinstance(place.get("next"), int)]
-    places = [place for place in found if isinstance(place, int)]
+    found = (place.get("next") for place in map(_scripted, reversed(events)) if place.get("inquiry") == inquiry)
+    places = (place for place in found if isinstance(place, int))
     if inquiry is None:
-        return places[-1] if places else 0
+        return next(places, 0)
     return max(places, default=0)  # questions are answered side by side, and recorded in the order in which they end
 
 
@@ -262,7 +336,7 @@ def _call_part(call: ScriptedCall, id: str, metadata: dict[str, Json] | None) ->
 
 def _call_ids(calls: Sequence[ScriptedCall], request: ModelRequest) -> Iterator[str]:
     """Give each call its id: the script's, or the first `call_<n>` that the conversation does not have yet."""
-    used = {event.id for event in (*request.events, *request.recorded) if isinstance(event, ToolCallRequest)}
+    used = {event.id for events in (request.events, provider_view(request.recorded)) for event in call_requests(events)}
     used |= {call.id for call in calls if call.id}
     number = 0
     for call in calls:

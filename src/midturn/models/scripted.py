@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct
 
 from midturn.errors import ModelError, ScriptError
-from midturn.models.script import Script, ScriptedAnswer, ScriptedReply
-from midturn.models.script_reader import Progress, build_script, deltas, failure, finished, position, read_script, stop_reason
-from midturn.record.events import ChatRequest, Event, ToolCallResponse
+from midturn.models.script_reader import (
+    Progress,
+    Script,
+    ScriptedAnswer,
+    ScriptedReply,
+    build_script,
+    deltas,
+    failure,
+    finished,
+    position,
+    read_script,
+    stop_reason,
+)
+from midturn.record.events import Event, said_to_model
 from midturn.record.exchange import (
     Finished,
     InquiryAsked,
@@ -26,10 +37,13 @@ from midturn.record.exchange import (
     TextDelta,
     TextPart,
     ToolCallPart,
+    ToolDefinition,
 )
+from midturn.routing.messages import unknown_tool
 from midturn.values.json_value import Json, JsonObject
 
-ReplyEntry: TypeAlias = Mapping[str, Json]
+ReplyEntries: TypeAlias = Sequence[Any]
+"""The entries of a script as a program writes them, in literals, for which type checkers find no common type; they are read strictly."""
 _SHOWN = 2_000  # characters of a message that did not hold what was expected
 
 
@@ -49,8 +63,8 @@ class ScriptedModel:
 
     def __init__(
         self,
-        replies: Sequence[ReplyEntry] = (),
-        inquiries: Sequence[ReplyEntry] = (),
+        replies: ReplyEntries = (),
+        inquiries: ReplyEntries = (),
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -60,11 +74,16 @@ class ScriptedModel:
         self._progress = Progress()
         self._played = 0
         self._failed: list[str] = []
+        self._misspelt: list[str] = []
 
     def problems(self) -> list[str]:
         """Return what a test should know when it is over: what the script could not play, and whether replies are left over."""
         left = len(self._script.replies) - self._played
         return [*self._failed, *([f"{self._origin} has {_count(left, 'reply', 'replies')} left over."] if left > 0 else [])]
+
+    def misspelt(self) -> list[str]:
+        """Return the calls that no tool could take, which a model may make and a test seldom means: of no tool, with other arguments."""
+        return list(self._misspelt)
 
     @classmethod
     def from_file(cls, path: str | Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> ScriptedModel:
@@ -119,6 +138,7 @@ class ScriptedModel:
                     yield delta
             delivered = True
             answer = finished(reply, request, metadata)
+            self._misspelt += [f"{self._origin}, reply {index + 1}: {what}" for what in _misspelt(answer.parts, request.tools)]
             self._progress.delivered(request, index)
             yield answer
         finally:
@@ -176,12 +196,26 @@ def newest_message(events: Sequence[Event]) -> str:
     """Return what the model reads last: the user's words, or the results of the calls that it made at once."""
     texts: list[str] = []
     for event in reversed(events):
-        match event:
-            case ChatRequest(content=text) | ToolCallResponse(content=text):
-                texts.append(text)
-            case _:
-                break
+        text = said_to_model(event)
+        if text is None:
+            break
+        texts.append(text)
     return "\n".join(reversed(texts))
+
+
+def _misspelt(parts: Sequence[Part], tools: Sequence[ToolDefinition]) -> Iterator[str]:
+    """Say which calls are of no tool, or have arguments that it does not have."""
+    known = {tool.name: tool.parameters for tool in tools}
+    for part in parts:
+        if not isinstance(part, ToolCallPart) or not isinstance(part.arguments, Mapping):
+            continue
+        if part.name not in known:
+            yield unknown_tool(part.name, list(known))
+            continue
+        declared = known[part.name].get("properties")
+        unknown = part.arguments.keys() - (declared if isinstance(declared, Mapping) else part.arguments).keys()
+        if unknown and isinstance(declared, Mapping):
+            yield f"{part.name} has no argument {', '.join(map(repr, sorted(unknown)))}. It has: {', '.join(declared) or 'none'}."
 
 
 def _answer_object(answer: ScriptedAnswer) -> dict[str, Json]:

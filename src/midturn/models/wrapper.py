@@ -16,7 +16,7 @@ from msgspec import Struct
 from midturn.errors import ModelError
 from midturn.ports import OBSERVERS, Clock, Model
 from midturn.record.events import Event
-from midturn.record.exchange import DEFAULT_RETRIES, Finished, ModelEvent, ModelRequest, ReasoningDelta, TextDelta, Usage
+from midturn.record.exchange import DEFAULT_RETRIES, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
 from midturn.values.json_value import Json
 
 
@@ -52,14 +52,6 @@ class Wrapper:
     async def _optionally(self, method: str) -> Any:
         found: Callable[[], Awaitable[Any]] | None = getattr(self.model, method, None)
         return None if found is None else await found()
-
-
-class Spent(Struct, frozen=True):
-    """What one request came to; `is_inquiry` where the model answered a question."""
-
-    model: str
-    usage: Usage
-    is_inquiry: bool
 
 
 SPENT: ContextVar[list[Spent]] = ContextVar("midturn_spent")

@@ -9,14 +9,12 @@ from typing import cast
 from msgspec import UNSET, Struct
 
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.answer_text import problem_text
-from midturn.prompts.content import description, initial, label, one_line
-from midturn.prompts.keys import Ruled
-from midturn.prompts.native import wanted
+from midturn.prompts.answer_text import problem_text, wanted
+from midturn.prompts.keys import Ruled, description, initial, label, one_line, pretty
 from midturn.question import answer
 from midturn.question.answer import NotChosen, SelectOptions, named_option
 from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, folded
-from midturn.record.prompt import Prompt, RuleDraft
+from midturn.record.prompt import CallSubject, Prompt, RuleDraft
 from midturn.values.json_value import Json, JsonObject, NotJson, read_json
 from midturn.values.text import exact
 
@@ -89,6 +87,49 @@ def accept_arguments(prompt: Prompt, text: str) -> Json:
     if problems := argument_problems(prompt.parameters, value):
         raise NotAccepted(_lines(problems, problem_text))
     return value
+
+
+MOST_FIELDS = 5
+"""So many arguments are edited one after the other; more, or none, as the JSON that they are."""
+
+
+class Argument(Struct, frozen=True):
+    """One argument of a call as it is edited: a text as text, everything else as JSON."""
+
+    name: str
+    text: str
+    is_json: bool
+
+    def value(self, typed: str) -> Json:
+        """Return what was typed as the argument.
+
+        Raises:
+            NotAccepted: It is to be JSON, and is none.
+        """
+        return read(typed) if self.is_json else typed
+
+
+def arguments_of(prompt: Prompt) -> tuple[Argument, ...]:
+    """Return the arguments of a call that are edited one after the other; none where JSON is edited."""
+    arguments = prompt.subject.call.arguments if isinstance(prompt.subject, CallSubject) else None
+    if not isinstance(arguments, Mapping) or len(arguments) > MOST_FIELDS:
+        return ()
+    return tuple(
+        Argument(name, value if isinstance(value, str) else pretty(value), not isinstance(value, str)) for name, value in arguments.items()
+    )
+
+
+def accept_argument(prompt: Prompt, arguments: JsonObject, argument: Argument, typed: str) -> JsonObject:
+    """Return the arguments with one of them as it was typed, checked against the parameters of the tool.
+
+    Raises:
+        NotAccepted: It does not fit.
+    """
+    changed = {**arguments, argument.name: argument.value(typed)}
+    before = argument_problems(prompt.parameters, arguments)
+    if problems := tuple(one for one in argument_problems(prompt.parameters, changed) if one not in before):
+        raise NotAccepted(_lines(problems, problem_text))
+    return changed
 
 
 def read(text: str) -> Json:

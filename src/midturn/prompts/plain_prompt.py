@@ -1,35 +1,230 @@
-"""The plain dialogue of any prompt, and those of a yes or no and of a review."""
+"""The plain dialogue of any prompt: of a yes or no, of a review, and of one or several of many options, line by line."""
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Generator
+from typing import TypeAlias, assert_never
 
 from msgspec import UNSET
 
-from midturn.prompts.accept import EMPTY_SECRET, EMPTY_TEXT, NotAccepted, accept, accept_json, accept_number, empty_once
+from midturn.prompts.accept import (
+    EMPTY_SECRET,
+    EMPTY_TEXT,
+    Finder,
+    NotAccepted,
+    accept,
+    accept_json,
+    accept_number,
+    bounds,
+    choose,
+    choose_many,
+    chosen_values,
+    empty_once,
+    is_option,
+)
+from midturn.prompts.answer_text import choice_text, expected, is_number, is_text, number_text, shape, wanted
 from midturn.prompts.cells import glued, hang
-from midturn.prompts.content import initial, one_line, pretty, skipped, yes_no_default
-from midturn.prompts.keys import HELP, BackTo, Command, Commands, KeyStep, find, find_named
-from midturn.prompts.native import expected, is_number, is_text, number_text, shape, wanted
+from midturn.prompts.keys import (
+    HELP,
+    OTHER,
+    BackTo,
+    Command,
+    Commands,
+    KeyStep,
+    description,
+    find,
+    find_named,
+    first_other,
+    initial,
+    label,
+    marked,
+    one_line,
+    pretty,
+    scalar_text,
+    skipped,
+    yes_no_default,
+)
 from midturn.prompts.plain_scene import (
     EDITOR,
     Dialog,
     Draft,
     DraftField,
     Entered,
+    Saying,
     Scene,
     command_in,
     draft_rows,
     fill,
+    read_text,
     spoken_key,
     unescaped,
 )
-from midturn.prompts.plain_select import multi_select, select
-from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
-from midturn.question.reply import Answered, Submitted
+from midturn.question.answer_type import (
+    Answered,
+    BooleanType,
+    MultiSelectType,
+    Reply,
+    SchemaType,
+    SecretType,
+    SelectType,
+    Submitted,
+    TextType,
+)
 from midturn.record.prompt import FormSubject, reviewed_places
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, SecretValue
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A list of options in pages of 20, with a filter; the numbers stay what they are
+
+
+PAGE = 20
+
+
+class PrintedOptions:
+    """Which options have been printed, and which come next; `other` are the words of the person's own that are chosen."""
+
+    def __init__(self, answer_type: SelectType | MultiSelectType, width: int, other: str | None = None) -> None:
+        self.options = answer_type.options
+        self.other = other
+        self._allows_other = answer_type.allow_other
+        self._width = width
+        self._places = list(range(len(self.options)))
+        self._next = 0
+
+    @property
+    def pages(self) -> bool:
+        """Whether there are more options than one page holds."""
+        return len(self.options) > PAGE
+
+    def page(self, marks: frozenset[int] | None = None) -> list[str]:
+        """Return the next page, from the beginning again after the last; `marks` draws boxes."""
+        start = self._next if self._next < len(self._places) else 0
+        places = self._places[start : start + PAGE]
+        self._next = start + PAGE
+        rest = max(0, len(self._places) - self._next)
+        more = [f"  ({rest} more: press m; filter with /text)"] if rest else []
+        return [*(row for place in places for row in self._rows(place, marks)), *self._own_words(marks), *more]
+
+    def filter(self, words: str, marks: frozenset[int] | None = None) -> list[str]:
+        """Keep the options that have all words; none brings all of them back."""
+        found = [hit.place for hit in Finder(self.options).find(words)]
+        self._places, self._next = found, 0
+        return [f"  {len(found)} match", *self.page(marks)]
+
+    def again(self, marks: frozenset[int] | None = None) -> list[str]:
+        """Return the first page of all options."""
+        self._places, self._next = list(range(len(self.options))), 0
+        return self.page(marks)
+
+    def _own_words(self, marks: frozenset[int] | None) -> list[str]:
+        """Return the row for words of the person's own: below the options, with the words that there are."""
+        if not self._allows_other:
+            return []
+        box = "" if marks is None else "[ ] " if self.other is None else "[x] "
+        text = OTHER.help if self.other is None else one_line(self.other)
+        return hang(f"  {OTHER.key}. {box}{text}", self._width, "     ")
+
+    def _rows(self, place: int, marks: frozenset[int] | None) -> list[str]:
+        option = self.options[place]
+        box = "" if marks is None else "[x] " if place in marks else "[ ] "
+        meaning = description(option)
+        return hang(f"  {place + 1}. {box}{label(option)}{f' - {meaning}' if meaning else ''}", self._width, "     ")
+
+
+Marks: TypeAlias = frozenset[int] | None
+
+_PAGES_HELP = ("m - the next options", "/text - only options with this text", "/ - all of them again")
+_OTHER = "Your own words, Enter alone or :c to return to the list:"
+
+
+def select(scene: Scene, answer_type: SelectType) -> Dialog:
+    """Ask for one option by its number or name."""
+    listing = PrintedOptions(answer_type, scene.width, first_other(scene.prompt))
+    start = initial(scene.prompt)
+    enter = "" if start is UNSET else _enter(scene, answer_type, start)
+    ask = f"Type a number 1-{len(answer_type.options)} or a name; {scene.keys()}{enter}:"
+    rows = [*scene.opening(), *listing.page()]
+    while True:
+        typed = (yield scene.say(rows, ask)).strip()
+        try:
+            if not typed and enter and start is not UNSET:
+                return Answered(accept(scene.prompt, start))
+            done = yield from _act(scene, listing, typed, None)
+            if isinstance(done, str):
+                return Answered(accept(scene.prompt, {"other": done}))
+            if done is None:
+                return Answered(accept(scene.prompt, answer_type.options[choose(typed, answer_type.options)].value))
+        except NotAccepted as error:
+            done = scene.wrapped(error.lines)
+        if not isinstance(done, list):
+            return done
+        rows = done
+
+
+def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
+    """Ask for any number of options: numbers, ranges, names, `all` or `none`."""
+    listing = PrintedOptions(answer_type, scene.width, first_other(scene.prompt))
+    start, marks = initial(scene.prompt), marked(scene.prompt)
+    enters = start is not UNSET
+    rows = [*scene.opening(), *listing.page(marks)]
+    while True:
+        count = len(marks) + (listing.other is not None)
+        enter = f" (Enter keeps the {count} marked)" if enters else ""
+        limits = f" ({limited})" if (limited := bounds(answer_type)) else ""
+        typed = (yield scene.say(rows, f"Type numbers such as 1,3-5, or all, or none{limits}; {scene.keys()}{enter}:")).strip()
+        try:
+            done = None if not typed and enters else (yield from _act(scene, listing, typed, marks))
+            if isinstance(done, str):
+                listing.other, enters = done, True
+                done = listing.again(marks)
+            elif done is None:
+                chosen = choose_many(typed, answer_type.options) if typed else marks
+                return Answered(accept(scene.prompt, chosen_values(listing.options, chosen, listing.other)))
+        except NotAccepted as error:
+            done = scene.wrapped(error.lines)
+        if not isinstance(done, list):
+            return done
+        rows = done
+
+
+def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Generator[Saying, str, Reply | list[str] | str | None]:
+    """Do what is not a choice: a reply, rows to show, the other words that were typed, or None where the line names options."""
+    if not typed:
+        return scene.wrapped(["There is no default: type a number or a name."])
+    if listing.pages and (typed == "m" or typed.startswith("/")):
+        return listing.page(marks) if typed == "m" else listing.filter(typed[1:], marks)
+    command = find(scene.commands, typed) or (None if is_option(typed, listing.options) else find_named(scene.commands, typed))
+    if command is None:
+        return None
+    if command is HELP:
+        return [*_help(scene, listing, several=marks is not None), *scene.help(scene.commands)]
+    if command.does is not KeyStep.OTHER:
+        done = yield from scene.act(command)
+        return [*done, *listing.again(marks)] if isinstance(done, list) else done
+    other = yield from read_text(scene.say((), _OTHER, "text"))
+    return other.strip() or listing.again(marks) if other else listing.again(marks)
+
+
+def _help(scene: Scene, listing: PrintedOptions, *, several: bool) -> list[str]:
+    """Say what may be typed at a list beside its keys."""
+    count = len(listing.options)
+    one = [f"1 to {count}, or a name - choose that option"]
+    many = ["1,3-5 or 1 3 5, or names with commas - choose these", "all, none - choose every option, or no option"]
+    numbered = any(scalar_text(option.value).isdecimal() for option in listing.options)
+    exact = ["2. - option 2, also where 2 is a name; =2 - the option with that name"] if numbered else []
+    pages = list(_PAGES_HELP) if listing.pages else []
+    return [row for line in (*(many if several else one), *exact, *pages) for row in hang(f"  {line}", scene.width, "      ")]
+
+
+def _enter(scene: Scene, answer_type: SelectType, start: Json) -> str:
+    """Say what Enter takes: the number of an option, or words of the person's own."""
+    if skipped(scene.prompt):
+        return " (Enter to skip)"
+    place = min(marked(scene.prompt), default=None)
+    if place is not None:
+        return f" (Enter for {place + 1})"
+    return f" (Enter for '{scene.short(choice_text(start))}')" if answer_type.allow_other else ""
+
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Text, JSON under a schema, and secrets, line by line
@@ -150,7 +345,7 @@ def boolean(scene: Scene) -> Dialog:
         typed = (yield scene.say(rows, ask)).strip()
         command = find_named(scene.commands, typed) if typed else find(scene.commands, enter)
         if command is None:
-            rows = hang(_refusal(typed, scene.commands), scene.width, "  ")
+            rows = [] if typed == "q" and scene.has_paged else hang(_refusal(typed, scene.commands), scene.width, "  ")
             continue
         done = yield from scene.act(command)
         if not isinstance(done, list):

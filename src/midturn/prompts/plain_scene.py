@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from msgspec import Struct
 
-from midturn.prompts.accept import NotAccepted, accept_arguments, by_rule
-from midturn.prompts.answer_text import covered_text, reply_text
+from midturn.prompts.accept import Argument, NotAccepted, accept_argument, accept_arguments, arguments_of, by_rule
+from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
 from midturn.prompts.cells import cells, clip, glued, hang, unglued
-from midturn.prompts.content import asked_by, pretty, quoted_label, shown_lines, split_lines
-from midturn.prompts.keys import HELP, Command, Commands, KeyStep, commands, covered, find, find_named, leaves
-from midturn.prompts.native import native
-from midturn.question.answer_type import SchemaType, SecretType, TextType
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply
+from midturn.prompts.keys import (
+    HELP,
+    Command,
+    Commands,
+    KeyStep,
+    asked_by,
+    commands,
+    covered,
+    find,
+    find_named,
+    leaves,
+    one_line,
+    pretty,
+    quoted_label,
+    shown_lines,
+    split_lines,
+)
+from midturn.question.answer_type import Answered, Edited, EndedTurn, Replied, Reply, SchemaType, SecretType, TextType
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import exact
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -55,6 +68,8 @@ Dialog: TypeAlias = Generator[Saying, str, Reply]
 
 
 CONTINUE = "> "
+QUESTION_MARK = "\\?"
+"""What is typed for a text that is a question mark alone."""
 
 _RETURN = Command("c", "return to the question", KeyStep.HELP)
 
@@ -75,13 +90,13 @@ def read_entry(say: Say, offered: Commands) -> Generator[Saying, str, str | Comm
 
 
 def command_in(line: str, offered: Commands) -> Command | None:
-    """Return the command that a whole line is, else None."""
-    return find(offered, line[1:]) if line.startswith(":") else None
+    """Return the command that a whole line is, else None; a question mark alone asks for help, too."""
+    return find(offered, line.removeprefix(":")) if line.startswith(":") or line == "?" else None
 
 
 def unescaped(line: str) -> str:
-    """Return a line as it is meant: `::` at its beginning is one colon."""
-    return line[1:] if line.startswith("::") else line
+    r"""Return a line as it is meant: `::` at its beginning is one colon, and `\?` a question mark."""
+    return line[1:] if line.startswith("::") or line == QUESTION_MARK else line
 
 
 def read_text(say: Say) -> Generator[Saying, str, str | None]:
@@ -134,7 +149,7 @@ def fill(field: DraftField, draft: Draft, rows: list[str], width: int) -> Genera
     while True:
         say = Say(rows=[*rows, *unglued(hang(hint(field, draft, width), width, "  "))], ask=CONTINUE, entry="text")
         typed = yield from read_entry(say, field.offered)
-        if isinstance(typed, Command) and typed.does is not KeyStep.EDIT:
+        if isinstance(typed, Command) and typed is not EDITOR:
             return typed, draft
         if isinstance(typed, Command):
             draft, rows = _edited(draft, (yield Edit(draft.text, field.suffix)))
@@ -182,7 +197,9 @@ _KEPT = "Your text is kept; Enter shows these errors again, :e edits it."
 
 
 _RETURN_KEYS = Command("c", "return to the question", KeyStep.REPLY, word="back to the question")
+_AS_JSON = Command("j", "edit all arguments as JSON", KeyStep.EDIT, word="all as JSON")
 _HELP = Command("?", "this help", KeyStep.HELP)
+_EDITING: Commands = (_RETURN_KEYS, EDITOR, _HELP)
 
 
 def edit_subject(prompt: Prompt, width: int, step: KeyStep) -> Generator[Saying, str, Reply | None]:
@@ -190,22 +207,48 @@ def edit_subject(prompt: Prompt, width: int, step: KeyStep) -> Generator[Saying,
     match prompt.subject:
         case CallSubject() if step is KeyStep.RULE:
             return (yield from _edit_rule(prompt, width))
+        case CallSubject(call) if arguments := arguments_of(prompt):
+            return (yield from _edit_arguments(prompt, arguments, cast("JsonObject", call.arguments), width))
         case CallSubject(call):
-            field = DraftField("the new arguments in JSON", partial(accept_arguments, prompt), (_RETURN_KEYS, EDITOR, _HELP), ".json")
-            text = pretty(call.arguments)
+            return (yield from _edit_json(prompt, call.arguments, width))
         case ResultSubject(content=text):
-            field = DraftField("the new result", str, (_RETURN_KEYS, EDITOR, _HELP))
+            entered = yield from _edit(DraftField("the new result", str, _EDITING), Draft(text), draft_rows("Now:", text), width)
+            return Edited(entered.value) if isinstance(entered, Entered) else None
         case _:
             return None
-    draft, rows = Draft(text), draft_rows("Now:", text)
+
+
+def _edit_arguments(prompt: Prompt, arguments: Sequence[Argument], so_far: JsonObject, width: int) -> Generator[Saying, str, Reply | None]:
+    """Ask for one argument after the other: Enter alone keeps it as it is."""
+    for argument in arguments:
+        name = one_line(argument.name)
+        accepted = partial(accept_argument, prompt, so_far, argument)
+        suffix = ".json" if argument.is_json else ".txt"
+        field = DraftField(f"the new {name}", accepted, (_RETURN_KEYS, _AS_JSON, EDITOR, _HELP), suffix)
+        entered = yield from _edit(field, Draft(argument.text, kept=True), draft_rows(f"{name} is now:", argument.text), width)
+        if not isinstance(entered, Entered):
+            return None if entered is _RETURN_KEYS else (yield from _edit_json(prompt, so_far, width))
+        so_far = cast("JsonObject", entered.value)
+    return Edited(so_far)
+
+
+def _edit_json(prompt: Prompt, arguments: Json, width: int) -> Generator[Saying, str, Reply | None]:
+    text = pretty(arguments)
+    field = DraftField("the new arguments in JSON", partial(accept_arguments, prompt), _EDITING, ".json")
+    entered = yield from _edit(field, Draft(text), draft_rows("Now:", text), width)
+    return Edited(entered.value) if isinstance(entered, Entered) else None
+
+
+def _edit(field: DraftField, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | Command]:
+    """Ask until something is accepted, or a command leads away."""
     while True:
         entered = yield from fill(field, draft, rows, width)
         if isinstance(entered, Entered):
-            return Edited(entered.value)
+            return entered
         command, draft = entered
-        if command is _RETURN_KEYS:
-            return None
-        rows = ["  :c - return to the question", "  :e - edit it in your editor"]
+        if command is not _HELP:
+            return command
+        rows = [f"  :{offered.key} - {offered.help}" for offered in field.offered if offered is not _HELP]
 
 
 def _edit_rule(prompt: Prompt, width: int) -> Generator[Saying, str, Reply | None]:
@@ -244,6 +287,8 @@ class Scene:
         plain = self.prompt is prompt
         self.commands: Commands = offered if plain else tuple(one for one in offered if one.does is not KeyStep.GIVE_REASON)
         self.viewed = not self.rest
+        self.has_paged = False
+        """Whether the rest was shown: a `q` after it, as a pager takes it, leads back to the question."""
 
     def say(self, rows: Sequence[str], ask: str, entry: EntryKind = "choice") -> Say:
         """Print rows, then ask; what does not fit into one row is broken between words."""
@@ -281,7 +326,7 @@ class Scene:
             case KeyStep.HELP:
                 return self.help(self.commands)
             case KeyStep.VIEW:
-                self.viewed = True
+                self.viewed = self.has_paged = True
                 return self.rest or body_rows(self.prompt, self.width, PLAIN_GUTTER)
             case KeyStep.REPLY:
                 text = yield from read_text(self.say((), _REPLY, "text"))
@@ -303,6 +348,7 @@ class Scene:
         """Return a row for every key."""
         spoken = {command.key: f" (or: {command.spoken})" for command in offered if command.spoken and not prefix}
         rows = [f"  {prefix}{command.key}{spoken.get(command.key, '')} - {command.help}" for command in offered]
+        rows += [f"  {QUESTION_MARK} - a question mark as the text"] if prefix else []
         leave = f"  Ctrl-C or Ctrl-D - {leaves(self.prompt)}"
         return [wrapped for row in (*rows, leave) for wrapped in hang(row, self.width, "      ")]
 

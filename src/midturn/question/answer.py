@@ -18,9 +18,18 @@ from midturn.question.answer_type import (
     TypeTerms,
     folded,
 )
-from midturn.values.json_value import Json, JsonObject, NotJson, Scalar, json_equal, json_problem, read_json, shown
-from midturn.values.limits import DEFAULT_LIMITS
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import (
+    DEFAULT_LIMITS,
+    Json,
+    JsonObject,
+    NotJson,
+    Scalar,
+    SecretValue,
+    json_equal,
+    json_problem,
+    read_json,
+    shown,
+)
 from midturn.values.text import exact
 
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth

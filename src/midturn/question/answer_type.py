@@ -1,4 +1,4 @@
-"""The six types of answers, tagged by `type` on the wire, and the fields of a question."""
+"""The six types of answers, tagged by `type` on the wire, the fields of a question, and the replies to one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.question.people import People
-from midturn.values.json_value import Json, JsonObject, Scalar, canonical
+from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, canonical
+from midturn.values.text import check_text, check_text_or_none
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -182,14 +183,22 @@ class When(Struct, frozen=True):
     equals: Json
 
 
-class QuestionFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+class AuthoredFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """The fields of a question, in the order in which they are written; see `Question`.
 
     (`dict` is where `author` notes that it has checked a question; a copy does not take that along.)
     """
 
     id: str
-    text: str
+    if TYPE_CHECKING:  # no field for type checkers: `Question` has a descriptor of this name, which mypy would freeze as one
+
+        @property
+        def text(self) -> str:
+            """The question, one line."""
+            ...
+
+    else:
+        text: str
     context: str | None = None
     answer_type: AnswerType
     default: Json | UnsetType = UNSET
@@ -240,3 +249,74 @@ def _as_objects(options: Json) -> Json:
     if all(type(option) is dict for option in options):  # as we write them; asking a class for `Mapping` is slow
         return options
     return [option if isinstance(option, Mapping) else {"value": option} for option in options]
+
+
+class Answered(Struct, frozen=True):
+    """An answer. `reason` explains it, `automatic` marks one that no human gave.
+
+    `remember` keeps it for the turn. A yes to the call of another agent may name what that keeps of it: one of `Prompt.always`.
+
+    Args:
+        value: The answer; a secret as a `SecretValue`.
+    """
+
+    value: Json | SecretValue
+    reason: str | None = None
+    remember: bool | str = False
+    automatic: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a reason that could not be recorded.
+
+        Raises:
+            TypeError: It is not text.
+        """
+        if self.reason is not None:
+            check_text("reason", self.reason)
+
+
+class WentBack(Struct, frozen=True):
+    """The person wants the previous question of the form again."""
+
+
+class Replied(Struct, frozen=True):
+    """The person does not answer, and says something to the model instead (or nothing).
+
+    Args:
+        text: The words; None where there are none.
+    """
+
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words that could not be recorded.
+
+        Raises:
+            TypeError: They are not text.
+        """
+        check_text_or_none("text", self.text)
+
+
+class EndedTurn(Struct, frozen=True):
+    """Ctrl-C, end of input, or End Turn: no further model request in this turn."""
+
+
+class Edited(Struct, frozen=True):
+    """Approved with changes: the arguments (kind `run`) or the content (kind `deliver`) to use instead.
+
+    Args:
+        value: The whole of what is used instead.
+    """
+
+    value: Json
+
+
+class Submitted(Struct, frozen=True):
+    """The answers at the review step are right: send them."""
+
+
+class Unavailable(Struct, frozen=True):
+    """There was no one to show the prompt to (a background job): it counts as not attached."""
+
+
+Reply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Edited | Submitted | Unavailable

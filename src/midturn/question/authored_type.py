@@ -17,8 +17,7 @@ from midturn.question.answer_type import (
     TextType,
     folded,
 )
-from midturn.values.json_value import Json, canonical, pointer_to, shown
-from midturn.values.limits import Limits
+from midturn.values.json_value import Json, Limits, canonical, pointer_to, shown
 from midturn.values.text import did_you_mean
 
 # Findings, collected to report all of them at once --------------------------------------------------------------------

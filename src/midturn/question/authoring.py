@@ -13,15 +13,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, QuestionError
 from midturn.question.answer import check_answer
-from midturn.question.answer_type import AnswerType, BooleanType, Persistence, QuestionFields, SchemaType, SecretType, TextType, When
+from midturn.question.answer_type import AnswerType, AuthoredFields, BooleanType, Persistence, SchemaType, SecretType, TextType, When
 from midturn.question.authored_type import Findings, read_answer_type
-from midturn.question.deadline import LONGEST, SHORTEST, deadline_as_json, is_number, moment_of
-from midturn.question.people import People, read_people
-from midturn.values.json_value import Json, json_problem, shown
-from midturn.values.limits import Limits
+from midturn.question.people import LONGEST, SHORTEST, People, deadline_as_json, is_number, moment_of, read_people
+from midturn.values.json_value import Json, Limits, json_problem, shown
 from midturn.values.text import QUESTION_ID
 
-Q = TypeVar("Q", bound=QuestionFields)
+Q = TypeVar("Q", bound=AuthoredFields)
 
 _AUTHORED = "authored"
 _KEYS = (
@@ -76,7 +74,7 @@ def _named(kind: type, authored: Any, limits: Limits) -> _Name | None:
 
 
 _BY_VALUE: Final = 0  # the one version in which equal values have equal bytes, even when other references to them exist
-KNOWN: Final[dict[_Name, QuestionFields]] = {}
+KNOWN: Final[dict[_Name, AuthoredFields]] = {}
 """The questions that were asked last."""
 _MOST_KNOWN: Final = 256
 
@@ -93,7 +91,7 @@ def _read(kind: type[Q], authored: object, limits: Limits, returns: object) -> Q
     return question
 
 
-def is_as_authored(question: QuestionFields, limits: Limits) -> bool:
+def is_as_authored(question: AuthoredFields, limits: Limits) -> bool:
     """Whether a question need not be checked again: it came from `author` under these limits, and nothing in it can be changed since.
 
     A copy made with `replace` is not what came from `author`.
@@ -101,12 +99,12 @@ def is_as_authored(question: QuestionFields, limits: Limits) -> bool:
     return vars(question).get(_AUTHORED) == limits
 
 
-def stays_as_authored(question: QuestionFields) -> bool:
+def stays_as_authored(question: AuthoredFields) -> bool:
     """Whether the same is true of a question under whatever limits."""
     return _AUTHORED in vars(question)
 
 
-def _can_be_changed(question: QuestionFields) -> bool:
+def _can_be_changed(question: AuthoredFields) -> bool:
     return (
         isinstance(question.answer_type, SchemaType)
         or isinstance(question.default, list | dict)
@@ -154,7 +152,7 @@ class _Reader:
 
     def read(self, kind: type[Q], returns: object) -> Q:
         self.findings.unknown_keys("", self._fields, _KEYS)
-        build: Callable[..., Q] = getattr(kind, "unchecked", kind)  # it is being checked here
+        build = cast("Callable[..., Q]", getattr(kind, "unchecked", kind))  # it is being checked here
         question = build(
             id=self._id(),
             text=self._text(),

@@ -10,12 +10,9 @@ from msgspec import UNSET, Struct
 
 from midturn.question.answer_type import OtherAnswer, Persistence, SelectOption, When
 from midturn.question.authoring import author, plain
-from midturn.question.deadline import Deadline, deadline_as_json
-from midturn.question.people import People
+from midturn.question.people import Deadline, People, deadline_as_json
 from midturn.question.python_types import default_as_json, options_as_json, schema_as_json
-from midturn.values.json_value import Json, JsonObject, Scalar
-from midturn.values.limits import DEFAULT_LIMITS
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue
 
 if TYPE_CHECKING:
     from midturn.question.question import Question

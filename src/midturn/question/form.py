@@ -11,8 +11,7 @@ from msgspec.structs import force_setattr, replace
 from midturn.errors import AnswerError, Problem, QuestionError
 from midturn.question.answer_type import SecretType, When
 from midturn.question.question import Question
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.limits import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 
 
 class Form(Struct, frozen=True):

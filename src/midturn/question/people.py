@@ -1,4 +1,4 @@
-"""People of a question: whose it is, who may answer it, how many have to say yes, and who is told of it later.
+"""People and deadline of a question: whose it is, who may answer it, how many have to say yes, who is told later, until when it waits.
 
 Names become people when a question is asked: what is recorded beside it says who is in each group, and by which logins each person is
 known. So whoever answers, and whoever records that, needs no configuration, and a change of it changes no question that waits.
@@ -9,17 +9,93 @@ known. So whoever answers, and whoever records that, needs no configuration, and
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from midturn.errors import Problem, QuestionError
-from midturn.question.deadline import LONGEST, SHORTEST, is_number
 from midturn.values.json_value import shown
-from midturn.values.text import PERSON, seconds_of
+from midturn.values.text import PERSON, rfc3339, seconds_of
+
+# Deadlines: as a program gives them, as they are written, and the one that holds for a form ----------------------------
+
+
+Deadline: TypeAlias = timedelta | datetime
+"""How long an answer may take from when it is asked, or until when."""
+SHORTEST: Final = 1
+LONGEST: Final = 31_536_000
+"""Seconds that an answer may take."""
+
+
+def deadline_as_json(deadline: Deadline) -> dict[str, object]:
+    """Return the key of a question that says the same; a moment without a zone stays as it is, for the check to refuse."""
+    if isinstance(deadline, timedelta):
+        seconds = deadline.total_seconds()
+        return {"deadline_seconds": int(seconds) if seconds.is_integer() else seconds}
+    return {"deadline": rfc3339(deadline) if deadline.tzinfo else deadline.isoformat()}
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Say whether a JSON value is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def moment_of(value: object) -> str | None:
+    """Return a moment as every deadline is recorded; None where it is none, or has no zone."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return rfc3339(moment) if moment is not None and moment.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def after(now: str, seconds: float) -> str:
+    """Return the moment that comes so many seconds after another one."""
+    return rfc3339(datetime.fromisoformat(now) + timedelta(seconds=seconds))
+
+
+def earliest(now: str, moments: Iterable[str | float | None]) -> str:
+    """Return the earliest of moments, and of moments in so many seconds from `now`; empty where there is none, or no time is known."""
+    given = [moment for moment in moments if moment is not None]
+    known = [moment if isinstance(moment, str) else after(now, moment) for moment in given if now or isinstance(moment, str)]
+    return min(known, default="")
+
+
+_UNITS: Final = ((86_400, "d", "day"), (3_600, "h", "hour"), (60, "min", "minute"), (1, "s", "second"))
+
+
+def time_left(now: str, asked_at: str, deadline: str) -> str:
+    """Say how long there is left for an answer, for people; from the last quarter on in words. Empty where a time cannot be read."""
+    try:
+        left, whole = (
+            (datetime.fromisoformat(deadline) - datetime.fromisoformat(begin)).total_seconds() for begin in (now, asked_at or now)
+        )
+    except (ValueError, TypeError, OverflowError):
+        return ""
+    if left <= 0:
+        return "the time is over"
+    if left > whole / 4:
+        return f"{amount(left)} left"
+    return f"only {amount(left, in_words=True)} left"
+
+
+def amount(seconds: float, *, in_words: bool = False) -> str:
+    """Write a length of time in the largest unit, and the next one where that counts."""
+    whole = max(1, int(seconds))
+    place = next(place for place, (size, _, _) in enumerate(_UNITS) if whole >= size)
+    parts: list[str] = []
+    for size, short, name in _UNITS[place : place + 2]:
+        count, whole = divmod(whole, size)
+        if count:
+            parts.append(f"{count} {name}{'' if count == 1 else 's'}" if in_words else f"{count} {short}")
+    return " ".join(parts)
+
+
+# People ---------------------------------------------------------------------------------------------------------------
+
 
 MOST_APPROVALS: Final = 20
 MOST_REMINDERS: Final = 5
@@ -136,7 +212,7 @@ class Directory(Struct, frozen=True):
         """Return what is recorded: with the members of its groups, and the logins of its people, as far as they are known here.
 
         It alone says who they are: a tool that says otherwise could answer in another's name. Where a group has too few people for the
-        approvals that are wanted, that is recorded all the same: the yes that is missing never comes, and the turn can only be ended.
+        approvals that are wanted, the machine says so, and asks no one.
         """
         filled = copy(people)  # unchecked, see above
         force_setattr(filled, "members", {name: self.groups[name] for name in dict.fromkeys(people.named) if name in self.groups})

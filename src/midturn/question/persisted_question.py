@@ -14,9 +14,9 @@ from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType
 from midturn.values.json_value import Json, JsonObject, canonical, is_canonical
 
 if TYPE_CHECKING:
-    from midturn.question.answer_type import PersistedType, QuestionFields
+    from midturn.question.answer_type import AuthoredFields, PersistedType
     from midturn.question.question import Question
-    from midturn.values.secret import SecretValue
+    from midturn.values.json_value import SecretValue
 else:
     PersistedType = Any  # msgspec knows no union of tagged and untagged types: `__post_init__` reads it
 
@@ -39,9 +39,19 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
 
     Read tolerantly: unknown keys are passed over (the raw line keeps them), an unknown answer type becomes `UnknownType`, options may
     be bare scalars, the text may have several lines. A default on a secret is dropped: it must never be shown.
-    msgspec writes it as it is on disk (with `encode_custom` as hook, for unknown types), and reads it with these rules. (`dict` is where
-    `cached_property` keeps the key, which every look-up of a recorded attempt needs.)
+
+    Args:
+        text: The question.
+        answer_type: What an answer is.
+        default: The answer that stands in for none; `UNSET` where there is none.
+        context: What is shown above it.
+        exclusive: Whether only a human, or a configured value, may answer it.
+        persistence: How long an answer is kept: `turn` or `none`.
+        optional: Whether it may stay without an answer.
     """
+
+    # msgspec writes it as it is on disk (with `encode_custom` as hook, for unknown types), and reads it with these rules. `dict` is where
+    # `cached_property` keeps the key, which every look-up of a recorded attempt needs.
 
     text: str
     answer_type: PersistedType
@@ -63,6 +73,9 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
     @classmethod
     def from_json(cls, obj: object) -> PersistedQuestion:
         """Read a question of a stream.
+
+        Args:
+            obj: The JSON object.
 
         Raises:
             msgspec.ValidationError: It is not an object, or `text` or `answer_type` is missing or of a wrong type.
@@ -108,6 +121,9 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
 
         A default that is not an answer is left out, and a `persistence` of a newer version is read as `none`.
 
+        Args:
+            id: The question's own id.
+
         Raises:
             QuestionError: The answer type is of a newer version, or its schema is outside the closed subset.
         """
@@ -148,7 +164,7 @@ def _with_default(question: Question[Any], default: Json) -> Question[Any]:
         return question  # a stream may hold a default that never fitted; the question can be asked without it
 
 
-def question_json(question: QuestionFields | PersistedQuestion, write_option: Callable[[JsonObject], Json]) -> dict[str, Json]:
+def question_json(question: AuthoredFields | PersistedQuestion, write_option: Callable[[JsonObject], Json]) -> dict[str, Json]:
     """Return what is written of a question, its options as `write_option` writes them."""
     wire: dict[str, Any] = msgspec.to_builtins(question, enc_hook=_custom_as_json)
     answer_type: dict[str, Any] = wire["answer_type"]

@@ -10,16 +10,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from midturn.question.answer import DEPTH_LIMIT, check_answer, parse_answer
-from midturn.question.answer_type import Persistence, QuestionFields, When
+from midturn.question.answer_type import AuthoredFields, Persistence, When
 from midturn.question.authoring import author, stays_as_authored, written
 from midturn.question.constructors import Constructors, authored, bounded, terms_of
-from midturn.question.deadline import Deadline
-from midturn.question.people import People
+from midturn.question.people import Deadline, People
 from midturn.question.persisted_question import PERSISTED, PersistedQuestion, question_json
 from midturn.question.python_types import python_answer
-from midturn.values.json_value import Json
-from midturn.values.limits import DEFAULT_LIMITS, Limits
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -47,14 +44,14 @@ class _TextConstructor(Protocol):
 class Text:
     """`question.text` is the text; `Question.text(…)` asks for one. One name serves both."""
 
-    def __init__(self, stored: Callable[[QuestionFields], str]) -> None:
+    def __init__(self, stored: Callable[[AuthoredFields], str]) -> None:
         self._stored = stored
 
     @overload
     def __get__(self, question: None, owner: type) -> _TextConstructor: ...
     @overload
-    def __get__(self, question: QuestionFields, owner: type) -> str: ...
-    def __get__(self, question: QuestionFields | None, owner: type) -> _TextConstructor | str:
+    def __get__(self, question: AuthoredFields, owner: type) -> str: ...
+    def __get__(self, question: AuthoredFields | None, owner: type) -> _TextConstructor | str:
         return cast("_TextConstructor", MethodType(_ask_for_text, owner)) if question is None else self._stored(question)
 
 
@@ -133,14 +130,14 @@ class _Checked(msgspec.StructMeta):
         Raises:
             QuestionError: Rules are broken; `problems` has all of them.
         """
-        return author(cast("type[QuestionFields]", cls), written(fields), DEFAULT_LIMITS, fields.get("returns"))
+        return author(cast("type[AuthoredFields]", cls), written(fields), DEFAULT_LIMITS, fields.get("returns"))
 
     def unchecked(cls, **fields: Any) -> Any:  # noqa: N805
         """Build a question whose fields are known to be of their types."""
         return super().__call__(**fields)
 
 
-class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only=True, metaclass=_Checked):
+class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only=True, metaclass=_Checked):
     """What is asked, of which type, and on what terms. Build one with the constructors; however it is built, every rule is checked.
 
     `T` is the type of the answer in Python, as `typed` gives it. `default` is `UNSET` where there is none (a schema may allow `null`).
@@ -161,7 +158,7 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
     """
 
     # A type checker sees no field in this name, so it is told below how a question is made.
-    text: ClassVar[Text] = Text(QuestionFields.__dict__["text"].__get__)  # pyright: ignore[reportIncompatibleVariableOverride]
+    text: ClassVar[Text] = Text(AuthoredFields.__dict__["text"].__get__)  # pyright: ignore[reportIncompatibleMethodOverride]
 
     if TYPE_CHECKING:
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
@@ -181,6 +182,8 @@ _NOT_LINEAR = (
     "`pattern` cannot be matched in linear time, or is too large. "
     "Use no look-around or back-reference, and `maxLength` in place of long repetitions."
 )
+_NO_PATTERN = "`pattern` is not a regular expression: {}."
+_MOST_EXPLAINED = 1_000  # characters of a pattern whose mistake is looked for
 _MOST_REPORTED = 20
 
 
@@ -235,11 +238,26 @@ def _pattern_problems(nodes: Nodes) -> list[Problem]:
             continue
         size = pattern_size(pattern)
         if size is None:
-            return [Problem(f"{pointer}/pattern", _NOT_LINEAR)]
+            mistake = _mistake(pattern)
+            return [Problem(f"{pointer}/pattern", _NO_PATTERN.format(mistake) if mistake else _NOT_LINEAR)]
         sizes[pattern] = size
         if sum(sizes.values()) > MOST_PATTERNS:
             return [Problem(f"{pointer}/pattern", "the patterns are too large together. Use fewer, or shorter repetitions.")]
     return []
+
+
+def _mistake(pattern: str) -> str:
+    """Return what is wrong in the syntax of a pattern that does not compile; empty where it is another reason."""
+    if len(pattern) > _MOST_EXPLAINED:
+        return ""
+    as_python_writes = pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
+    try:
+        re.compile(re.sub(r"\\k<(\w+)>", r"(?P=\1)", as_python_writes))
+    except re.error as error:
+        return error.msg if error.pos is None or as_python_writes != pattern else f"{error.msg}, at character {error.pos + 1}"
+    except (RecursionError, OverflowError):
+        return ""
+    return ""
 
 
 class _Walk:

@@ -12,12 +12,10 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, MidturnError
-from midturn.question.answer_type import BooleanType, SecretType
+from midturn.question.answer_type import Answered, BooleanType, EndedTurn, Replied, SecretType, Submitted, WentBack
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
-from midturn.values.json_value import Json, NotJson, json_equal, read_json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, NotJson, SecretValue, json_equal, read_json
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Steps of a walk through a form: the next question, the review, the end

@@ -90,6 +90,11 @@ def withheld_by_policy(tool: str, name: str) -> str:
     return f"The result of {tool} was withheld by the policy {name!r}."
 
 
+def too_few(tool: str, text: str, why: str) -> str:
+    """Say that too few people may answer, so that the question is not put to them."""
+    return f'{tool}: "{text}" was put to no one: {why}. Do not retry this tool call in this turn.'
+
+
 def past_deadline(tool: str, text: str) -> str:
     """Say that no one has answered in time."""
     return f'{tool}: nobody answered "{text}" before its deadline. This is not a no.'

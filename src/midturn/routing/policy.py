@@ -12,8 +12,7 @@ from midturn.errors import ConfigError
 from midturn.question.people import People
 from midturn.record.events import Source
 from midturn.routing.rules import Ruling, RunRules, strictest
-from midturn.values.json_value import Json, JsonObject
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, JsonObject, SecretValue
 from midturn.values.text import did_you_mean
 
 DetachedPolicy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]

@@ -12,8 +12,7 @@ from midturn.question.answer_type import SecretType
 from midturn.question.question import Question
 from midturn.record.events import CancelReason
 from midturn.routing.policy import DetachedPolicy, Target, TargetKind
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, SecretValue
 
 _TARGETS = cast("tuple[str, ...]", get_args(TargetKind))
 _POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))

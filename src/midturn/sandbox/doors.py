@@ -11,7 +11,7 @@ from typing import Final
 
 from midturn.errors import PersonNeeded
 from midturn.files import create_private, ensure_private, read_private, user_state
-from midturn.record.asker import Asker, ProcessMark
+from midturn.record.open_question import Asker, ProcessMark
 from midturn.sandbox import marks
 from midturn.sandbox.marks import ancestors, boot, environment_of, process, tool_above
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from midturn.prompts.cells import clip
-from midturn.prompts.content import asked_by, question_line
+from midturn.prompts.keys import asked_by, question_line
 from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import SecretType
 from midturn.record.events import ASSISTANT, Source

@@ -26,16 +26,15 @@ from midturn.ports import (
 )
 from midturn.prompts.settings import Mode
 from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, TurnEnd, TurnStart
-from midturn.terminal.asides import Asides
+from midturn.terminal.asides import Asides, Heartbeat, Spinner
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import choose_look
 from midturn.terminal.message import StreamedMessage
 from midturn.terminal.outlet import Outlet, Page
-from midturn.terminal.spinner import Heartbeat, Spinner
 from midturn.values.text import exact
 
 if TYPE_CHECKING:
-    from midturn.terminal.spinner import Spinner
+    from midturn.terminal.asides import Spinner
 
 _MODEL = "the model"
 _OF_NO_CALL = (TurnStart, ConfigDelta, ChatRequest, ChatResponse, TurnEnd)
@@ -91,7 +90,7 @@ class TerminalDisplay:
             case ToolBegan() | ToolEnded() if happening.call.name not in self._settings.hidden:
                 self._finish_message()
                 self._show_tool(happening)
-            case Recorded(event) if not isinstance(event, _OF_NO_CALL):
+            case Recorded(event) if "_asides" in self.__dict__ or not isinstance(event, _OF_NO_CALL):  # once there, they hear of each turn
                 if (told := self._asides.note(event)) is not None:
                     self._finish_message()
                     self._asides.told(told)

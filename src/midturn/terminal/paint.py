@@ -33,6 +33,7 @@ _LOOKS: dict[Style, str] = {
     "code": "ansiyellow",
     "strong": "bold",
     "emphasis": "italic",
+    "struck": "strike",
     "heading": "bold underline",
     "name": "ansicyan",
     "string": "ansigreen",

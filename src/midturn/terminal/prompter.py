@@ -14,16 +14,16 @@ from midturn.collector import tidy
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.keys import BackTo, Jump, Ruled
-from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
+from midturn.question.answer_type import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt, RuleDraft
 from midturn.terminal.attributes import can_open_terminal
 from midturn.terminal.device import Device, NoTerminal, open_device
 from midturn.terminal.gate import TERMINAL, Gate
+from midturn.terminal.live import ask_plain, ask_rich
 from midturn.terminal.look import TerminalSettings, choose_mode
 from midturn.terminal.notify import NotifyCommand, question_of
 from midturn.terminal.restore import HUSH
-from midturn.terminal.rich import ask_plain, ask_rich
 from midturn.values.text import exact
 
 _HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it

@@ -9,20 +9,11 @@ from msgspec import Struct
 from midturn.errors import QuestionError
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text
 from midturn.prompts.body import argument_lines
-from midturn.prompts.content import one_line, words_line
+from midturn.prompts.keys import one_line, words_line
 from midturn.question.answer_type import BooleanType
 from midturn.question.walker import Cancelled
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from midturn.record.entries import ApprovalEntry, CallEntry, RequestEntry, ResponseEntry, ResultEntry, Story
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.record.exchange import ToolCall
 from midturn.record.prompt import asked_text
 from midturn.record.window import is_foretold
@@ -49,31 +40,25 @@ class Ledger:
 
     def __init__(self, answered_here: Collection[str] = ()) -> None:
         self._answered_here = answered_here
+        self._story = Story()
         self._replied: dict[str, InquiryRequest] = {}
-        self._requests: dict[str, InquiryRequest] = {}
-        self._calls: dict[str, ToolCallRequest] = {}
         self._fates: dict[str, str] = {}
         self._agreed: dict[str, Approval] = {}
 
     def note(self, event: Event) -> Told | None:
         """Take note of an event; return what a person at the terminal should see of it."""
-        match event:
-            case ToolCallRequest():
-                self._calls[event.event_id] = event
-            case InquiryRequest():
-                self._requests[event.id] = event
-            case InquiryAnswered() | InquiryRedacted():
-                return self._answered(event)
-            case InquiryCancelled(reason="reply") if request := self._requests.get(event.id):
-                return self._replied_to(request, event)
-            case ToolCallResponse(content=content) if request := self._replied.pop(event.call, None):
-                cancelled = Cancelled.read(content)
+        match self._story.take(event):
+            case ResponseEntry(event=response, request=RequestEntry() as asked):
+                if response.outcome != "cancelled":
+                    return self._answered(asked, response)
+                return self._replied_to(asked.event, response) if response.reason == "reply" else None
+            case ResultEntry(event=result) if request := self._replied.pop(result.call, None):
+                cancelled = Cancelled.read(result.content)
                 return _reply(request, (cancelled.reply if cancelled else None) or "")
-            case Approval():
-                return self._decided(event)
+            case ApprovalEntry() as decided:
+                return self._decided(decided)
             case _:
-                pass
-        return None
+                return None
 
     def fate(self, call: ToolCall, *, is_error: bool) -> str | None:
         """Say what became of a call, where a person or a policy decided it; None where it just ran."""
@@ -90,37 +75,37 @@ class Ledger:
         self._replied[request.call] = request
         return None
 
-    def _answered(self, event: InquiryAnswered | InquiryRedacted) -> Told | None:
-        request = self._requests.get(event.id)
-        if request is None:
-            return None
-        self._note_rejection(request, event)
-        who = event.answered_by
+    def _answered(self, asked: RequestEntry, event: InquiryAnswered | InquiryRedacted) -> Told | None:
+        self._note_rejection(asked, event)
+        request, who = asked.event, event.answered_by
         if who is None or _is_here(who) or self._is_told(request):
             return None
-        text = answer_text(request, event)
-        reason = event.reason if isinstance(event, InquiryAnswered) else None
-        let_through = isinstance(event, InquiryAnswered) and event.answer is True and request.question.context
+        answered = event if event.outcome == "answered" else None
+        let_through = answered is not None and answered.answer is True and request.question.context
         shown = _drawn(request.question.context) if let_through else ()
-        return Told(words_line(request.question.text), text, who_answered(who, reason), shown)
+        return Told(
+            words_line(request.question.text),
+            answer_text(request, event),
+            who_answered(who, answered.reason if answered else None),
+            shown,
+        )
 
     def _is_told(self, request: InquiryRequest) -> bool:
         """Whether this is what the permission of its call has answered already: that had its row."""
         given = self._agreed.pop(request.call, None)
         return given is not None and is_foretold(given, request)
 
-    def _note_rejection(self, request: InquiryRequest, event: InquiryAnswered | InquiryRedacted) -> None:
-        if not isinstance(event, InquiryAnswered) or not isinstance(request.question.answer_type, BooleanType):
+    def _note_rejection(self, asked: RequestEntry, event: InquiryAnswered | InquiryRedacted) -> None:
+        request = asked.event
+        if event.outcome == "redacted" or not isinstance(request.question.answer_type, BooleanType):
             return
         self._fates.pop(request.call, None)
         if event.answer is False and event.answered_by is not None:
-            name = self._calls[request.call].name if request.call in self._calls else ""
-            what = "not changed" if name in _CHANGES else "not done"
+            what = "not changed" if asked.call and asked.call.event.name in _CHANGES else "not done"
             self._fates[request.call] = f"{what}: {_said_no(event.answered_by)}"
 
-    def _decided(self, event: Approval) -> Told | None:
-        call = self._calls.get(event.call)
-        name = call.name if call else ""
+    def _decided(self, decided: ApprovalEntry) -> Told | None:
+        event = decided.event
         if event.state == "skipped" and event.kind != "review":
             refused = _said_no(event.answered_by) if event.answered_by else "no one was there to allow it"
             self._fates[event.call] = f"not run: {refused}" if event.kind == "run" else "ran; result withheld"
@@ -128,17 +113,18 @@ class Ledger:
         if event.state in ("waiting", "superseded") or who is None or _is_here(who):
             return None
         answer = decision_text(event)
-        lines = self._let_through(event, call) if answer != "no" else ()
+        lines = self._let_through(event, decided.call) if answer != "no" else ()
+        name = decided.call.event.name if decided.call else ""
         return Told(one_line(asked_text(event, name)), answer, who_decided(event), lines)
 
-    def _let_through(self, event: Approval, call: ToolCallRequest | None) -> Sequence[str]:
+    def _let_through(self, event: Approval, call: CallEntry | None) -> Sequence[str]:
         """Return what a permission is about."""
         if event.question is not None:
             self._agreed[event.call] = event
             return _drawn(event.question.context)
         if call is None or event.kind != "run":
             return ()
-        return argument_lines(ToolCall(event.call, "", call.name, call.arguments))
+        return argument_lines(ToolCall(event.call, "", call.event.name, call.event.arguments))
 
 
 _REFUSED = ("not changed", "not done")
@@ -164,7 +150,7 @@ def label(call: ToolCall) -> str:
 
 def answer_text(request: InquiryRequest, event: InquiryAnswered | InquiryRedacted) -> str:
     """Show an answer in one line, by the type of its question; a secret is `(hidden)`."""
-    if isinstance(event, InquiryRedacted):
+    if event.outcome == "redacted":
         return HIDDEN
     try:
         return value_text(request.question.asked(request.question_id or "answer"), event.answer)

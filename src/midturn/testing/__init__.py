@@ -9,29 +9,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from midturn.testing.clock import Clock
+    from midturn.testing.clock import Clock, tell_people, tell_people_sync
     from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
     from midturn.testing.prompter import OutOfScript, ScriptedPrompter
-    from midturn.testing.recorded import RecordedPair, assert_answers, recorded_pairs
     from midturn.testing.store import check_store, check_store_sync
-    from midturn.testing.tool_run import ToolRunReport, run_tool, run_tool_sync
+    from midturn.testing.tool_run import RecordedPair, ToolRunReport, assert_answers, recorded_pairs, run_tool, run_tool_sync
 
 _HOMES = {
     "AssertAnswers": "fixtures",
     "Clock": "clock",
     "MakeScriptedModel": "fixtures",
     "MakeScriptedPrompter": "fixtures",
-    "RecordedPair": "recorded",
+    "RecordedPair": "tool_run",
     "RecordedPairs": "fixtures",
     "ScriptedPrompter": "prompter",
     "ToolRunReport": "tool_run",
     "OutOfScript": "prompter",
-    "assert_answers": "recorded",
+    "assert_answers": "tool_run",
     "check_store": "store",
     "check_store_sync": "store",
-    "recorded_pairs": "recorded",
+    "recorded_pairs": "tool_run",
     "run_tool": "tool_run",
     "run_tool_sync": "tool_run",
+    "tell_people": "clock",
+    "tell_people_sync": "clock",
 }
 
 __all__ = [
@@ -50,6 +51,8 @@ __all__ = [
     "recorded_pairs",
     "run_tool",
     "run_tool_sync",
+    "tell_people",
+    "tell_people_sync",
 ]
 
 

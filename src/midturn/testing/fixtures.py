@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from midturn.models.scripted import ScriptedModel
 from midturn.testing.prompter import Scripted, ScriptedPrompter, Unscripted
-from midturn.testing.recorded import HasRecord, RecordedPair
-from midturn.values.json_value import Json
+from midturn.testing.tool_run import HasRecord, RecordedPair
 
-Entries: TypeAlias = Sequence[Mapping[str, Json]]
+Entries: TypeAlias = Sequence[Any]
 ToolErrors: TypeAlias = Literal["raise", "allow"]
 
 
 class MakeScriptedPrompter(Protocol):
     """The fixture `scripted_prompter`."""
 
-    def __call__(self, replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise") -> ScriptedPrompter:
+    def __call__(self, replies: Mapping[str, Scripted | Any] | None = None, *, unscripted: Unscripted = "raise") -> ScriptedPrompter:
         """Build a scripted prompter, which is verified when the test is over."""
         ...
 
@@ -41,6 +40,6 @@ class RecordedPairs(Protocol):
 class AssertAnswers(Protocol):
     """The fixture `assert_answers`."""
 
-    def __call__(self, source: HasRecord, expected: Mapping[str, Json]) -> None:
+    def __call__(self, source: HasRecord, expected: Mapping[str, Any]) -> None:
         """Fail unless exactly these questions were answered, in this order, with these answers."""
         ...

@@ -32,9 +32,10 @@ def scripted_prompter() -> Iterator[MakeScriptedPrompter]:
 
 @pytest.fixture
 def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedModel]:
-    """Build scripted models that do not wait for `delay_ms`; the test fails where a tool raises (`tool_errors="allow"` turns that off).
+    """Build scripted models that do not wait for `delay_ms`; the test fails where a tool raises or a call names no tool that there is.
 
-    It fails, too, where an `expect` does not hold, or where replies are left over, each with the reason.
+    It fails, too, where a call has an argument that does not exist (`tool_errors="allow"` turns these three off), where an `expect` does
+    not hold, or where replies are left over, each with the reason.
     """
     from midturn.models.scripted import ScriptedModel
 
@@ -52,6 +53,7 @@ def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedMod
     yield build
     problems = [problem for model in built for problem in model.problems()]
     if "allow" not in allowed:
+        problems += [problem for model in built for problem in model.misspelt()]
         problems += [record.getMessage() for record in caplog.get_records("call") if record.name == "midturn.tools"]
     if problems:
         raise AssertionError("The scripted model: " + "\n".join(problems))
@@ -69,7 +71,7 @@ def moved_clock() -> Iterator[Clock]:
 @pytest.fixture
 def recorded_pairs() -> RecordedPairs:
     """Return what a conversation recorded about its questions, as values to compare."""
-    from midturn.testing.recorded import recorded_pairs
+    from midturn.testing.tool_run import recorded_pairs
 
     return recorded_pairs
 
@@ -77,6 +79,6 @@ def recorded_pairs() -> RecordedPairs:
 @pytest.fixture
 def assert_answers() -> AssertAnswers:
     """Fail unless exactly these questions were answered, in this order, with these answers."""
-    from midturn.testing.recorded import assert_answers
+    from midturn.testing.tool_run import assert_answers
 
     return assert_answers

@@ -7,13 +7,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from midturn.errors import AnswerError
+from midturn.errors import AnswerError, ScriptError
 from midturn.prompter import Prompter
-from midturn.question.answer_type import MultiSelectType
-from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
+from midturn.question.answer_type import Answered, EndedTurn, MultiSelectType, Reply, Submitted, Unavailable
 from midturn.record.prompt import Prompt
-from midturn.values.json_value import Json
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import Json, SecretValue
 
 Unscripted: TypeAlias = Literal["raise", "unavailable", "end_turn"]
 ScriptedValue: TypeAlias = "Reply | Json | SecretValue"
@@ -21,8 +19,8 @@ Scripted: TypeAlias = "ScriptedValue | Sequence[ScriptedValue] | Callable[[Promp
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 
-class OutOfScript(AssertionError):  # noqa: N818 (an assertion, not an error of the program)
-    """A prompt was shown that the script has no reply for."""
+class OutOfScript(ScriptError, AssertionError):  # noqa: N818  an assertion of a test
+    """A prompt was shown that the script has no reply for: its turn ends `failed`."""
 
 
 class ScriptedPrompter(Prompter):
@@ -41,9 +39,11 @@ class ScriptedPrompter(Prompter):
     Call `assert_exhausted` when the test is over (the fixture `scripted_prompter` does): replies left over and prompts without one fail it.
     """
 
-    def __init__(self, replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise", user: str | None = None) -> None:
+    def __init__(
+        self, replies: Mapping[str, Scripted | Any] | None = None, *, unscripted: Unscripted = "raise", user: str | None = None
+    ) -> None:
         self.user = user
-        self._replies = dict(replies or {})
+        self._replies: dict[str, Scripted] = dict(replies or {})
         self._queues: dict[str, deque[ScriptedValue]] = {}
         self._used: set[str] = set()
         self._unscripted = unscripted

@@ -10,14 +10,15 @@ from midturn.agent.agent import Agent
 from midturn.errors import AlreadyAnswered, StoreError, StoreLocked
 from midturn.models.scripted import ScriptedModel
 from midturn.question.question import Question
-from midturn.record.events import InquiryAnswered, TurnStart
+from midturn.record.events import TurnStart
 from midturn.store.held import HeldConversation
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import refuse_inside_a_loop
-from midturn.tools.context import ToolContext
+from midturn.tools.asker import ToolContext
 from midturn.tools.function import tool
+from midturn.turn.view import TurnView
 
 Opens: TypeAlias = Callable[[], ConversationStore]
 _WORDS: Final = "Ship it: \x00 \x1b[31m \u202e \U0001d11e\r\n"
@@ -62,6 +63,15 @@ async def _begins_empty(opens: Opens) -> None:
     _same("a place where nothing was recorded has no open questions", await opens().pending(), [])
 
 
+async def _leaves_nothing_of_a_run_that_never_began(opens: Opens) -> None:
+    async def cancelled() -> None:
+        async with asyncio.timeout(0):
+            await _agent(opens()).run(_WORDS)
+
+    await _raises("a run that is out of time before it begins is cancelled", TimeoutError, cancelled)
+    _same("a run that is cancelled before it begins leaves nothing", await opens().ids(), [])
+
+
 async def _goes_on_with_an_answer_from_elsewhere(opens: Opens) -> None:
     conversation, question = await _waiting(opens)
     _same("a turn whose question is open is not ready", await opens().ready(), [])
@@ -78,7 +88,7 @@ async def _counts_the_first_answer(opens: Opens) -> None:
     conversation, question = await _waiting(opens)
     await opens().answer(question, False, user="ada")
     await _raises("the first answer counts", AlreadyAnswered, lambda: opens().answer(question, True, user="ben"))
-    answers = [event.answer for event in (await opens().read(conversation)).events if isinstance(event, InquiryAnswered)]
+    answers = [response.answer for _, response in TurnView.last((await opens().read(conversation)).events).answered]
     _same("the first answer is the only one that is recorded", answers, [False])
 
 
@@ -113,7 +123,7 @@ async def _hands_an_answer_to_the_holder(opens: Opens) -> None:
     died = KeyboardInterrupt()
     await holding.__aexit__(type(died), died, None)
     await _leave(await opens().open(conversation))
-    answers = [event.answer for event in (await opens().read(conversation)).events if isinstance(event, InquiryAnswered)]
+    answers = [response.answer for _, response in TurnView.last((await opens().read(conversation)).events).answered]
     _same("an answer outlives the holder that it was handed to", answers, [True])
 
 
@@ -136,6 +146,8 @@ async def _lists_in_pages(opens: Opens) -> None:
     _same("pages of ids follow each other", pages, ids)
     described = [id for id, _ in await opens().port.described()]  # noqa: A001  the port's word
     _same("every conversation in which anything is recorded is described", described, ids)
+    some = [id for id, _ in await opens().port.described(only=[ids[2], "none", ids[0]])]  # noqa: A001  as above
+    _same("some conversations are described without the others", some, [ids[0], ids[2]])
     _same("the newest conversation is known", await opens().port.latest(), ids[-1])
     newest = [*await opens().port.newest(2), *await opens().port.newest(len(ids), ids[-2])]
     _same("pages of the newest conversations follow each other", newest, ids[::-1])
@@ -145,6 +157,19 @@ async def _lists_in_pages(opens: Opens) -> None:
     await opens().answer(waiting[1], True)
     asked = await opens().pending(after=waiting[1], limit=len(waiting))
     _same("a page of open questions may follow one that is closed by now", [question.id for question in asked], waiting[2:])
+
+
+async def _keeps_small_things_beside(opens: Opens) -> None:
+    beside, later = opens().port.beside, opens().port.beside
+    _same("nothing is kept beside conversations in the beginning", dict(await beside.kept("")), {})
+    for name, content in (("a/1", b"one"), ("a/2 \u00e9", b"\x00\xff"), ("b", b"")):
+        await beside.keep(name, content)
+    await beside.keep("a/1", b"another")
+    expected = {"a/1": b"another", "a/2 \u00e9": b"\x00\xff"}
+    _same("other processes find what is kept, by its name", dict(await later.kept("a/")), expected)
+    for name in ("a/1", "a/2 \u00e9", "b", "b"):
+        await later.keep(name, None)
+    _same("what is taken away is gone", dict(await beside.kept("")), {})
 
 
 async def _forks_and_describes(opens: Opens) -> None:
@@ -172,6 +197,7 @@ async def _records_a_batch_whole(opens: Opens) -> None:
 
 _CHECKS: Final[tuple[Callable[[Opens], Awaitable[None]], ...]] = (
     _begins_empty,
+    _leaves_nothing_of_a_run_that_never_began,
     _goes_on_with_an_answer_from_elsewhere,
     _counts_the_first_answer,
     _keeps_what_was_said,
@@ -180,6 +206,7 @@ _CHECKS: Final[tuple[Callable[[Opens], Awaitable[None]], ...]] = (
     _gives_what_is_due_to_one,
     _lists_in_pages,
     _forks_and_describes,
+    _keeps_small_things_beside,
     _records_a_batch_whole,
 )
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from midturn.record.outcome import Outcome
     from midturn.routing.policy import RunPolicy
     from midturn.routing.rules import RuledRun
-    from midturn.tools.context import ToolContext
+    from midturn.tools.asker import ToolContext
     from midturn.values.json_value import JsonObject
 
 RunRuleFunction: TypeAlias = "Callable[[JsonObject, ToolContext[Any]], RuledRun | People]"

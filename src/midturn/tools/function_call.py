@@ -15,9 +15,8 @@ from midturn.question.question import Question
 from midturn.record.events import Source
 from midturn.record.outcome import Outcome, ToolError
 from midturn.routing.rules import RuledRun, Ruling
-from midturn.tools.asker import CALL
+from midturn.tools.asker import CALL, ToolContext
 from midturn.tools.call_life import CallLife, UnaskedError, in_thread
-from midturn.tools.context import ToolContext
 from midturn.tools.parameters import Parameters, TypedFunction
 from midturn.tools.returned import outcome_of
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, get_args
 
 from midturn.errors import ConfigError
-from midturn.question.deadline import LONGEST, SHORTEST
+from midturn.question.people import LONGEST, SHORTEST
 from midturn.routing.policy import RunPolicy
 from midturn.values.text import BUILT_IN_TOOLS, NAME, did_you_mean
 

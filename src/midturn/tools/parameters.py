@@ -16,7 +16,7 @@ from midturn.values.json_value import Json, JsonObject
 
 _EMPTY: object = inspect.Parameter.empty
 _SHOWN = 400
-_CONTEXT = ("midturn.tools.context", "ToolContext")
+_CONTEXT = ("midturn.tools.asker", "ToolContext")
 
 
 class Parameter(Struct, frozen=True):

@@ -23,7 +23,7 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import Image
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A secret that a tool echoes is replaced in its result

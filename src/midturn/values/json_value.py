@@ -1,6 +1,6 @@
-"""JSON as Python values: strict equality (`true ≠ 1`, `1 == 1.0`), checks, and the two ways to read JSON from outside."""
+"""Plain values: JSON with strict equality (`true ≠ 1`, `1 == 1.0`) and the two ways to read it from outside; limits; secrets."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads `Limits`, and would compile each annotation from text at every start.
 
 import math
 import re
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct
 
 from midturn.errors import Problem
 
@@ -282,3 +283,75 @@ def _finite(digits: str) -> float:
     if not math.isfinite(number):
         raise NotJson(f"{digits} is too large for a number")
     return number
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Each field is one limit; sizes are bytes, times are seconds.
+
+    Args:
+        question: The text of a question, and each of its options, in characters.
+        context: The context above it, in bytes.
+        options: How many options a question may have.
+        form: How many questions a form may have.
+        shown: How many different questions a person may be shown in one turn.
+        repeats: How often a tool may ask the same question in one call.
+        rejected_cycles: After how many rounds in a row that models rejected only a person may answer.
+        cycles: How many requests to the main model a turn may take.
+        seconds: How long a turn may work; None: as long as it takes. Waiting for people does not count.
+        tool_output: How much of the result of a tool the model reads, in bytes.
+        batch: How much one batch of events may weigh, in bytes.
+        json_depth: How deep JSON may be nested: an answer, the arguments of a call.
+        event_line: How long one recorded event may be, in bytes.
+    """
+
+    question: int = 2_048
+    context: int = 16 * 1024
+    options: int = 200
+    form: int = 20
+    shown: int = 20
+    repeats: int = 3
+    rejected_cycles: int = 3
+    cycles: int = 50
+    seconds: float | None = None
+    tool_output: int = 256 * 1024
+    batch: int = 2 * 1024 * 1024
+    json_depth: int = 128
+    event_line: int = 16 * 1024 * 1024
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class SecretValue:
+    """Holds a secret so that `repr`, `str`, formatting, pickle, copies and JSON never show it. `reveal()` gives it to a tool.
+
+    Args:
+        text: The secret.
+    """
+
+    __slots__ = ("__text",)
+
+    def __init__(self, text: str) -> None:
+        self.__text = text
+
+    def reveal(self) -> str:
+        """Return the secret itself: only for the tool that asked for it."""
+        return self.__text
+
+    def __repr__(self) -> str:
+        return "SecretValue(hidden)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretValue) and self.__text == other.reveal()
+
+    __hash__ = None  # type: ignore[assignment]  # a hash would be a fingerprint of the secret
+
+    def to_json(self) -> NoReturn:
+        """Refuse: no event, log or request may hold a secret."""
+        raise TypeError("A secret cannot be written as JSON.")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("The state of a secret cannot be taken out.")
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A secret cannot be pickled, copied or sent to another process.")

@@ -11,7 +11,7 @@ import midturn as mt
 from midturn.record.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
-from midturn.testing.recorded import RecordedPair, recorded_pairs
+from midturn.testing.tool_run import RecordedPair, recorded_pairs
 from midturn.values.json_value import JsonObject
 from support.agents import told
 from support.people import Chat

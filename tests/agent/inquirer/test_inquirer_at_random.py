@@ -10,7 +10,7 @@ import pytest
 import midturn as mt
 from midturn.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.store.sync_forms import drive
-from midturn.testing.recorded import recorded_pairs
+from midturn.testing.tool_run import recorded_pairs
 
 CALLS = 5
 QUESTIONS = 3

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.prompts.keys import BackTo
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.question.answer_type import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.record.prompt import CallSubject
 from support.plain_talk import Talk
 from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN
@@ -123,23 +123,38 @@ def test_skipping_a_call_may_carry_a_reason() -> None:
     assert Talk(RUN, "p", "not today").reply == Answered(False, reason="not today")
 
 
+def test_arguments_are_edited_one_after_the_other() -> None:
+    talk = Talk(RUN, "e", "staging", "", "no", "true")
+
+    assert talk.reply == Edited({"env": "staging", "script": 'set -e\nmake "all"\n', "dry": True})
+    assert "env is now:" in talk.said
+    assert "Not accepted:" in talk.said
+
+
 def test_arguments_are_edited_line_by_line() -> None:
-    talk = Talk(RUN, "e", '{"env":', "broken", '{"env": "staging"}')
+    talk = Talk(RUN, "e", ":j", '{"env":', "broken", '{"env": "staging"}')
 
     assert talk.reply == Edited({"env": "staging"})
     assert talk.said.count("Not accepted:") == 2
 
 
 def test_arguments_are_edited_in_the_editor() -> None:
-    talk = Talk(RUN, "e", ":e", "", edited='{"env": "staging"}')
+    talk = Talk(RUN, "e", ":j", ":e", "", edited='{"env": "staging"}')
 
     assert talk.reply == Edited({"env": "staging"})
     assert talk.given[0].suffix == ".json"
     assert '"env": "production"' in talk.given[0].text
 
 
+def test_q_after_the_rest_was_viewed_leads_back_as_from_a_pager() -> None:
+    long = replace(RUN, subject=CallSubject(replace(CALL, arguments={"script": "x\n" * 200})))
+
+    assert "q is not an option; type ? for help." in Talk(long, "q").said
+    assert "q is not an option; type ? for help." not in Talk(long, "v", "q").said
+
+
 def test_edited_arguments_must_be_an_object() -> None:
-    assert "  arguments are a JSON object: { ... }" in Talk(RUN, "e", "[1]").said
+    assert "  arguments are a JSON object: { ... }" in Talk(RUN, "e", ":j", "[1]").said
 
 
 def test_a_result_is_edited_as_text() -> None:

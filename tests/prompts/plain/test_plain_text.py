@@ -7,11 +7,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.prompts.plain_scene import Edit, Scene
-from midturn.question.answer_type import SchemaType
-from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
+from midturn.question.answer_type import Answered, EndedTurn, Replied, SchemaType, WentBack
 from midturn.record.prompt import Prompt
-from midturn.values.json_value import JsonObject
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import JsonObject, SecretValue
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT
 
@@ -29,6 +27,8 @@ EMPTY = PROMPTS["text_empty"]
         ([":-) fine"], ":-) fine"),
         (["y"], "y"),
         (["one\ntwo"], "one\ntwo"),
+        (["?", "a note"], "a note"),
+        (["\\?"], "?"),
     ],
 )
 def test_a_text_is_what_was_typed(lines: list[str], text: str) -> None:

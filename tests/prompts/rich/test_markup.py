@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.prompts.rich.markup import json_spans, markdown_lines
+from midturn.prompts.rich.pager import json_spans, markdown_lines
 from midturn.prompts.rich.screen import Span
 
 

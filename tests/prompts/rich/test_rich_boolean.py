@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from midturn.prompts.keys import BackTo, Ruled
 from midturn.prompts.rich.keyboard import Paste
 from midturn.prompts.rich.screen import Sign, row_text
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
-from midturn.record.prompt import Prompt, RuleDraft
-from support.prompt_catalogue import BOOLEAN, DELIVER, PROMPTS, REVIEW, RUN
+from midturn.question.answer_type import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.record.prompt import CallSubject, Prompt, RuleDraft
+from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN
 from support.rich_talk import Keys, pressed
 
 ASKED = PROMPTS["boolean"]
@@ -121,8 +121,36 @@ def test_ctrl_c_is_never_too_soon() -> None:
     assert Keys(ASKED, quiet=0.3).press("c-c").reply == EndedTurn()
 
 
-def test_arguments_are_edited_and_must_stay_an_object() -> None:
-    keys = pressed(RUN, "e", "c-home", *["c-k"] * 30, *"[1]", "enter")
+def test_arguments_are_edited_one_after_the_other_as_what_they_are() -> None:
+    keys = pressed(RUN, "e")
+    assert "[1/3] env, as it will run:" in keys.live
+    assert "> production" in keys.live
+
+    keys.press("c-u", *"staging", "enter")
+    assert "[2/3] script, as it will run:" in keys.live
+    assert '  make "all"' in keys.live
+    assert "[1/3] env, as it will run:" in keys.press("escape").live
+    keys.press("enter", *"make more", "enter")
+    assert "[3/3] dry, as it will run:" in keys.live
+    keys.press("c-u", *"no", "enter")
+    assert keys.reply is None
+    assert keys.press("end", "c-u", *"true", "enter").reply == Edited(
+        {"env": "staging", "script": 'set -e\nmake "all"\nmake more', "dry": True}
+    )
+
+
+def test_one_text_is_edited_as_text_and_checked() -> None:
+    one = replace(RUN, subject=CallSubject(replace(CALL, arguments={"command": 'echo "hi"'})))
+    keys = pressed(replace(one, parameters={"type": "object", "properties": {"command": {"type": "string", "maxLength": 12}}}), "e")
+    assert "command, as it will run:" in keys.live
+
+    assert keys.press(*" and more", "enter").reply is None
+    assert any(line.startswith("! $.command: ") for line in keys.live)
+    assert keys.press(*["backspace"] * 8, *"a", "enter").reply == Edited({"command": 'echo "hi" a'})
+
+
+def test_arguments_are_edited_as_json_by_choice_and_must_stay_an_object() -> None:
+    keys = pressed(RUN, "e", "m-j", "c-home", *["c-k"] * 30, *"[1]", "enter")
     assert keys.reply is None
     assert "! arguments are a JSON object: { ... }" in keys.live
 
@@ -167,7 +195,7 @@ def test_what_was_not_viewed_is_said_in_any_width() -> None:
     keys = Keys(PROMPTS["boolean_cut"], columns=30).press("y")
 
     assert keys.reply is not None
-    below = keys.prompt.covered(keys.reply, 30)
+    _, *below = keys.prompt.settled(keys.reply, 30)
     assert keys.transcript == "Apply all of it? yes"
     assert [row_text(row) for row in below] == ["(80 rows were not viewed)"]
 
@@ -199,7 +227,7 @@ def test_what_a_remembered_answer_covers_is_said() -> None:
     asked = replace(ASKED, tool="fs_modify_file", question=replace(ASKED.question, id="apply_changes"))
     keys = pressed(asked, "Y")
     assert keys.transcript == "Apply patch? yes, for this turn"
-    (covered,) = keys.prompt.covered(Answered(True, remember=True), 80)
+    _, covered = keys.prompt.settled(Answered(True, remember=True), 80)
     assert row_text(covered) == "From now on yes to every apply_changes of fs_modify_file in this turn."
     assert "  Y - run it, and so for every call of deploy in this turn, whatever its arguments" in Keys(RUN, columns=100).press("?").live
 
@@ -224,7 +252,7 @@ def test_the_number_of_a_row_goes_back_to_it() -> None:
 
 def test_edited_arguments_are_checked_against_the_parameters_of_the_tool() -> None:
     parameters = {"type": "object", "properties": {"env": {"enum": ["staging", "production"]}}}
-    keys = pressed(replace(RUN, parameters=parameters), "e", "c-home", *["c-k"] * 30, *'{"env": "prod"}', "enter")
+    keys = pressed(replace(RUN, parameters=parameters), "e", "m-j", "c-home", *["c-k"] * 30, *'{"env": "prod"}', "enter")
 
     assert keys.reply is None
     assert any(line.startswith("! $.env: ") for line in keys.live)
@@ -287,9 +315,20 @@ def test_what_was_written_and_left_with_escape_is_there_again(key: str) -> None:
 
 
 def test_edited_arguments_that_were_left_are_there_again() -> None:
-    keys = pressed(RUN, "e", "c-home", *["c-k"] * 30, *"{}", "escape", "e")
+    keys = pressed(RUN, "e", "c-u", *"elsewhere", "escape", "e")
 
-    assert "> {}" in keys.live
+    assert "> elsewhere" in keys.live
+
+
+def test_ctrl_c_in_a_form_with_answers_asks_first() -> None:
+    form = replace(ASKED, index=2, total=3)
+    keys = pressed(form, "c-c")
+    assert keys.reply is None
+    assert keys.live[-1] == "the form has answers: Ctrl-C again ends the turn; any other key does not"
+
+    assert keys.press("y").reply is None
+    assert keys.press("c-c", "c-c").reply == EndedTurn()
+    assert pressed(replace(form, index=1), "c-c").reply == EndedTurn()
 
 
 @pytest.mark.parametrize("columns", [40, 30])

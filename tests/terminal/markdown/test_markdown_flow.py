@@ -35,6 +35,7 @@ PARAGRAPH = "one two three four five six seven eight nine ten"
         ("[text](http://example.com/real)", "text (http://example.com/real)\n"),
         ("<http://example.com> [http://example.com](http://example.com)", "http://example.com http://example.com\n"),
         ("![plan](plan.png)", "[image: plan] (plan.png)\n"),
+        ("an ~~old~~ text", "an old text\n"),
         ("a [/b] [red] [link=file:///etc/passwd] :smile:", "a [/b] [red] [link=file:///etc/passwd] :smile:\n"),
         ("[a][b]\n\n[b]: http://example.com", "[a][b]\n\n[b]: http://example.com\n"),
         ("[x](javascript:alert)", "[x](javascript:alert)\n"),
@@ -52,6 +53,21 @@ def test_colours_are_those_of_the_theme() -> None:
     raw = Streamed().feed("# T\n**b** *e* `c` [l](u)\n\n```py\nreturn 'x'  # y\n```\n> q").finish().raw
 
     assert set(SGR.findall(raw)) <= {f"\x1b[{codes}m" for codes in ("0", "1;4", "1", "3", "33", "4;36", "90", "35", "32")}
+
+
+def test_a_link_that_is_safe_can_be_opened_and_shows_its_address() -> None:
+    """Only https, and nothing that a terminal could act on."""
+    raw = Streamed().feed("[text](https://example.com/a?b)").finish().raw
+    assert "\x1b]8;;https://example.com/a?b\x1b\\" in raw
+    assert raw.count("\x1b]8;;\x1b\\") == 1
+    assert "(https://example.com/a?b)" in raw
+
+    for target in ("http://example.com", "file:///etc/passwd", "mailto:a@b.c"):
+        assert "\x1b]8" not in Streamed().feed(f"[text](<{target}>)").finish().raw
+    for target in ("https://example.com/\x1b]0;x\x07", "https://exämple.com", "https://a b.c/\u202e"):
+        raw = Streamed().feed(f"[text](<{target}>)").finish().raw
+        assert all(re.fullmatch("https://[!-~]+", found) for found in re.findall(r"\x1b]8;;([^\x1b]+)", raw))
+        assert not ACTS.search(SGR.sub("", re.sub(r"\x1b]8;;[!-~]*\x1b\\", "", raw)))
 
 
 def test_where_letters_are_ascii_everything_is() -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.runtime import executing
+from midturn.runtime import tool_runs
 from midturn.tools.fs.changing import REJECTED
 from midturn.tools.fs.declared import fs_create_file, fs_delete_file, fs_modify_file, fs_move_file
 from midturn.tools.function import FunctionTool
@@ -31,7 +31,7 @@ class Call:
 
     def run(self, answers: Mapping[str, Json] = {}) -> Outcome:
         """Run it once."""
-        return asyncio.run(executing.execute(self.tool, replace(self.run_once, answers=answers))).outcome
+        return asyncio.run(tool_runs.execute(self.tool, replace(self.run_once, answers=answers))).outcome
 
     def asked(self, answers: Mapping[str, Json] = {}) -> Question[bool]:
         """Return the one question that a run ends in."""

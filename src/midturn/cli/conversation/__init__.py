@@ -13,11 +13,11 @@ command = lazy_group(
         "usage": CommandEntry("midturn.cli.conversation.show:usage_command", "Count tokens, or how long people were waited for."),
         "grep": CommandEntry("midturn.cli.conversation.ls:grep_command", "Search what was said and done."),
         "use": CommandEntry("midturn.cli.conversation.ls:use_command", "Make one the current one."),
-        "edit": CommandEntry("midturn.cli.conversation.changing:edit_command", "Change a title or labels, or open the file."),
-        "fork": CommandEntry("midturn.cli.conversation.changing:fork_command", "Copy the finished turns into a new one."),
-        "rm": CommandEntry("midturn.cli.conversation.changing:rm_command", "Remove conversations for good."),
+        "edit": CommandEntry("midturn.cli.conversation.transfer:edit_command", "Change a title or labels, or open the file."),
+        "fork": CommandEntry("midturn.cli.conversation.transfer:fork_command", "Copy the finished turns into a new one."),
+        "rm": CommandEntry("midturn.cli.conversation.transfer:rm_command", "Remove conversations for good."),
         "prune": CommandEntry(
-            "midturn.cli.conversation.changing:prune_command", "Remove finished ones in which nothing was said for long."
+            "midturn.cli.conversation.transfer:prune_command", "Remove finished ones in which nothing was said for long."
         ),
         "export": CommandEntry("midturn.cli.conversation.transfer:export_command", "Write one as Markdown, JSON lines, or for jp."),
         "import": CommandEntry(

@@ -19,9 +19,10 @@ from midturn.cli.output import ExitStatus, Shown, block, joined, line, moment, n
 from midturn.cli.place import Place, StoreAddress, every_place, find_place
 from midturn.config.places import shown
 from midturn.errors import StoreError
-from midturn.record.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
+from midturn.record.entries import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, read_metadata
+from midturn.store.port import first_words
 from midturn.values.json_value import Json
 
 _JP_DIGITS = 12
@@ -132,7 +133,7 @@ def _row(place: Place, number: str, metadata: Metadata | None, turn_open: bool, 
             metadata, _ = read_metadata(folder)
     return Listed(
         id=number,
-        title=metadata.title or place.store.read_sync(number).title,
+        title=metadata.title or place.run(first_words(place.store.port, number)),
         created_at=metadata.created_at or _time_of(number),
         labels=metadata.labels,
         turn_open=turn_open,
@@ -221,23 +222,23 @@ def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
 def _search(place: Place, number: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, str, str]]:
     try:
         for part in place.store.parts_sync(number):
-            for event in part.decode():
-                for text in _texts(event):
+            for event, entry in ((entry.event, entry) for entry in told(part.decode())):
+                for text in _texts(entry):
                     yield from ((number, event.event_id, event.type, row) for row in text.splitlines() if wanted.search(row))
     except StoreError as error:
         note(line("midturn: {}", block(str(error))))
 
 
-def _texts(event: Event) -> list[str]:
-    match event:
-        case ChatRequest(content=content) | ToolCallResponse(content=content):
-            return [content]
-        case ChatResponse():
-            return [text for text in (event.message, event.reasoning) if text]
-        case ToolCallRequest(name=name, arguments=arguments):
-            return [f"{name} {_json(arguments)}"]
-        case InquiryRequest(question=question):
-            return [question.text, *([question.context] if question.context else [])]
+def _texts(entry: Entry) -> list[str]:
+    match entry:
+        case WordsEntry(text=text):
+            return [text] if text else []
+        case ResultEntry(event=result):
+            return [result.content]
+        case CallEntry(event=call):
+            return [f"{call.name} {_json(call.arguments)}"]
+        case RequestEntry(event=asked):
+            return [asked.question.text, *([asked.question.context] if asked.question.context else [])]
         case _:
             return []
 

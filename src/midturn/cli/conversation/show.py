@@ -6,21 +6,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
-import msgspec
 from msgspec import Struct
 
-from midturn.cli.conversation.audit_trail import print_inquiries, print_inquiries_json
-from midturn.cli.conversation.transcript import print_transcript
+from midturn.cli.conversation.transcript import print_inquiries, print_inquiries_json, print_transcript
 from midturn.cli.options import with_conversation, with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, block, line, note, say, say_json, table
 from midturn.cli.place import Place, StoreAddress, find_place
-from midturn.question.deadline import amount
-from midturn.record.events import ChatRequest, Event, InquiryAnswered, InquiryCancelled
-from midturn.record.exchange import Usage
-from midturn.record.waited import PeopleSums, WaitRow, people_sums, waited_for
+from midturn.question.people import amount
+from midturn.record.events import Event, user_requests
+from midturn.record.exchange import Usage, spent_in
 from midturn.record.window import Window
 from midturn.store.conversation import Conversation, problems_of, turns_in
 from midturn.store.tail import Part
+from midturn.store.waited import PeopleSums, WaitRow, people_sums, waited_for
 from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -74,29 +72,12 @@ def _fields(usage: Usage) -> dict[str, Json]:
 
 
 def _asked(turn: Sequence[Event]) -> str:
-    contents = (event.content for event in turn if isinstance(event, ChatRequest))
+    contents = (request.content for request in user_requests(turn))
     return next((line for content in contents for line in content.splitlines() if line.strip()), "")
 
 
 def _spent(turn: Sequence[Event]) -> TurnCost:
-    return sum(map(_of, turn), TurnCost())
-
-
-def _of(event: Event) -> TurnCost:
-    """Return what one event says; a model that was asked and gave no valid answer has cost as much as one that did."""
-    usage = _usage(event)
-    if isinstance(event, InquiryAnswered | InquiryCancelled):
-        by_model = isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
-        return TurnCost(side=usage, questions=int(by_model or usage != Usage()))
-    return TurnCost(main=usage)
-
-
-def _usage(event: Event) -> Usage:
-    """Return the tokens of an event; numbers that make no sense count as nothing."""
-    try:
-        return msgspec.convert((event.metadata or {}).get("usage", {}), Usage)
-    except msgspec.ValidationError:
-        return Usage()
+    return sum((TurnCost(side=one.usage, questions=1) if one.is_inquiry else TurnCost(one.usage) for one in spent_in(turn)), TurnCost())
 
 
 # ----------------------------------------------------------------------------------------------------------------------

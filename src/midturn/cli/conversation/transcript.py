@@ -1,36 +1,37 @@
-"""`conversation show`: what was said and done. Each call stands with what was asked about it, who answered what, and its result."""
+"""`conversation show`: what was said and done, each call with what was asked about it; `--inquiries` shows the questions alone."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, assert_never
 
 from msgspec import UNSET
 
-from midturn.cli.output import Shown, block, indented, joined, line, presented, say, spoken, wrapped
+from midturn.cli.output import Shown, block, indented, joined, line, presented, say, say_json, spoken, table, wrapped
 from midturn.prompts.body import argument_lines
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.walker import Cancelled
-from midturn.record.events import (
-    Approval,
-    ChatRequest,
-    ChatResponse,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
+from midturn.record.entries import (
+    ApprovalEntry,
+    CallEntry,
+    EndEntry,
+    Entry,
+    NoteEntry,
+    RequestEntry,
+    ResponseEntry,
+    ResultEntry,
+    WordsEntry,
+    told,
 )
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
 from midturn.record.exchange import ToolCall
 from midturn.record.prompt import approval_text, asked_text
-from midturn.record.window import Window, agreed_before
+from midturn.record.window import Window, agreed_before, turns
+from midturn.store.conversation import Conversation
 from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided
-from midturn.turn.view import calls, pairs
+from midturn.turn.people import poll_of
 from midturn.values.json_value import Json
 from midturn.values.text import ASK_USER, exact
 
@@ -38,13 +39,9 @@ from midturn.values.text import ASK_USER, exact
 # Words in place of an answer, recorded with the question or in the result of the call
 
 
-Responses: TypeAlias = Iterable[InquiryResponse | None]
-"""The responses to what a call asked; None where a question has none."""
-
-
 def is_reply(response: InquiryResponse | None) -> bool:
     """Tell whether a question was replied to."""
-    return isinstance(response, InquiryCancelled) and response.reason == "reply"
+    return response is not None and response.outcome == "cancelled" and response.reason == "reply"
 
 
 def words(response: InquiryResponse, result: ToolCallResponse | None) -> str:
@@ -56,24 +53,16 @@ def words(response: InquiryResponse, result: ToolCallResponse | None) -> str:
     return (cancelled.reply or "") if cancelled else ""
 
 
-def replied_at_review(call: ToolCallRequest, responses: Responses, result: ToolCallResponse | None) -> Cancelled | None:
+def replied_at_review(call: CallEntry) -> Cancelled | None:
     """Return what was said at the review of a form, where its answers were not sent.
 
     The result of the call is all that tells of it. So this is said of `ask_user` only: another tool may write what it likes.
     """
-    if call.name != ASK_USER or any(is_reply(response) for response in responses):
-        return None
-    return _marker(result)
+    return None if call.event.name != ASK_USER or _has_reply(call) else _marker(call.result)
 
 
-def says_no_more(responses: Responses, result: ToolCallResponse | None) -> bool:
-    """Tell whether a result holds nothing but the reply and the answers that stand with their questions."""
-    return any(is_reply(response) for response in responses) and _marker(result) is not None
-
-
-def asked_of(call: ToolCallRequest, pairs: Iterable[tuple[InquiryRequest, InquiryResponse | None]]) -> list[InquiryResponse | None]:
-    """Return the responses to what a call asked, in order."""
-    return [response for request, response in pairs if request.call == call.event_id]
+def _has_reply(call: CallEntry) -> bool:
+    return any(is_reply(asked.response) for asked in call.requests)
 
 
 def _marker(result: ToolCallResponse | None) -> Cancelled | None:
@@ -91,127 +80,126 @@ def print_transcript(turns: Iterable[Window]) -> None:
     """Print what was said, done, asked and answered, turn by turn as they are read."""
     for turn in turns:
         transcript = _Transcript(turn)
-        for event in turn.events:
-            for row in transcript.rows(event):
+        for entry in transcript.entries:
+            for row in transcript.rows(entry):
                 say(row)
 
 
 class _Transcript:
-    """The events of a turn, looked up by call."""
+    """The entries of a turn, and what is shown of them."""
 
     def __init__(self, turn: Window) -> None:
-        events = turn.events
-        self._inquiries = pairs(events)
-        self._revised = {request.revises for request, _ in self._inquiries if request.revises}
-        self._approvals = [event for event in events if isinstance(event, Approval)]
-        self._agreed = agreed_before(events)
-        self._results = {call.event_id: response for call, response in calls(events)}
-        self._shown = {response.event_id for response in self._results.values() if response}
-        self._open = {event.event_id for event in events} if turn.open else set[str]()
+        self.entries = told(turn.events)
+        self._revised = {entry.event.revises for entry in self.entries if isinstance(entry, RequestEntry) and entry.event.revises}
+        self._agreed = agreed_before(turn.events)
+        self._is_open = turn.open
 
-    def rows(self, event: Event) -> Iterable[Shown]:  # noqa: PLR0911  one return a kind of event
-        """Return the rows of an event; of a call all that belongs to it, its result included."""
-        match event:
-            case ChatRequest(content=content, author=author):
-                return [line("{}:", author or "You"), *indented(spoken(content), _TEXT), line("")]
-            case ChatResponse(message=str(message)):
-                return [line("Assistant:"), *indented(spoken(message), _TEXT), line("")]
-            case ChatResponse(structured=structured) if structured is not UNSET:
-                return [line("Assistant:"), *indented(block(json.dumps(structured, ensure_ascii=False, indent=2)), _TEXT), line("")]
-            case ToolCallRequest():
-                return [*self._call(event), *self._asked(event), *self._result(event), line("")]
-            case ToolCallResponse() if event.event_id not in self._shown:
-                return [*_result_rows(event), line("")]
-            case TurnEnd(status="failed", error=error):
-                return [line("The turn failed: {}", error or ""), line("")]
-            case TurnEnd(status="ended_by_user"):
+    def rows(self, entry: Entry) -> Iterable[Shown]:  # noqa: PLR0911  one return a kind of entry
+        """Return the rows of an entry; of a call all that belongs to it, its result included."""
+        match entry:
+            case WordsEntry(kind="request"):
+                return [line("{}:", entry.author or "You"), *indented(spoken(entry.text), _TEXT), line("")]
+            case WordsEntry(kind="message"):
+                return [line("Assistant:"), *indented(spoken(entry.text), _TEXT), line("")]
+            case WordsEntry(kind="structured"):
+                return [line("Assistant:"), *indented(block(json.dumps(entry.value, ensure_ascii=False, indent=2)), _TEXT), line("")]
+            case CallEntry():
+                return [*_called(entry), *self._asked(entry), *self._result(entry), line("")]
+            case ResultEntry(call=None):
+                return [*_result_rows(entry.event), line("")]
+            case EndEntry(event=end) if end.status == "failed":
+                return [line("The turn failed: {}", end.error or ""), line("")]
+            case EndEntry(event=end) if end.status == "ended_by_user":
                 return [line("The turn was ended by the user."), line("")]
             case _:
                 return []
 
-    def _call(self, event: ToolCallRequest) -> list[Shown]:
-        """Name a call, with its arguments below it; what a question shows of them is not shown twice."""
-        call = ToolCall(event.event_id, event.id, event.name, event.arguments)
-        asked = [request for request, _ in self._inquiries if request.call == event.event_id]
-        foretold = [approval for approval in self._approvals if approval.call == event.event_id and approval.question]
-        if event.name == ASK_USER and asked:
-            return _hanging(line("· {}", event.name))
-        if any(request.question and request.question.context for request in (*asked, *foretold)):
-            return _hanging(line("· {}", presented(label(call))))
-        return [*_hanging(line("· {}", event.name)), *_details(argument_lines(call))]
-
-    def _asked(self, call: ToolCallRequest) -> list[Shown]:
+    def _asked(self, call: CallEntry) -> list[Shown]:
         """Return a row a question, permissions and deliveries included: what was asked, the answer, who gave it and why."""
-        decided = [self._decision(approval, call) for approval in self._about(call, "run")]
-        asked = [self._inquiry(request, response) for request, response in self._inquiries if self._is_shown(request, response, call)]
-        reviews = [approval for approval in self._about(call, "review") if self._says_something(approval)]
-        after = [self._decision(approval, call) for approval in (*reviews, *self._about(call, "deliver"))]
-        return [row for rows in (*decided, *asked, self._replied(call), *after) for row in rows]
+        decided = [self._decision(approval, call) for approval in _about(call, "run")]
+        asked = [self._inquiry(entry, call) for entry in self._shown(call)]
+        reviews = [approval for approval in _about(call, "review") if _says_something(approval, call)]
+        after = [self._decision(approval, call) for approval in (*reviews, *_about(call, "deliver"))]
+        return [row for rows in (*decided, *asked, _replied(call), *after) for row in rows]
 
-    def _replied(self, call: ToolCallRequest) -> list[Shown]:
-        """Return the row of a reply at the review of a form."""
-        cancelled = replied_at_review(call, asked_of(call, self._inquiries), self._results.get(call.event_id))
-        return _row(approval_text("review", call.name), reply_text(cancelled.reply or ""), "") if cancelled else []
+    def _shown(self, call: CallEntry) -> list[RequestEntry]:
+        """Return the questions of a call that have a row: none that was asked again, or that its permission has answered."""
+        hidden = self._revised | self._agreed
+        asked = [entry for entry in call.requests if entry.event.id not in self._revised and entry.event.event_id not in hidden]
+        return [entry for entry in asked if not _is_gone_back(entry.response)]
 
-    def _says_something(self, review: Approval) -> bool:
-        """Tell whether a review is worth a row; that answers were sent in the same breath, or gone back from, their own rows show."""
-        if review.state == "waiting":
-            return self._results.get(review.call) is None
-        by = review.answered_by
-        return review.reason is not None or (by is not None and by.via not in {None, "terminal"})
+    def _inquiry(self, entry: RequestEntry, call: CallEntry) -> list[Shown]:
+        request, response = entry.event, entry.response
+        who = ""
+        if response is None:
+            answer = self._unanswered()
+        elif is_reply(response):
+            answer = reply_text(words(response, call.result))
+        elif response.outcome == "cancelled":
+            answer = _UNANSWERED.get(response.reason, f"(cancelled: {exact(response.reason)})")
+        else:
+            reason = response.reason if response.outcome == "answered" else None
+            answer, who = answer_text(request, response), who_answered(response.answered_by, reason)
+        return [*_drawn(request.question), *_row(request.question.text, answer, who)]
 
-    def _about(self, call: ToolCallRequest, kind: str) -> list[Approval]:
-        """Return the decisions of a kind about a call, and of what was not decided the request."""
-        of_call = [one for one in self._approvals if one.call == call.event_id and one.kind == kind and one.state != "superseded"]
-        decided = {one.id for one in of_call if one.state != "waiting"}
-        return [one for one in of_call if one.state != "waiting" or one.id not in decided]
-
-    def _is_shown(self, request: InquiryRequest, response: InquiryResponse | None, call: ToolCallRequest) -> bool:
-        if (
-            request.call != call.event_id
-            or request.event_id in self._agreed
-            or request.id in self._revised
-            or request.event_id in self._revised
-        ):
-            return False
-        return not (isinstance(response, InquiryCancelled) and response.reason in _GONE_BACK)
-
-    def _inquiry(self, request: InquiryRequest, response: InquiryResponse | None) -> list[Shown]:
-        drawn = _drawn(request.question)
-        match response:
-            case None:
-                answer, who = self._unanswered(request), ""
-            case InquiryCancelled(reason="reply"):
-                answer, who = reply_text(words(response, self._results.get(request.call))), ""
-            case InquiryCancelled(reason=reason):
-                answer, who = _UNANSWERED.get(reason, f"(cancelled: {exact(reason)})"), ""
-            case _:
-                reason = response.reason if isinstance(response, InquiryAnswered) else None
-                answer, who = answer_text(request, response), who_answered(response.answered_by, reason)
-        return [*drawn, *_row(request.question.text, answer, who)]
-
-    def _decision(self, approval: Approval, call: ToolCallRequest) -> list[Shown]:
-        text = asked_text(approval, call.name)
+    def _decision(self, approval: Approval, call: CallEntry) -> list[Shown]:
+        text = asked_text(approval, call.event.name)
         if approval.state == "waiting":
-            return [*_drawn(approval.question), *_row(text, self._unanswered(approval), "")]
-        edited = _details(_edited(approval, call)) if approval.state == "edited" else []
+            return [*_drawn(approval.question), *_row(text, self._unanswered(), "")]
+        edited = _details(_edited(approval, call.event)) if approval.state == "edited" else []
         return [*_drawn(approval.question), *_row(text, decision_text(approval), who_decided(approval)), *edited]
 
-    def _unanswered(self, request: InquiryRequest | Approval) -> str:
-        return "(waits for an answer)" if request.event_id in self._open else "(the turn ended without an answer)"
+    def _unanswered(self) -> str:
+        return "(waits for an answer)" if self._is_open else "(the turn ended without an answer)"
 
-    def _result(self, call: ToolCallRequest) -> Iterable[Shown]:
+    def _result(self, call: CallEntry) -> Iterable[Shown]:
         """Return the result; answers and replies that stand above are not repeated."""
-        response = self._results.get(call.event_id)
-        if response is None or says_no_more(asked_of(call, self._inquiries), response):
+        if call.result is None or (_has_reply(call) and _marker(call.result) is not None):
             return []
-        if call.name == ASK_USER and not response.is_error and self._all_answered(call):
+        if call.event.name == ASK_USER and not call.result.is_error and self._all_answered(call):
             return []
-        return _result_rows(response)
+        return _result_rows(call.result)
 
-    def _all_answered(self, call: ToolCallRequest) -> bool:
-        of_call = [response for request, response in self._inquiries if self._is_shown(request, response, call)]
-        return bool(of_call) and not any(response is None or isinstance(response, InquiryCancelled) for response in of_call)
+    def _all_answered(self, call: CallEntry) -> bool:
+        of_call = [entry.response for entry in self._shown(call)]
+        return bool(of_call) and not any(response is None or response.outcome == "cancelled" for response in of_call)
+
+
+def _called(entry: CallEntry) -> list[Shown]:
+    """Name a call, with its arguments below it; what a question shows of them is not shown twice."""
+    event = entry.event
+    call = ToolCall(event.event_id, event.id, event.name, event.arguments)
+    if event.name == ASK_USER and entry.requests:
+        return _hanging(line("· {}", event.name))
+    asked = (*(one.event.question for one in entry.requests), *(one.event.question for one in entry.approvals))
+    if any(question and question.context for question in asked):
+        return _hanging(line("· {}", presented(label(call))))
+    return [*_hanging(line("· {}", event.name)), *_details(argument_lines(call))]
+
+
+def _replied(call: CallEntry) -> list[Shown]:
+    """Return the row of a reply at the review of a form."""
+    cancelled = replied_at_review(call)
+    return _row(approval_text("review", call.event.name), reply_text(cancelled.reply or ""), "") if cancelled else []
+
+
+def _about(call: CallEntry, kind: str) -> list[Approval]:
+    """Return the decisions of a kind about a call, and of what was not decided the request."""
+    of_call = [one.event for one in call.approvals if one.event.kind == kind and one.event.state != "superseded"]
+    decided = {one.id for one in of_call if one.state != "waiting"}
+    return [one for one in of_call if one.state != "waiting" or one.id not in decided]
+
+
+def _says_something(review: Approval, call: CallEntry) -> bool:
+    """Tell whether a review is worth a row; that answers were sent in the same breath, or gone back from, their own rows show."""
+    if review.state == "waiting":
+        return call.result is None
+    by = review.answered_by
+    return review.reason is not None or (by is not None and by.via not in {None, "terminal"})
+
+
+def _is_gone_back(response: InquiryResponse | None) -> bool:
+    return response is not None and response.outcome == "cancelled" and response.reason in _GONE_BACK
 
 
 def _drawn(question: PersistedQuestion | None) -> list[Shown]:
@@ -242,3 +230,191 @@ def _edited(approval: Approval, call: ToolCallRequest) -> list[str]:
 
 def _result_rows(response: ToolCallResponse) -> Iterable[Shown]:
     return indented(block(response.content), _ERROR if response.is_error else _RESULT)
+
+
+_Row: TypeAlias = tuple[Shown, Shown]
+_NOTHING = line("")
+_WAITS = "waits for an answer"
+_LEFT = "the turn ended without an answer"
+
+
+def print_inquiries_json(conversation: Conversation) -> None:
+    """Print every pair of request and response as JSON."""
+    found = [entry for entry in told(conversation.events) if isinstance(entry, RequestEntry)]
+    say_json([_pair(entry) for entry in dict.fromkeys(found)])
+
+
+def _pair(entry: RequestEntry) -> Json:
+    notes: dict[str, Json] = {"notes": [note.event.to_json() for note in entry.notes]} if entry.notes else {}
+    return {"request": entry.event.to_json(), "response": entry.response.to_json() if entry.response else None, **notes}
+
+
+def print_inquiries(conversation: Conversation) -> None:
+    """Draw the audit trail."""
+    for turn in turns(conversation.events):
+        trail = _Trail(is_open=turn.open)
+        for entry in told(turn.events):
+            if isinstance(entry, WordsEntry) and entry.kind == "request":
+                trail.begin()
+                for row in wrapped(line("Turn: {}", next(iter(entry.text.splitlines()), "")), sys.stdout, "  "):
+                    say(row)
+            elif rows := trail.rows(entry):
+                for text in table([(line("  {}", left), right) for left, right in rows]):
+                    say(text)
+
+
+class _Trail:
+    """The entries of a turn, one after the other."""
+
+    def __init__(self, *, is_open: bool) -> None:
+        self._unanswered = line(_WAITS if is_open else _LEFT)
+        self._remembered: dict[tuple[str, str], Event] = {}
+
+    def begin(self) -> None:
+        """Forget what was remembered: the user asks for something else."""
+        self._remembered.clear()
+
+    def rows(self, entry: Entry) -> list[_Row]:  # noqa: PLR0911  one return a kind of entry
+        """Return the rows of one entry, the first of them with its time; what was asked has all that became of it."""
+        match entry:
+            case RequestEntry(event=request, response=response):
+                noted = [*_timed(request, [_asked(request), *_whose(request)]), *self._noted(entry)]
+                if response is None:
+                    return [*noted, *_untimed([self._unanswered])]
+                outcome = self._outcome(entry, response)
+                return [*noted, *(_timed(response, outcome) if entry.notes else _untimed(outcome))]
+            case ApprovalEntry(event=approval) if entry.waits:
+                put_to = _whose(approval)
+                asked = line("{} {}: asked", approval.kind, _tool(entry.call) or "?")
+                return [*_timed(approval, [asked, *put_to]), *self._noted(entry)] if put_to else []
+            case ApprovalEntry(event=approval):
+                return _timed(approval, self._decided(approval, _tool(entry.call)))
+            case ResultEntry(event=result, call=CallEntry() as call) if result.call and (cancelled := replied_at_review(call)):
+                return _timed(result, [line("review {}: replied to", call.event.name), *_reply(cancelled.reply or "")])
+            case ResponseEntry(event=response):
+                self._keep(entry)
+                return []
+            case _:
+                return []
+
+    def _keep(self, entry: ResponseEntry) -> None:
+        """Keep what is remembered of an answer."""
+        if entry.event.outcome == "answered" and entry.event.remembered and entry.request:
+            self._remembered[_tool(entry.request.call), entry.request.event.question_id] = entry.request.event
+
+    def _noted(self, entry: RequestEntry | ApprovalEntry) -> list[_Row]:
+        """Return what was noted on a request, in order."""
+        rows = list[_Row]()
+        for place, note in enumerate(entry.notes, 1):
+            poll = poll_of(entry.event, [one.event for one in entry.notes[:place]], is_yes_or_no=True)
+            rows += _timed(note.event, self._note(note, poll.tally if poll else ""))
+        return rows
+
+    def _note(self, note: NoteEntry, tally: str) -> list[Shown]:
+        to = ", ".join(note.to)
+        said: list[Shown] = []
+        match note.kind:
+            case "taken back":
+                said = [line("yes taken back{}", self._by(note.by))]
+            case "yes":
+                edited = [] if note.arguments is UNSET else [line("arguments: {}", json.dumps(note.arguments, ensure_ascii=False))]
+                said = [line("yes{} ({})", self._by(note.by), tally), *edited, *_reason(note.reason)]
+            case "no":
+                pass  # the no is the answer
+            case "passed on":
+                said = [line("passed on to {}{}", to, self._by(note.by)), *_reason(note.reason)]
+            case "reminded":
+                said = [line("reminder {} to {}", str(note.number), to)]
+            case "escalated":
+                said = [line("put to {}, too", to)]
+            case "not told":
+                said = [line("{} could not be told: {}", to, note.reason or "")]
+            case "told":
+                said = [line("told {}", to)] if note.about in ("asked", "reassigned") else []
+            case _ as other:
+                assert_never(other)
+        return said
+
+    def _outcome(self, entry: RequestEntry, response: InquiryResponse) -> list[Shown]:
+        if response.outcome == "redacted":
+            return [line("answered <redacted>{}", self._by(response.answered_by))]
+        if response.outcome == "answered":
+            by = self._by(response.answered_by, (_tool(entry.call), entry.event.question_id))
+            return [line("answered {}{}", json.dumps(response.answer, ensure_ascii=False), by), *_reason(response.reason)]
+        said = words(response, entry.call.result if entry.call else None) if response.reason == "reply" else ""
+        return [line("cancelled ({})", response.reason), *_reply(said)]
+
+    def _decided(self, approval: Approval, tool: str) -> list[Shown]:
+        if approval.is_reply:
+            return [line("review {}: replied to{}", tool or "?", self._by(approval.answered_by)), *_reply(approval.reason or "")]
+        decided = line("{} {}: {}{}", approval.kind, tool or "?", approval.state, self._by(approval.answered_by, (tool, "")))
+        if approval.remembered:
+            self._remembered[tool, ""] = approval
+        return [decided, *_ran_instead(approval), *_reason(approval.reason)]
+
+    def _by(self, who: AnsweredBy | None, remembered: tuple[str, str] = ("", "")) -> Shown:
+        """Say who answered; of what was remembered, since when: the time of the row that tells of it."""
+        if who is None:
+            return _NOTHING
+        if who.by == "cached":
+            since = self._remembered.get(remembered)
+            return line(" (remembered from {})", _time(since)) if since else line(" (remembered)")
+        detail = who.model or who.origin or who.name or who.user
+        return line(" by {}{}{}", who.by, line(" {}", detail) if detail else _NOTHING, line(" via {}", who.via) if who.via else _NOTHING)
+
+
+def _tool(call: CallEntry | None) -> str:
+    return call.event.name if call else ""
+
+
+def _whose(request: InquiryRequest | Approval) -> list[Shown]:
+    """Say whose it is, where it is not anyone's."""
+    poll = poll_of(request, (), is_yes_or_no=True)
+    if poll is None:
+        return []
+    asked = poll.whose
+    votes = f"{asked.needed} people have to say yes" if asked.needed > 1 else ""
+    only = " only" if asked.eligible is not None else ""
+    said = " · ".join(filter(None, (f"for {', '.join(asked.ask)}{only}" if asked.ask else "", votes)))
+    return [line("{}", said)] if said else []
+
+
+def _timed(event: Event, details: Sequence[Shown]) -> list[_Row]:
+    """Return rows of which the first has the time of an event."""
+    return [(_time(event) if place == 0 else _NOTHING, detail) for place, detail in enumerate(details)]
+
+
+def _untimed(details: Sequence[Shown]) -> list[_Row]:
+    return [(_NOTHING, detail) for detail in details]
+
+
+def _asked(request: InquiryRequest) -> Shown:
+    marks = [
+        mark
+        for mark, is_set in (("human only", request.question.exclusive), ("review", request.escalates), ("again", request.revises))
+        if is_set
+    ]
+    shown_marks = line("  [{}]", joined(", ", marks)) if marks else _NOTHING
+    return line("{} asks: {}{}", request.source.header, request.question.text, shown_marks)
+
+
+def _ran_instead(approval: Approval) -> list[Shown]:
+    """Show what was run in place of the model's arguments."""
+    if approval.state != "edited" or approval.kind != "run" or approval.arguments is UNSET:
+        return []
+    return [line("arguments: {}", json.dumps(approval.arguments, ensure_ascii=False))]
+
+
+def _reason(reason: str | None) -> list[Shown]:
+    return [line("reason: {}", reason)] if reason else []
+
+
+def _reply(said: str) -> list[Shown]:
+    return [line("reply: {}", said)] if said else []
+
+
+def _time(event: Event) -> Shown:
+    try:
+        return line("{}", event.at.astimezone().strftime("%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return line("--:--:--")

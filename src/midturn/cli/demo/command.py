@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from midturn.cli.conversation.audit_trail import print_inquiries
-from midturn.cli.conversation.transcript import print_transcript
+from midturn.cli.conversation.transcript import print_inquiries, print_transcript
 from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.options import with_non_interactive
@@ -23,12 +22,12 @@ from midturn.config.assign import Assignment
 from midturn.errors import ConfigError
 from midturn.prompter import Prompter
 from midturn.prompts.answer_text import reply_text
-from midturn.question.reply import Reply, WentBack
+from midturn.question.answer_type import Reply, WentBack
 from midturn.record.prompt import Prompt
 from midturn.store.tail import NAME
 from midturn.store.workspace import Workspace
 from midturn.testing.prompter import Scripted, ScriptedPrompter
-from midturn.turn.inputs import TurnRequested
+from midturn.turn.step import TurnRequested
 from midturn.values.json_value import Json
 
 HERE = Path(__file__).parent

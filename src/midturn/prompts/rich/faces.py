@@ -2,34 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import assert_never
+from typing import assert_never, cast
 
 from msgspec import UNSET
 
 from midturn.prompts.accept import (
     EMPTY_TEXT,
+    Argument,
     NotAccepted,
     accept,
+    accept_argument,
     accept_arguments,
     accept_json,
     accept_number,
+    arguments_of,
     by_rule,
     empty_once,
 )
-from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
-from midturn.prompts.keys import Command, Commands, KeyStep, find, leaves, remembering
-from midturn.prompts.native import expected, is_number, is_text, number_text, shape, wanted
+from midturn.prompts.answer_text import expected, is_number, is_text, number_text, shape, wanted
+from midturn.prompts.keys import (
+    Command,
+    Commands,
+    KeyStep,
+    find,
+    first_other,
+    initial,
+    leaves,
+    one_line,
+    pretty,
+    remembering,
+    skipped,
+    yes_no_default,
+)
 from midturn.prompts.rich.choice import Choice, Keys, ReviewChoice
 from midturn.prompts.rich.field import FieldSettings, SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.listing import MarkSeveral, OptionList, PickOne
-from midturn.prompts.rich.options import MOST_WITH_KEYS
-from midturn.prompts.rich.screen import Face, Pressed, Sign
-from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
-from midturn.question.reply import Answered, Edited, Replied, Submitted
+from midturn.prompts.rich.screen import MOST_WITH_KEYS, Face, Opened, Pressed, Sign
+from midturn.question.answer_type import (
+    Answered,
+    BooleanType,
+    Edited,
+    MultiSelectType,
+    Replied,
+    SchemaType,
+    SecretType,
+    SelectType,
+    Submitted,
+    TextType,
+)
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, JsonObject
 
 
 def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: PLR0911 (one for each type)
@@ -136,12 +161,36 @@ def subject_field(prompt: Prompt) -> TextField | None:
 
     match prompt.subject:
         case CallSubject(call):
-            settings = FieldSettings("The arguments, as they will run:", "json")
-            return TextField(settings, pretty(call.arguments), lambda typed: changed(accept_arguments(prompt, typed)))
+            if arguments := arguments_of(prompt):
+                return _argument_field(prompt, arguments, cast("JsonObject", call.arguments))
+            return _json_field(prompt, call.arguments)
         case ResultSubject(content=content):
             return TextField(FieldSettings("The result, as the model will read it:"), content, changed)
         case _:
             return None
+
+
+def _argument_field(prompt: Prompt, arguments: Sequence[Argument], so_far: JsonObject, place: int = 0) -> TextField:
+    """Return the field of one argument; the field of the next one comes on top, and what the last one accepts runs."""
+    argument = arguments[place]
+
+    def accepted(typed: str) -> Pressed:
+        changed = accept_argument(prompt, so_far, argument, typed)
+        last = place == len(arguments) - 1
+        return Edited(changed) if last else Opened(_argument_field(prompt, arguments, changed, place + 1))
+
+    title = f"[{place + 1}/{len(arguments)}] " if len(arguments) > 1 else ""
+    settings = FieldSettings(
+        f"{title}{one_line(argument.name)}, as it will run:",
+        "json" if argument.is_json else "text",
+        as_json=lambda: Opened(_json_field(prompt, so_far)),
+    )
+    return TextField(settings, argument.text, accepted)
+
+
+def _json_field(prompt: Prompt, arguments: Json) -> TextField:
+    settings = FieldSettings("The arguments, as they will run:", "json")
+    return TextField(settings, pretty(arguments), lambda typed: Edited(accept_arguments(prompt, typed)))
 
 
 def rule_field(prompt: Prompt) -> TextField | None:

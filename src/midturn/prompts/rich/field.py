@@ -12,12 +12,12 @@ from midturn.prompts.accept import EMPTY_SECRET, NotAccepted, empty_once
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.keyboard import ENTER, Key, Paste
-from midturn.prompts.rich.markup import json_spans
+from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
+from midturn.prompts.rich.pager import json_spans
 from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size, Span, clipped, joined, parts_rows, row
-from midturn.question.reply import Answered
+from midturn.question.answer_type import Answered
 from midturn.record.prompt import Prompt
-from midturn.values.secret import SecretValue
+from midturn.values.json_value import SecretValue
 from midturn.values.text import exact
 
 _NEW_LINE = frozenset({"m-enter", "s-enter", "c-enter", "c-j"})
@@ -29,7 +29,8 @@ _TAB = "⇥"
 class FieldSettings(Struct, frozen=True):
     """What stands above the field, what is typed (plain words or JSON), and what Escape does.
 
-    `shape` is a text to fill in: it is shown dimly, and is no answer until it was changed. `about` says what is expected.
+    `shape` is a text to fill in: it is shown dimly, and is no answer until it was changed. `about` says what is expected. `as_json` opens
+    another field, in which everything is edited as JSON.
     """
 
     title: str
@@ -37,6 +38,7 @@ class FieldSettings(Struct, frozen=True):
     escape: Sign = Sign.LEAVE
     shape: str = ""
     about: str = ""
+    as_json: Callable[[], Pressed] | None = None
 
 
 class TextField:
@@ -74,6 +76,8 @@ class TextField:
 
     def press(self, key: Key) -> Pressed:
         """Edit, submit, or leave."""
+        if self._settings.as_json and key == Press("m-j"):
+            return self._settings.as_json()
         outcome = self._press(key)
         self._shaped = self._shaped and self.text in ("", self._settings.shape)
         return outcome
@@ -91,7 +95,7 @@ class TextField:
             case "c-x":
                 return Edit(self.text or self._settings.shape, ".json" if self._settings.kind == "json" else ".txt")
             case "tab" | "right" | "down" if self._shaped and not self.text:
-                self._buffer.replace(self._settings.shape)
+                self._insert_shape()
             case "up" | "c-p" | "down" | "c-n":
                 return self._move(-1 if key.key in {"up", "c-p"} else 1)
             case name if name in _NEW_LINE:
@@ -103,6 +107,12 @@ class TextField:
             case name:
                 return None if self._buffer.press(name) else Sign.RING
         return None
+
+    def _insert_shape(self) -> None:
+        """Begin with the shape; the cursor stands in its first empty text."""
+        self._buffer.replace(self._settings.shape)
+        if (empty := self.text.find('""')) >= 0:
+            self._buffer.cursor = empty + 1
 
     def frame(self, size: Size) -> Frame:
         """Draw the title, as much of the text as there is room for, what is wrong with it, and the keys."""
@@ -139,6 +149,8 @@ class TextField:
         escape = "Esc menu · F1 help" if self._settings.escape is Sign.MENU else "Esc goes back"
         if self._shaped and not self.text:
             return f"{_SHAPE_HINT} · {escape}"
+        if self._settings.as_json:
+            return f"Enter submits · Alt+J all as JSON · Ctrl+X editor · {escape}"
         return f"{_HINT} · {escape}" if size.columns >= _WIDE else _SHORT_HINT
 
     def _shape_rows(self, room: int, columns: int) -> list[Row]:

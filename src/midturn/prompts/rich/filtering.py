@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from midturn.prompts.accept import Finder, Hit
 from midturn.prompts.cells import cells, hang
-from midturn.prompts.content import label, marked, one_line
-from midturn.prompts.keys import OTHER
+from midturn.prompts.keys import OTHER, label, marked, one_line
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
 from midturn.prompts.rich.listing import OptionList
-from midturn.prompts.rich.options import OptionMark
-from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size, Span, joined, parts_rows, row
+from midturn.prompts.rich.screen import POINTER, Frame, OptionMark, Pressed, Row, Sign, Size, Span, joined, parts_rows, row
 from midturn.record.prompt import Prompt
 
 MOST_ROWS = 12

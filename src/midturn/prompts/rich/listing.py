@@ -8,14 +8,26 @@ from typing import ClassVar, cast
 from midturn.prompts.accept import NotAccepted, accept, bounds, chosen_values, unchosen, unchosen_once, unmarked, unmarked_once
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
-from midturn.prompts.content import first_other, label, marked, skipped
-from midturn.prompts.keys import Command, Commands, KeyStep, find
+from midturn.prompts.keys import Command, Commands, KeyStep, find, first_other, label, marked, skipped
 from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
-from midturn.prompts.rich.options import KEYS, OptionMark, OptionRows, key_names
-from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size, Span, joined, parts_rows, row
-from midturn.question.answer_type import MultiSelectType, SelectType, folded
-from midturn.question.reply import Answered
+from midturn.prompts.rich.screen import (
+    KEYS,
+    POINTER,
+    Frame,
+    OptionMark,
+    OptionRows,
+    Pressed,
+    Row,
+    Sign,
+    Size,
+    Span,
+    joined,
+    key_names,
+    parts_rows,
+    row,
+)
+from midturn.question.answer_type import Answered, MultiSelectType, SelectType, folded
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json
 

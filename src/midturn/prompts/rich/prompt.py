@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from midturn.prompts.answer_text import covered_text, reply_text
+from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
 from midturn.prompts.cells import cells, clip, continued_words, hang
-from midturn.prompts.content import about, asked_by, quoted_label, split_lines
-from midturn.prompts.keys import Command, KeyStep, commands
-from midturn.prompts.native import native
+from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.choice import Choice
 from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, rule_field, subject_field, text_menu
@@ -15,11 +13,9 @@ from midturn.prompts.rich.field import SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.keyboard import Key, Press
 from midturn.prompts.rich.listing import Listing
-from midturn.prompts.rich.markup import ContextRows, argument_spans, diff_spans, plain_context
-from midturn.prompts.rich.pager import Pager
-from midturn.prompts.rich.screen import Face, Frame, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
-from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
-from midturn.question.reply import Answered, Edited, EndedTurn, Reply
+from midturn.prompts.rich.pager import ContextRows, Pager, argument_spans, diff_spans, plain_context
+from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
+from midturn.question.answer_type import Answered, Edited, EndedTurn, MultiSelectType, Reply, SchemaType, SecretType, SelectType, TextType
 from midturn.record.prompt import CallSubject, FormSubject, Prompt
 from midturn.values.text import exact
 
@@ -118,12 +114,12 @@ class RichScene:
         leaving, self._leaving = self._leaving, None
         face = self._faces[-1]
         if isinstance(key, Press) and key.key == "c-c":
-            return EndedTurn()
+            return self._leave(key, sure=leaving is not None)
         if not self._settle.hears(now) and _may_answer(face, key):
             self._note = _TOO_SOON
             return None
         if isinstance(key, Press) and key.key == "c-d" and face.empty:
-            return EndedTurn()
+            return self._leave(key, sure=leaving is not None)
         if isinstance(key, Press) and key.key == "c-z":
             return Sign.SUSPEND
         if isinstance(key, Press) and key.key == "c-l":
@@ -139,6 +135,14 @@ class RichScene:
             self._note = _ENDS
             return None
         return outcome
+
+    def _leave(self, key: Key, *, sure: bool) -> EndedTurn | None:
+        """End the turn; where that takes answers of a form with it, only after the key was pressed again."""
+        if sure or not loses_answers(self._prompt):
+            return EndedTurn()
+        self._leaving = key
+        self._note = LEAVES_FORM
+        return None
 
     def edited(self, text: str) -> None:
         """Take back what the editor wrote."""
@@ -162,15 +166,17 @@ class RichScene:
     def transcript(self, reply: Reply, columns: int) -> Row:
         """Return the row that stays: the question's last row and what was answered; and how much was not seen, where there is room."""
         answer, unviewed = reply_text(self._prompt, reply), self._unviewed(reply)
-        whole = transcript_row(self._tail, f"{answer} {unviewed}" if unviewed else answer, columns)
+        if not unviewed:
+            return transcript_row(self._tail, answer, columns)
+        whole = transcript_row(self._tail, f"{answer} {unviewed}", columns)
         return whole if row_text(whole).endswith(unviewed) else transcript_row(self._tail, answer, columns)
 
-    def covered(self, reply: Reply, columns: int) -> tuple[Row, ...]:
-        """Return the rows below that one: what was not viewed, if it is not said there, and what a remembered answer covers."""
-        unviewed = self._unviewed(reply)
-        said = row_text(self.transcript(reply, columns)).endswith(unviewed)
+    def settled(self, reply: Reply, columns: int) -> list[Row]:
+        """Return all rows that stay: below that one what was not viewed, if it is not said there, and what a remembered answer covers."""
+        whole, unviewed = self.transcript(reply, columns), self._unviewed(reply)
+        said = not unviewed or row_text(whole).endswith(unviewed)
         texts = [*([] if said else [unviewed]), covered_text(self._prompt, reply)]
-        return tuple(row(part, "dim") for text in texts if text for part in hang(text, columns, "  "))
+        return [whole, *(row(part, "dim") for text in texts if text for part in hang(text, columns, "  "))]
 
     def _unviewed(self, reply: Reply) -> str:
         """Say how much of what is approved was not seen."""
@@ -201,10 +207,13 @@ class RichScene:
                 return self._step(step)
             case Command(does=reply):
                 return reply if not isinstance(reply, KeyStep) else None
+            case Opened(face):
+                self._faces.append(face)
             case Sign.MENU:
                 self._faces.append(self._menu())
             case Sign.LEAVE:
-                if isinstance(left := self._faces.pop(), TextField):
+                left = self._faces.pop()
+                if isinstance(left, TextField) and len(self._faces) == 1:
                     self._drafts[self._writing] = left.text
             case _:
                 return outcome

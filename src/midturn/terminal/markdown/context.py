@@ -13,8 +13,8 @@ from rich.color import Color
 from rich.style import Style as InkStyle
 from rich.text import Text
 
-from midturn.prompts.content import TAB_STOP, split_lines
-from midturn.prompts.rich.markup import begins_diff, plain_context
+from midturn.prompts.keys import TAB_STOP, split_lines
+from midturn.prompts.rich.pager import begins_diff, plain_context
 from midturn.prompts.rich.screen import Row, Span, Style, cut, row_cells
 from midturn.terminal.markdown.ink import CONSOLE, coloured
 from midturn.terminal.markdown.layout import Block, Code, Glyphs, Layout, List, ListItem, Paragraph, Quote, TooDeep, parse
@@ -95,8 +95,8 @@ def _style(ink: InkStyle | None) -> Style:
         return "dim"
     if ink.underline:
         return "link" if colour else "heading"
-    if ink.bold:
-        return "strong"
-    if ink.italic:
-        return "emphasis"
+    shapes: tuple[tuple[bool | None, Style], ...] = ((ink.bold, "strong"), (ink.strike, "struck"), (ink.italic, "emphasis"))
+    for has, style in shapes:
+        if has:
+            return style
     return _COLOURS.get(colour, "")

@@ -28,6 +28,7 @@ HEADING = Style(bold=True, underline=True)
 CODE = Style(color="yellow")
 LINK = Style(color="cyan", underline=True)
 MARKER = Style(color="cyan")
+STRUCK = Style(strike=True)
 DIM = Style(color="bright_black")
 
 HIGHLIGHTS = ANSISyntaxTheme(
@@ -67,16 +68,22 @@ def ansi(text: Text) -> str:
     """Write a row out for the terminal, without spaces at its end."""
     text = text.copy()
     text.rstrip()
-    return "".join(
-        segment.style.render(segment.text, color_system=ColorSystem.STANDARD) if segment.style else segment.text
-        for segment in text.render(CONSOLE)
-    )
+    return "".join(_written(segment.text, segment.style) for segment in text.render(CONSOLE))
+
+
+def _written(text: str, style: Style | None) -> str:
+    """Write a part of a row; the terminal opens a link whose address it is told (OSC 8)."""
+    if not style:
+        return text
+    shown = style.update_link(None).render(text, color_system=ColorSystem.STANDARD)
+    return f"\x1b]8;;{style.link}\x1b\\{shown}\x1b]8;;\x1b\\" if style.link else shown
 
 
 # Words ------------------------------------------------------------------------------------------------------------------
 
-_PARSER = MarkdownIt("commonmark", {"html": False}).disable(["html_inline"])
-_STYLES = {"strong_open": STRONG, "em_open": EMPHASIS, "link_open": LINK}
+_PARSER = MarkdownIt("commonmark", {"html": False}).disable(["html_inline"]).enable("strikethrough")
+_STYLES = {"strong_open": STRONG, "em_open": EMPHASIS, "link_open": LINK, "s_open": STRUCK}
+_SAFE_LINK = re.compile(r"https://[!-~]+")
 
 
 def styled(content: str, base: Style = PLAIN) -> Text:
@@ -126,6 +133,8 @@ class _Words:
         self._styles.pop()
         if token.type == "link_close":
             href, start = self._links.pop()
+            if _SAFE_LINK.fullmatch(href):  # nothing in it can act; the address is shown in any case
+                self.text.stylize(Style(link=href), start)
             self._target(href, self.text.plain[start:])
 
     def _target(self, href: str, said: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from midturn.question.question import Question
-from midturn.tools.context import ToolContext
+from midturn.tools.asker import ToolContext
 from midturn.tools.fs.beneath import Beneath, uncommitted
 from midturn.tools.fs.diff import Change
 from midturn.tools.fs.paths import Missing, Replacement, check_name, relative, shown

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from midturn.question.question import Question
 from midturn.record.outcome import Success
-from midturn.tools.context import ToolContext
+from midturn.tools.asker import ToolContext
 from midturn.tools.fs.changing import create_file, delete_file, foretold_overwriting, modify_file, move_file
 from midturn.tools.fs.paths import Counted, FilePath, FolderPath, GlobArgument, Replacement
 from midturn.tools.fs.reading import read_file

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from midturn.record.events import LARGEST as LARGEST_PICTURE, Image, media_type_of
 from midturn.record.outcome import Success
-from midturn.tools.context import ToolContext
+from midturn.tools.asker import ToolContext
 from midturn.tools.fs.beneath import LARGEST, Beneath
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.returned import Rejected

@@ -1,0 +1,72 @@
+"""Modules outside of `record` that match events by class: a teller matches the entries of `record/entries.py`, a reader asks `TurnView`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.documents import ROOT
+
+SOURCE = ROOT / "src" / "midturn"
+EVENTS = SOURCE / "record" / "events.py"
+MATCHING = {
+    "turn/record.py": "the fold itself",
+    "turn/view.py": "the reader that stands on it",
+    "turn/people.py": "polls: what notes add up to",
+    "turn/walk.py": "replay: what a response led to",
+    "turn/visit.py": "opens a question or an approval",
+    "turn/call.py": "writes the votes into what they have decided",
+    "assistant/request.py": "copies a request to the model, with results of its own",
+    "models/transcript.py": "the codec of what providers read",
+    "runtime/driver.py": "shows what it has just recorded",
+    "store/outside_answers.py": "takes answers and notes in",
+    "store/waited.py": "adds up times of answers and notes",
+    "web/reminding.py": "makes notes",
+}
+"""Modules that may do so, each with its reason; fewer are better."""
+
+
+def _kinds() -> set[str]:
+    """Return the names of the classes of events, and of the unions of them."""
+    body = ast.parse(EVENTS.read_text(encoding="utf-8")).body
+    classes = {one.name for one in body if isinstance(one, ast.ClassDef) and {ast.unparse(base) for base in one.bases} & {"Event"}}
+    unions = {one.target.id: one.value for one in body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and one.value}
+    return classes | {name for name, value in unions.items() if classes & _names(value)}
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _matched(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of the classes that a module looks for with `isinstance` and `match`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
+                yield from _names(kinds)
+            case ast.MatchClass(cls=ast.Name(id=name)):
+                yield name
+            case ast.Compare(left=ast.Attribute(attr="__class__") | ast.Call(func=ast.Name(id="type")), comparators=[kinds]):
+                yield from _names(kinds)
+            case _:
+                pass
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "midturn.record.events")
+    return {alias.asname or alias.name for node in found for alias in node.names}
+
+
+def _matching(kinds: set[str]) -> Iterator[Path]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if path.parent != EVENTS.parent and kinds & _imported(tree) & {*_matched(tree)}:
+            yield path.relative_to(SOURCE)
+
+
+def test_few_modules_match_raw_events() -> None:
+    """A module that reads the log in its own way has a rule of its own."""
+    found = {path.as_posix() for path in _matching(_kinds())}
+
+    assert found == set(MATCHING)
