@@ -134,8 +134,15 @@ async def langgraph_resumed(root: Path) -> None:
 
 @contextmanager
 def _graph(root: Path) -> Generator[Any]:
-    from langchain_core.messages import AIMessage, ToolMessage
     from langgraph.checkpoint.sqlite import SqliteSaver
+
+    with SqliteSaver.from_conn_string(str(root / "checkpoints.sqlite")) as saver:
+        yield langgraph_on(saver)
+
+
+def langgraph_on(saver: Any) -> Any:
+    """Return the graph of LangGraph on one of its checkpointers."""
+    from langchain_core.messages import AIMessage, ToolMessage
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.types import interrupt
 
@@ -159,8 +166,7 @@ def _graph(root: Path) -> Generator[Any]:
     made.add_edge(START, "model")
     made.add_conditional_edges("model", after, ["tool", END])
     made.add_edge("tool", "model")
-    with SqliteSaver.from_conn_string(str(root / "checkpoints.sqlite")) as saver:
-        yield made.compile(checkpointer=saver)
+    return made.compile(checkpointer=saver)
 
 
 def pydantic_ai(root: Path, messages: int) -> Callable[[], Awaitable[None]]:

@@ -1,14 +1,19 @@
 """A store with many open questions: what people, programs and a worker wait for there.
 
-Usage: scale.py files|postgres [WAITING …], such as `scale.py files 1000 10000 100000`. Prints figures; asserts nothing. For PostgreSQL a
-private server is started in a temporary directory (`initdb` must be found).
+Usage: scale.py files|postgres [--peers PYTHON] [--write FILE] [WAITING …], such as `scale.py files 1000 10000 100000`. Prints each figure
+as it is there, and all of them as one table at the end; asserts nothing. For PostgreSQL a private server is started in a temporary
+directory (`initdb` must be found). With `--peers`, a Python in which they are installed (benchmarks/peers.txt), LangGraph and DBOS are
+measured on it, too, where they have the like. With `--write docs/machines.md`, the table takes the place of the one there.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 import os
 import random
+import resource
 import shutil
 import socket
 import statistics
@@ -16,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,7 +35,9 @@ import psycopg  # noqa: E402  the path comes first
 import midturn as mt  # noqa: E402
 from machines import FIRST, agent, cpu_of, fill, memory_of  # noqa: E402
 from midturn.store.file_store import FileStore  # noqa: E402
+from midturn.store.metadata import Metadata  # noqa: E402
 from support.postgres import Cluster  # noqa: E402
+from turns import agent_history  # noqa: E402
 
 ANSWERS = 200
 WOKEN = 30
@@ -37,6 +45,20 @@ IDLE = 10.0
 _CALM = 0.05  # seconds of a core in a second
 MOST = 120.0
 """Seconds after which waiting ends."""
+LARGE = 360_000  # events: a log of 100 MB
+ANSWER, FIRST_PAGE, ALL, LOAD = "an answer", "the first 50 questions", "all questions", "load of the machine"
+GOALS = {
+    ANSWER: "5 ms, 99 of 100 in 10",
+    FIRST_PAGE: "100 ms",
+    "`midturn conversation ls --limit 50`": "100 ms",
+    "`midturn conversation ls --limit 50`, just after a turn began": "100 ms",
+    "an answer to its turn's next question": "100 ms",
+    "an idle worker": "1 %, 80 MB",
+    "SIGTERM to its exit": "1000 ms",
+    "`conversation show --last 20` of 100 MB": "300 ms",
+}
+"""What the specification wants where 100,000 wait."""
+FIGURES: defaultdict[str, dict[int, str]] = defaultdict(dict)
 
 
 class Filled:
@@ -93,8 +115,22 @@ def timed(work: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def _command(*words: str) -> Callable[[], object]:
-    return lambda: subprocess.run([sys.executable, "-m", "midturn", *words], check=True, capture_output=True, timeout=MOST)
+def _commanded(filled: Filled, what: str, *words: str, before: Callable[[], object] = lambda: None) -> None:
+    """Print what a command takes, as wall time and processor time; its modules are compiled by its first run.
+
+    `before` each run something else happens, which does not count.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-m", "midturn", *words, "--store", filled.address]
+    walls: list[float] = []
+    spent: list[float] = []
+    for _ in range(6):
+        before()
+        began = resource.getrusage(resource.RUSAGE_CHILDREN)
+        walls.append(timed(lambda: subprocess.run(command, check=True, capture_output=True, timeout=MOST, env=environment)))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append((after.ru_utime + after.ru_stime - began.ru_utime - began.ru_stime) * 1000)
+    _say(filled.waiting, what, f"{min(walls[1:]):.0f} ms ({min(spent[1:]):.0f} of a processor; the first {walls[0]:.0f})")
 
 
 @contextmanager
@@ -124,14 +160,21 @@ def people(filled: Filled) -> None:
     """Print what answers and lists take."""
     count, store = filled.waiting, filled.store()
     answers = sorted(timed(lambda: store.answer_sync(filled.questions.pop(), True)) for _ in range(min(ANSWERS, count // 4)))
-    _say(count, f"an answer p50 {statistics.median(answers):.1f} ms, p99 {answers[int(len(answers) * 0.99)]:.1f} ms")
+    _say(count, ANSWER, f"{statistics.median(answers):.1f} ms, 99 of 100 in {answers[int(len(answers) * 0.99)]:.1f} ms")
     pages = [timed(lambda: asyncio.run(filled.store().port.questions(limit=50))) for _ in range(5)]
-    _say(count, f"the first 50 questions {statistics.median(pages):.0f} ms")
+    _say(count, FIRST_PAGE, f"{statistics.median(pages):.0f} ms")
     held = filled.store()
-    _say(count, f"all questions {timed(held.pending_sync):.0f} ms, once more {timed(held.pending_sync):.0f} ms")
+    _say(count, ALL, f"{timed(held.pending_sync):.0f} ms, once more {timed(held.pending_sync):.0f} ms")
     for words in (["conversation", "ls", "--limit", "50"], ["inbox", "--limit", "50"]):
-        times = [timed(_command(*words, "--store", filled.address)) for _ in range(6)]
-        _say(count, f"`midturn {' '.join(words)}` first {times[0]:.0f} ms, then {min(times[1:]):.0f} ms")
+        command = f"`midturn {' '.join(words)}`"
+        _commanded(filled, command, *words)
+        _commanded(filled, f"{command}, just after a turn began", *words, before=lambda: agent.with_store(store).run_sync("Ship it."))
+    lines = agent_history(LARGE).splitlines()
+    large = store.run_sync("add", store.port.add(lines, Metadata(title="Large")))
+    size = round(sum(map(len, lines)) / 1_000_000, -2)
+    del lines
+    _commanded(filled, f"`conversation show --last 20` of {size:.0f} MB", "conversation", "show", large, "--last", "20")
+    store.remove_sync(large)
 
 
 def machines(filled: Filled) -> None:
@@ -142,17 +185,17 @@ def machines(filled: Filled) -> None:
         while cpu_of(worker.pid) - spent > _CALM and time.perf_counter() - began < MOST:
             spent = cpu_of(worker.pid)
             time.sleep(1.0)
-        _say(count, f"a first worker is calm after {time.perf_counter() - began - 1:.0f} s")
+        _say(count, "a first worker is calm", f"{time.perf_counter() - began - 1:.0f} s")
     with working(filled) as worker:
-        _say(count, f"a new worker's first turn {went_on(store, filled.questions.pop()):.0f} ms")
+        _say(count, "a new worker's first turn", f"{went_on(store, filled.questions.pop()):.0f} ms")
         woken = [went_on(store, filled.questions.pop()) for _ in range(WOKEN)]
-        _say(count, f"an answer to its turn's next question p50 {statistics.median(woken):.0f} ms, at most {max(woken):.0f} ms")
+        _say(count, "an answer to its turn's next question", f"{statistics.median(woken):.0f} ms, at most {max(woken):.0f} ms")
         spent = cpu_of(worker.pid)
         time.sleep(IDLE)
         busy = 100 * (cpu_of(worker.pid) - spent) / IDLE
-        _say(count, f"an idle worker {memory_of(worker.pid):.0f} MB, {busy:.1f} % of a core")
+        _say(count, "an idle worker", f"{busy:.1f} % of a core, {memory_of(worker.pid):.0f} MB")
         worker.terminate()
-        _say(count, f"SIGTERM to its exit {timed(worker.wait):.0f} ms")
+        _say(count, "SIGTERM to its exit", f"{timed(worker.wait):.0f} ms")
 
 
 PAGE = """
@@ -189,50 +232,87 @@ def page(filled: Filled) -> None:
     count, store = filled.waiting, filled.store()
     with serving(filled) as (server, address):
         looks = [timed(lambda: urlopen(address, timeout=MOST).read()) for _ in range(6)]
-        _say(count, f"the page, first {looks[0]:.0f} ms, then {statistics.median(looks[1:]):.0f} ms")
+        _say(count, "the page", f"first {looks[0]:.0f} ms, then {statistics.median(looks[1:]):.0f} ms")
         api = [timed(lambda: urlopen(f"{address}/api/questions?limit=100", timeout=MOST).read()) for _ in range(5)]
-        _say(count, f"`GET /api/questions?limit=100` {statistics.median(api):.0f} ms")
+        _say(count, "`GET /api/questions?limit=100`", f"{statistics.median(api):.0f} ms")
         with urlopen(f"{address}/api/events", timeout=MOST) as events:
             heard: list[float] = []
             for _ in range(10):
                 question = filled.questions.pop()
                 store.answer_sync(question, True)
                 heard.append(timed(lambda question=question: next(line for line in events if question.encode() in line)))
-            _say(count, f"an answer to an open browser p50 {statistics.median(heard):.0f} ms, at most {max(heard):.0f} ms")
+            _say(count, "an answer to an open browser", f"{statistics.median(heard):.0f} ms, at most {max(heard):.0f} ms")
             spent = cpu_of(server.pid)
             time.sleep(IDLE)
             busy = 100 * (cpu_of(server.pid) - spent) / IDLE
-            _say(count, f"an idle page with an open browser {memory_of(server.pid):.0f} MB, {busy:.1f} % of a core")
+            _say(count, "an idle page with an open browser", f"{busy:.1f} % of a core, {memory_of(server.pid):.0f} MB")
 
 
-def _say(waiting: int, what: str) -> None:
-    print(f"{waiting:,} waiting: {what}", flush=True)
+def _say(waiting: int, figure: str, found: str) -> None:
+    print(f"{waiting:,} waiting: {figure} {found}", flush=True)
+    FIGURES[figure][waiting] = found
 
 
 def measure(filled: Filled) -> None:
     """Print it all."""
+    _say(filled.waiting, LOAD, f"{os.getloadavg()[0]:.1f}")
     people(filled)
     machines(filled)
     page(filled)
 
 
-def main(where: str, sizes: Sequence[int]) -> None:
+def peers(python: str, cluster: Cluster, size: int) -> None:
+    """Print what other programs take on the same server: each says its figures as lines of JSON."""
+    command = [python, str(HERE / "scale_peers.py"), cluster.url, str(size)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    for line in told.stdout.splitlines():
+        figure, found = json.loads(line)
+        _say(size, figure, found)
+
+
+def table(sizes: Sequence[int]) -> str:
+    """Return all figures as one table."""
+    rows = [["where so many wait", *(f"{size:,}" for size in sizes), "goal for 100,000"], ["---"] * (len(sizes) + 2)]
+    rows += [[figure, *(found.get(size, "") for size in sizes), GOALS.get(figure, "")] for figure, found in FIGURES.items()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def written(document: str, where: str, rows: str) -> str:
+    """Put the table of one kind of store in the place of what stands between its marks in a document."""
+    begin = f"<!-- generated: scale {where} -->\n\n"
+    before, found, rest = document.partition(begin)
+    _, end, after = rest.partition("\n\n<!-- end -->")
+    if not (found and end):
+        raise SystemExit(f"There is no table between `{begin.strip()}` and `<!-- end -->`.")
+    return f"{before}{begin}{rows}{end}{after}"
+
+
+def main(where: str, sizes: Sequence[int], python: str | None, document: Path | None) -> None:
     """Fill stores, measure, remove them."""
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
-    if where == "files":
-        for size in sizes:
-            with tempfile.TemporaryDirectory() as directory:
-                measure(filled_files(directory, size))
-        return
-    cluster = Cluster("max_connections=200")
+    print(f"{where}: {os.cpu_count()} cores, Python {sys.version.split()[0]}")
+    cluster = Cluster("max_connections=200") if where == "postgres" else None
     try:
         for size in sizes:
+            if cluster is None:
+                with tempfile.TemporaryDirectory() as directory:
+                    measure(filled_files(directory, size))
+                continue
             measure(filled_postgres(cluster, size))
+            if python:
+                peers(python, cluster, size)
     finally:
-        cluster.remove()
+        if cluster:
+            cluster.remove()
+    print(f"\n{table(sizes)}")
+    if document:
+        document.write_text(written(document.read_text(), where, table(sizes)))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] not in (["files"], ["postgres"]):
-        sys.exit(str(__doc__))
-    main(sys.argv[1], [int(word) for word in sys.argv[2:]] or [1_000, 10_000])
+    parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("where", choices=["files", "postgres"])
+    parser.add_argument("--peers", metavar="PYTHON")
+    parser.add_argument("--write", metavar="FILE", type=Path)
+    parser.add_argument("waiting", nargs="*", type=int, default=[])
+    given = parser.parse_intermixed_args()  # sizes may follow --peers
+    main(given.where, given.waiting or [1_000, 10_000], given.peers, given.write)

@@ -1,8 +1,10 @@
 """Memory of a worker, a page and a chat over many answers.
 
 Usage: soak.py [MINUTES [ANSWERS]], such as `soak.py 30 4`: so many minutes, so many answers a second. The turns of a worker ask twice; the
-first question is answered in the store, the second on the page, which a browser listens to. The chat asks at a terminal. Prints a row a
-minute, and what each grew by after the first fifth; asserts nothing.
+first question is answered in the store, the second on the page, which a browser listens to. They are in the same few conversations again
+and again, each of which is removed after some turns: of each conversation that there is, a page knows how long it is, and of the last ones
+what they hold. The chat asks at a terminal, in one conversation, whose history it holds. Prints a row a minute, and what each grew by after
+the first fifth; asserts nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +38,9 @@ from support.serving import asked_here  # noqa: E402
 MINUTES = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
 RATE = float(sys.argv[2]) if len(sys.argv) > 2 else 4.0
 SAMPLE = min(60.0, MINUTES * 6)
+CONVERSATIONS = 50
+TURNS = 10
+"""How many conversations there are, and how many turns each has before another takes its place."""
 A_TURN = 3.0  # seconds between two turns of the chat
 PATIENCE = 60.0
 ASKS = {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
@@ -116,8 +122,14 @@ class Chat:
 def people(store: mt.ConversationStore, page: Page, until: float) -> int:
     """Ask and answer at the given rate; return how many answers were given."""
     count, asking, began = 0, agent.with_store(store), time.monotonic()
+    same: deque[tuple[str, int]] = deque()
     while time.monotonic() < until:
-        question = asking.run_sync("Ship it.").pending[0]
+        again, turns = same.popleft() if len(same) == CONVERSATIONS else (None, 0)
+        if again and turns == TURNS:
+            store.remove_sync(again)
+            again, turns = None, 0
+        question = asking.run_sync("Ship it.", conversation=again).pending[0]
+        same.append((question.conversation, turns + 1))
         store.answer_sync(question.id, True)
         page.answer_next(question, "eu-1")
         count += 2
@@ -132,7 +144,7 @@ def main() -> None:
         conversations = directory / "conversations"
         store = mt.open_store(conversations)
         agent.with_store(store).run_sync("Ship it.")
-        served = Served(directory, ())
+        served = Served(directory, (), prefix=["env"])  # a process of its own: one that is forked begins with the memory of another
         page, chat = Page(served), Chat(directory)
         with working(conversations) as worker:
             processes = {"worker": worker, "page": page.pid, "chat": chat.pid}

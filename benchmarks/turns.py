@@ -26,7 +26,7 @@ from midturn.record.events import (
     TurnStart,
 )
 from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.store.seen_turns import PASTS
+from midturn.store.conversation import PASTS
 from midturn.values.json_value import Json
 
 MOMENT = "2026-01-01T00:00:00.000000Z"

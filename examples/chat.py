@@ -32,8 +32,8 @@ class Chat(mt.Prompter):
         """Post the question, and wait until somebody presses a button."""
         print(f"{prompt.asked_by}: {prompt.question.text}  [yes] [no]")
         self.posted.put_nowait(prompt)
-        pressed = self.messages[prompt.question.text] = asyncio.get_running_loop().create_future()
-        return await pressed
+        self.messages[prompt.question.text] = asyncio.get_running_loop().create_future()
+        return await self.messages[prompt.question.text]
 
     async def withdrawn(self, id: str, by: str) -> None:
         """Somebody else answered: take the buttons away."""

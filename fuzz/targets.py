@@ -18,7 +18,7 @@ import msgspec
 import midturn as mt
 from midturn.config.load import LoadRequest, load
 from midturn.errors import AnswerError, ConfigError
-from midturn.prompts.content import code_line, one_line
+from midturn.prompts.keys import code_line, one_line
 from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.question.question import Question
 from midturn.question.schema import check_schema
@@ -29,12 +29,12 @@ from midturn.record.events import OpaqueEvent
 from midturn.record.outcome import NeedsInput
 from midturn.record.provider_view import provider_view
 from midturn.record.window import Window, open_turn, turns
+from midturn.store.export import History
 from midturn.store.memory_conversations import MemoryStore
-from midturn.store.moving import History
 from midturn.store.tail import FileEnd, committed_end, last_turn
-from midturn.tools.wire import WireError, read_outcome
-from midturn.turn.effects import Record
+from midturn.tools.command import WireError, read_outcome
 from midturn.turn.pending import pending
+from midturn.turn.step import Record
 from midturn.turn.turn import Turn
 from midturn.values.json_value import NotJson, read_json
 from midturn.values.text import exact, exact_block, prose

@@ -64,6 +64,36 @@ asyncio.run(ask())
 assert b"Nothing waits for you" in b"".join(message.get("body", b"") for message in sent)
 import uvicorn, segno
 """,
+    "webpush": """
+import pathlib, tempfile
+from midturn.web.push import PushKeys
+assert len(PushKeys(pathlib.Path(tempfile.mkdtemp()) / "push.json", "http://x.localhost:7478").public) == 87
+import aiohttp, cryptography
+""",
+    "email": """
+from midturn.channels.email import Email
+Email("bot@example.org", "no", smtp="smtps://mail.example.org", imap="imaps://mail.example.org", authserv_id="mail.example.org")
+""",
+    "slack": """
+from midturn.channels.slack import Slack
+Slack("xoxb-no", "xapp-no")
+""",
+    "discord": """
+from midturn.channels.discord import Discord
+Discord("no token")
+""",
+    "matrix": """
+from midturn.channels.matrix import Matrix
+Matrix("https://matrix.example.org", "no")
+""",
+    "ntfy": """
+from midturn.channels.ntfy import Ntfy
+Ntfy("questions")
+""",
+    "telegram": """
+from midturn.channels.telegram import Telegram
+Telegram("1:no")
+""",
     "notify": "import apprise\nassert apprise.Apprise().add('ntfy://topic')\n",
     "mcp": """
 import subprocess, sys

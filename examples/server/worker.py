@@ -58,7 +58,7 @@ class Worker:
     """Handles requests; everything that must survive is in the store."""
 
     def __init__(self, conversations: str, model: str) -> None:
-        self.agent = mt.Agent(model, tools=[deploy], store=mt.open_store(conversations), may_answer=may_answer)
+        self.agent = mt.Agent(model, tools=[deploy], store=mt.open_store(conversations, may_answer=may_answer))
 
     async def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what a request asks for."""
