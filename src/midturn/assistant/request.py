@@ -47,7 +47,7 @@ from midturn.record.exchange import (
     recorded,
 )
 from midturn.record.window import open_turn
-from midturn.turn.view import InquiryPair, calls, pairs
+from midturn.turn.view import Exchange, calls, pairs
 from midturn.values.json_value import Json, JsonObject, Scalar, json_equal, overlay
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def paused(request: InquiryRequest) -> str:
     return f"Tool paused: {request.question.text}"
 
 
-def question_text(request: InquiryRequest, tool: str, earlier: Sequence[InquiryPair]) -> str:
+def question_text(request: InquiryRequest, tool: str, earlier: Sequence[Exchange]) -> str:
     """Return the whole request: who asks, context, question, options, what the user answered before in this turn, and what to do."""
     question = request.question
     paragraphs = [
@@ -162,7 +162,7 @@ def _options(options: Sequence[SelectOption[Scalar]], *, allow_other: bool) -> I
         yield '- or, in your own words: {"other": "<text>"}'
 
 
-def _given(earlier: Sequence[InquiryPair]) -> Iterator[str]:
+def _given(earlier: Sequence[Exchange]) -> Iterator[str]:
     """List what the user answered, as the user's own words: a model's or a configured answer is not among it, nor what Back took back."""
     taken_back = {request.revises for request, response in earlier if _takes_back(response)}
     lines = [

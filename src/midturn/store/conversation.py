@@ -26,7 +26,7 @@ from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
 from midturn.store.tail import NAME, EventReader, Part
 from midturn.turn.pending import pending
-from midturn.turn.view import InquiryPair, pairs
+from midturn.turn.view import Exchange, pairs
 
 
 class Conversation:
@@ -92,7 +92,7 @@ class Conversation:
         """The events turn by turn; only the last turn can be `open`."""
         return tuple(turns(self.events))
 
-    def pairs(self) -> list[InquiryPair]:
+    def pairs(self) -> list[Exchange]:
         """Return every inquiry with its response (None where it has none)."""
         return pairs(self.events)
 

@@ -17,7 +17,7 @@ from midturn.record.prompt import Prompt
 from midturn.store.sync_forms import refuse_inside_a_loop
 from midturn.testing.prompter import Scripted, ScriptedPrompter
 from midturn.tools.returned import REDACTED
-from midturn.turn.view import InquiryPair, pairs
+from midturn.turn.view import Exchange, pairs
 from midturn.values.json_value import Json, json_equal
 
 
@@ -158,7 +158,7 @@ def assert_answers(source: HasRecord, expected: Mapping[str, Any]) -> None:
         raise AssertionError(f"Expected the answers {dict(expected)!r}. Recorded was:\n{listing}")
 
 
-def _recorded(pair: InquiryPair, tools: Mapping[str, str]) -> RecordedPair:
+def _recorded(pair: Exchange, tools: Mapping[str, str]) -> RecordedPair:
     request, response = pair
     question = f"{_tool(request, tools)}.{request.question_id}"
     if response is None:

@@ -34,7 +34,7 @@ from midturn.turn.record import CallRecord, ChildRecord, TurnRecord
 CallPair: TypeAlias = tuple[ToolCallRequest, ToolCallResponse | None]
 
 
-class InquiryPair(NamedTuple):
+class Exchange(NamedTuple):
     """A question with what closed it: `response` is None while it is open."""
 
     request: InquiryRequest
@@ -155,7 +155,7 @@ class TurnView:
         """Say whether there is such a question, open or not."""
         return self.attempt(event_id) is not None or any(approval.event_id == event_id for approval in self.record.approvals)
 
-    def attempt(self, event_id: str) -> InquiryPair | None:
+    def attempt(self, event_id: str) -> Exchange | None:
         """Return a question with its response."""
         return next((pair for pair in self.inquiries if pair.request.event_id == event_id), None)
 
@@ -180,9 +180,9 @@ class TurnView:
                 return decision
 
     @property
-    def inquiries(self) -> list[InquiryPair]:
+    def inquiries(self) -> list[Exchange]:
         """Every question in order, with its response (`None` where it has none)."""
-        return [InquiryPair(attempt.request, attempt.response) for attempt in self.record.attempts]
+        return [Exchange(attempt.request, attempt.response) for attempt in self.record.attempts]
 
     @property
     def answered(self) -> list[tuple[InquiryRequest, InquiryAnswered]]:
@@ -252,7 +252,7 @@ def views(events: Iterable[Event]) -> list[TurnView]:
     return [*map(TurnView, turns(events))]
 
 
-def pairs(events: Iterable[Event]) -> list[InquiryPair]:
+def pairs(events: Iterable[Event]) -> list[Exchange]:
     """Return every inquiry of a turn, or of a whole stream, with its response (`None` where it has none)."""
     return [pair for view in views(events) for pair in view.inquiries]
 
