@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ import pytest
 import midturn as mt
 from midturn.channels.ledger import Ledger
 from midturn.channels.port import Card, Fits, Reply
-from midturn.channels.running import ChannelSettings
+from midturn.channels.running import ChannelSettings, run
 from midturn.clock import now
 from midturn.record.events import Notified
 from midturn.store.store import ConversationStore
-from support.channels.scene import GO, Scene, played
+from support.channels.fake import FakeChannel
+from support.channels.scene import GO, SETTINGS, Scene, played
 from support.pages import agent_with
 from support.waiting import until
 
@@ -488,3 +490,28 @@ def test_what_comes_from_outside_passes_the_sink(store: ConversationStore) -> No
 
 def _all_of(card: Card) -> str:
     return "\n".join((card.heading, card.text, *card.lines, card.hint, card.notice, *(choice.label for choice in card.choices)))
+
+
+class _Deaf(FakeChannel):
+    """Loses a cancellation while it sends, as `asyncio.wait_for` does where its result comes at that time."""
+
+    async def send(self, card: Card) -> str:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return await super().send(card)
+
+
+def test_a_channel_ends_although_its_library_lost_the_cancellation(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.ask(GO)
+        running = asyncio.create_task(run(store, [(_Deaf(scene.platform), SETTINGS)]))
+        while not await Ledger(store.port, now).cards("phone"):  # noqa: ASYNC110  the next step sends it
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0)
+        running.cancel()
+        async with asyncio.timeout(10):
+            with suppress(asyncio.CancelledError):
+                await running
+
+    played(store, play)

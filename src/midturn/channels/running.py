@@ -120,6 +120,7 @@ class ChannelRun:
     async def run(self) -> None:
         """Send and take until cancelled. Where another server runs the channel, wait for it to end."""
         while True:
+            _heed_cancellation()
             await self._take_lease()
             try:
                 await self._run()
@@ -185,6 +186,7 @@ class ChannelRun:
         """See to what is due, one question after the other, as fast as the platform takes it."""
         tries = 0
         while True:
+            _heed_cancellation()
             self._woken.clear()
             soon = min(self._due.values(), default=time.monotonic() + _LOOK)
             with suppress(TimeoutError):  # `wait_for` could take a cancellation for the bell (Python 3.11)
@@ -315,6 +317,7 @@ class ChannelRun:
             try:
                 async with aclosing(self._channel.replies()) as replies:
                     async for reply in replies:
+                        _heed_cancellation()
                         tries = 0
                         await self._take(reply)
             except ChannelAway as away:
@@ -494,6 +497,13 @@ class ChannelRun:
 
     async def _turn(self, question: OpenQuestion) -> Sequence[Event]:
         return await self._board.port.last_turn(question.conversation)
+
+
+def _heed_cancellation() -> None:
+    """Raise a cancellation that got lost: `asyncio.wait_for`, which platforms' libraries call, may lose one (Python 3.11)."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _digest(shown: object) -> str:

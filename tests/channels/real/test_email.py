@@ -110,7 +110,6 @@ def test_only_the_paired_person_answers_and_only_as_our_own_server_says(store: C
             notice = await house.mail(ANA, 2)
             assert "are read" in notice.get_content()
             assert await answers(store, question) == []
-            house.post(reply(card), ANA, signed_by="ana.test")  # of the text before this one: good no more
             house.post(reply(notice, "no"), ANA, signed_by="ana.test")
             assert await answered(store, question) == (False, None, "ana", "email")
 
