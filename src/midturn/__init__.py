@@ -33,7 +33,7 @@ _HOMES: dict[str, str] = {
     ".record.open_question": "OpenQuestion",
     ".record.provider_view": "sanitize",
     ".errors": (
-        "AlreadyAnswered AnswerError Busy CallEnded ConfigError DeadlinePassed MidturnError ModelError NotAllowed "
+        "AlreadyAnswered AnswerError Busy CallEnded ConfigError DeadlinePassed MidturnError ModelError NoConversation NotAllowed "
         "NotAnswered NoSuchQuestion NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TooOld "
         "TurnOpen"
     ),

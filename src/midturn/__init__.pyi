@@ -25,6 +25,7 @@ from midturn.errors import (
     DeadlinePassed as DeadlinePassed,
     MidturnError as MidturnError,
     ModelError as ModelError,
+    NoConversation as NoConversation,
     NoSuchQuestion as NoSuchQuestion,
     NotAllowed as NotAllowed,
     NotAnswered as NotAnswered,

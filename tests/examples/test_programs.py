@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+
+import midturn as mt
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = [*sorted((EXAMPLES / "programs").glob("*.py")), *sorted((EXAMPLES / "frameworks").glob("*.py"))]
@@ -21,9 +25,9 @@ Everybody is asked.
 6 questions were open at once.
 """
 SERVE = """
-import socket, sys, uvicorn
+import importlib, socket, sys, uvicorn
 sys.path.insert(0, sys.argv[1])
-from service import app
+app = importlib.import_module(sys.argv[2]).app
 listening = socket.create_server(("127.0.0.1", 0))
 print(listening.getsockname()[1], flush=True)
 uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listening])
@@ -38,9 +42,9 @@ def play(name: str, directory: Path, *arguments: str, typed: str = "") -> subpro
 
 
 @contextmanager
-def worker(directory: Path) -> Generator[httpx.Client]:
-    """Run the service in a process of its own; yield a client of it."""
-    command = [sys.executable, "-c", SERVE, str(EXAMPLES / "programs")]
+def served_by(name: str, directory: Path) -> Generator[httpx.Client]:
+    """Run a service in a process of its own; yield a client of it."""
+    command = [sys.executable, "-c", SERVE, str(EXAMPLES / "programs"), name]
     with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
         try:
             assert served.stdout
@@ -60,7 +64,7 @@ def test_a_program_is_short(path: Path) -> None:
 
 def test_what_one_worker_asks_another_takes_the_answer_to(tmp_path: Path) -> None:
     with ExitStack() as workers:
-        one, other = workers.enter_context(worker(tmp_path)), workers.enter_context(worker(tmp_path))
+        one, other = (workers.enter_context(served_by("service", tmp_path)) for _ in range(2))
         begun = one.post("/turns", json={"text": "Ship it."}).json()
         (asked,) = other.get("/questions").json()
         assert (begun["status"], begun["pending"][0]["id"], asked["question_id"]) == ("suspended", asked["id"], "confirm")
@@ -75,6 +79,57 @@ def test_what_one_worker_asks_another_takes_the_answer_to(tmp_path: Path) -> Non
         done = one.post(f"/answers/{region['id']}", json={"value": "us-2"}).json()
 
     assert (done["status"], done["text"]) == ("completed", "Done.")
+
+
+def test_what_a_shop_has_to_decide_reaches_its_own_people_and_no_one_else(tmp_path: Path) -> None:
+    with served_by("support", tmp_path) as client:
+
+        def get(path: str, user: str) -> httpx.Response:
+            return client.get(path, headers={"x-user": user})
+
+        def answer(shop: str, user: str) -> int:
+            path, headers = f"/{shop}/inbox/api/questions/{asked['id']}/answer", {"x-user": user}
+            return client.post(path, json={"value": True}, headers=headers).status_code
+
+        begun = client.post("/acme/messages", json={"text": "My kettle broke."}, headers={"x-user": "kim"}).json()
+        (asked,) = get("/acme/inbox/api/questions", "ana").json()
+        assert (begun["status"], asked["people"]["may_answer"]) == ("suspended", ["ana", "bo"])
+        kept = f"/acme/messages/{begun['conversation']}"
+
+        assert (get("/globex/inbox/api/questions", "cy").json(), get("/acme/inbox/api/questions", "cy").status_code) == ([], 401)
+        assert (answer("acme", "cy"), answer("globex", "cy"), answer("acme", "kim")) == (401, 404, 401)
+        assert get(kept, "kim").json()["status"] == "suspended"
+        assert (get(kept, "lou").status_code, get(kept.replace("acme", "globex"), "kim").status_code) == (404, 404)
+
+        assert answer("acme", "bo") == 200
+        while (reply := get(kept, "kim").json())["status"] == "suspended":
+            time.sleep(0.02)
+        assert reply == {"status": "completed", "text": "40 € are on their way."}
+        assert answer("acme", "ana") == 409
+
+
+def test_a_job_that_was_killed_goes_on_and_reports_who_decided_what(tmp_path: Path) -> None:
+    command, store = [sys.executable, str(EXAMPLES / "programs" / "rows.py")], tmp_path / "var" / "rows"
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as job:
+        while not (store.is_dir() and len(list(store.glob("*-rows-*"))) > 20):
+            time.sleep(0.001)
+        job.kill()
+    assert job.returncode == -signal.SIGKILL
+    assert play("rows.py", tmp_path).stdout == "240 decided by house rules, 10 open\n"
+
+    kept = mt.open_store(store)
+    for number, question in enumerate(kept.pending_sync()):
+        kept.answer_sync(question, "12.50", user="ana" if number else "bo")
+    (one, other) = (play("rows.py", tmp_path).stdout for _ in range(2))
+    assert one == other == "240 decided by house rules, 9 decided by ana, 1 decided by bo, 0 open\n"
+    asked = [pair.request.id for id in kept.ids_sync() for pair in kept.read_sync(id).pairs()]
+    assert (len(kept.ids_sync()), len(asked)) == (100, 250), "what was begun before the kill was not begun again"
+
+
+def test_how_far_judges_agree_is_read_from_the_record(tmp_path: Path) -> None:
+    assert play("judges.py", tmp_path, "-W", "error").stdout == (
+        "ana agrees with most about 4 of 4 tickets\nbo agrees with most about 3 of 4 tickets\ncy agrees with most about 3 of 4 tickets\n"
+    )
 
 
 def test_many_are_asked_at_once(tmp_path: Path) -> None:
