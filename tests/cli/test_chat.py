@@ -162,7 +162,8 @@ def test_words_that_were_not_sent_stand_in_the_next_line(midturn: CommandLine, *
         session.wait_for("your new request comes after it")
         session.wait_until(lambda: session.text.count("Enter picks" if not plain else "(Enter for 1):") > plain, "the keys")
         session.send("3\r" if plain else "3")
-        session.wait_for("Not sent yet (Enter sends it): How are you?" if plain else f"{POINTER}How are you?")
+        again = "Not sent yet (Enter sends it): How are you?" if plain else f"{POINTER}How are you?"
+        session.wait_until(lambda: session.text.count(again) > (not plain), "the words again")  # the editor's own row stays above
         session.send("\x04" if plain else "\x15\x04")
         assert session.wait_for_end() == 0
 
