@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from midturn.cli.headless import with_signals
 from support.cli import CommandLine, asks, calls
 
 
@@ -317,3 +319,29 @@ def test_without_trouble_there_is_no_log(midturn: CommandLine) -> None:
 
     assert not (midturn.state / "midturn.log").exists()
     assert not [found for found in midturn.home.glob("state/*") if found != midturn.state]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_deadly_signal_in_the_last_moment_of_a_turn_ends_the_command(number: signal.Signals) -> None:
+    """A command that goes on with turn after turn would stay for ever: nobody sends the signal again."""
+    found = [signal.getsignal(one) for one in (number, signal.SIGINT)]
+
+    async def turn() -> None:
+        signal.raise_signal(number)
+
+    with pytest.raises(SystemExit) as left:
+        asyncio.run(with_signals(turn, lambda: None))
+
+    assert left.value.code == 128 + number
+    assert [signal.getsignal(one) for one in (number, signal.SIGINT)] == found
+
+
+def test_ctrl_c_in_the_last_moment_of_a_turn_is_heard() -> None:
+    heard: list[str] = []
+
+    async def turn() -> str:
+        signal.raise_signal(signal.SIGINT)
+        return "over"
+
+    assert asyncio.run(with_signals(turn, lambda: heard.append("Ctrl-C"))) == "over"
+    assert heard == ["Ctrl-C"]

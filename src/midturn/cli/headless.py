@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from types import FrameType
 from typing import TypeVar
 
 import click
@@ -30,32 +31,34 @@ async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[]
     """Let Ctrl-C end the turn (a second one leaves at once), and a deadly signal leave it open: it can be resumed.
 
     Raises:
-        SystemExit: A signal ended the work; its status is 128 and the signal's number.
+        SystemExit: A signal came before the work was over, or just then; its status is 128 and the signal's number.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work())
-    signals: list[signal.Signals] = []
+    signals: list[int] = []
 
-    def leave(number: signal.Signals) -> None:
+    def leave(number: int, _frame: FrameType | None) -> None:
         signals.append(number)
-        task.cancel()
+        loop.call_soon_threadsafe(task.cancel)
 
-    def stop() -> None:
-        loop.add_signal_handler(signal.SIGINT, leave, signal.SIGINT)
-        interrupt()
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, leave)
+        loop.call_soon_threadsafe(interrupt)
 
-    loop.add_signal_handler(signal.SIGINT, stop)
-    for number in DEADLY:
-        loop.add_signal_handler(number, leave, number)
+    # Not the loop's own handlers: what these are told in the loop's last round is lost, and a command that stays would stay for ever.
+    found = {number: signal.signal(number, leave) for number in DEADLY} | {signal.SIGINT: signal.signal(signal.SIGINT, stop)}
     try:
-        return await task
+        result = await task
     except (asyncio.CancelledError, TerminalGone):
         if signals:
             raise SystemExit(128 + signals[0]) from None
         raise
     finally:
-        for number in (signal.SIGINT, *DEADLY):
-            loop.remove_signal_handler(number)
+        for number, handler in found.items():
+            signal.signal(number, handler)
+    if signals:
+        raise SystemExit(128 + signals[0])
+    return result
 
 
 def headless_place(store: StoreAddress | None) -> Place:
