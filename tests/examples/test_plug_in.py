@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,13 +11,15 @@ import sysconfig
 import textwrap
 import tomllib
 import venv
-from collections.abc import Mapping
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.documents import ROOT
+from support.waiting import until
 
 PACKAGE = ROOT / "examples" / "plug-in"
 PLAY = {"replies": [{"calls": [{"name": "on_call"}]}, {"text": "Done."}]}
@@ -27,11 +30,10 @@ class Environment:
 
     def __init__(self, path: Path) -> None:
         venv.create(path / "env", with_pip=False)
-        self.python = path / "env" / "bin" / "python"
-        found = self._run(path, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
+        self.home, self.python = path, path / "env" / "bin" / "python"
+        found = self.run("-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])")
         self.packages = Path(found.stdout.strip())
         (self.packages / "here.pth").write_text(f"import site; site.addsitedir({sysconfig.get_paths()['purelib']!r})\n")
-        self.home = path
 
     def install(self, package: Path) -> None:
         """Install a package, as a wheel that is built here."""
@@ -53,16 +55,25 @@ class Environment:
 
     def midturn(self, *arguments: str, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a command."""
-        return self._run(self.home, "-P", "-m", "midturn", *arguments, says=says, **variables)
+        return self.run("-P", "-m", "midturn", *arguments, says=says, **variables)
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    @contextmanager
+    def running(self, *arguments: str) -> Generator[None]:
+        """Have a command run meanwhile."""
+        with subprocess.Popen([self.python, "-P", "-m", "midturn", *arguments], cwd=self.home, env=self._variables()) as process:
+            try:
+                yield
+            finally:
+                process.terminate()
+
+    def run(self, *arguments: str, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         """Run Python."""
-        return self._run(self.home, *arguments)
+        command, given = [self.python, *arguments], {**self._variables(), **variables}
+        return subprocess.run(command, cwd=self.home, env=given, input=says, text=True, capture_output=True, check=False)
 
-    def _run(self, home: Path, *arguments: str, says: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    def _variables(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MIDTURN", "PYTHON"))}
-        given: Mapping[str, str] = {**kept, "HOME": str(home), "TEAM_STORES": str(home / "stores"), **variables}
-        return subprocess.run([self.python, *arguments], cwd=home, env=given, input=says, text=True, capture_output=True, check=False)
+        return {**kept, "HOME": str(self.home), "TEAM_STORES": str(self.home / "stores")}
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +111,38 @@ def test_its_store_tool_and_command_work_together(team: Environment) -> None:
     answered = team.midturn("answer", question["id"], "yes", "--resume", "--store", "team://payments")
     assert answered.returncode == 0, answered.stderr
     assert team.midturn("standup", "--store", "team://payments").stdout == "Nothing is open.\n"
+
+
+def test_its_channel_asks_the_user_who_is_paired(fresh: Environment) -> None:
+    fresh.install(PACKAGE)
+    question, desk, store = asking(fresh), fresh.home / "desk", ("--store", "team://payments")
+    with (fresh.home / ".config" / "midturn" / "config.toml").open("a") as config:
+        config.write(f'[channels.desk]\nkind = "spool"\nfolder = "{desk}"\n')
+    code = fresh.midturn("people", "pair", "ana", "spool", *store).stdout
+
+    async def play() -> None:
+        await until((desk / "replies").is_dir)
+        (fresh.home / "code").write_text(code)
+        (fresh.home / "code").rename(desk / "replies" / "hello.txt")
+        await until(lambda: [*desk.glob("cards/*.txt")])
+        (card,) = desk.glob("cards/*.txt")
+        assert "Wake the person on call?" in card.read_text()
+
+        (fresh.home / "no").write_text("no")
+        (desk / "replies" / card.name).hardlink_to(fresh.home / "no")  # it may be a file of someone else
+        (desk / "replies" / "to-a-file-of-hers.txt").symlink_to(fresh.home / "no")
+        (fresh.home / "what").write_text("what is this?")
+        (fresh.home / "what").rename(desk / "replies" / "unknown.txt")
+        await until(lambda: not (desk / "replies" / "unknown.txt").exists())
+        assert question["id"] in fresh.midturn("inbox", "--json", *store).stdout
+
+        (fresh.home / "yes").write_text("yes")
+        (fresh.home / "yes").rename(desk / "replies" / card.name)
+        await until(lambda: "Answered by ana (spool)." in card.read_text())
+
+    with fresh.running("channels", "run", *store):
+        asyncio.run(play())
+    assert fresh.midturn("inbox", "--json", *store).stdout == "[]\n"
 
 
 def test_its_store_holds_to_what_every_store_does(team: Environment) -> None:

@@ -1,0 +1,71 @@
+"""`[channels.desk] kind = "spool"`: cards and replies are files in a folder that the users of one machine share.
+
+A reply is a file in `replies` that is named like its card. Who has written it is who owns it: nothing that a user can choose. Write it
+elsewhere, and move it there: what is found there is read as it is.
+"""
+
+import asyncio
+import os
+import pwd
+import secrets
+import stat
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from pathlib import Path
+
+from midturn.channels.port import Card, Fits, Memory, Reply
+
+LONGEST = 100_000
+
+
+class Spool:
+    """A folder with `cards` and `replies`."""
+
+    kind = "spool"
+    fits = Fits(text=LONGEST, buttons=0, how="write a file of this name into `replies`")
+
+    def __init__(self, folder: str) -> None:
+        self._cards, self._replies = Path(folder, "cards"), Path(folder, "replies")
+
+    async def open(self, memory: Memory) -> None:
+        """Make the folders. Everyone writes replies, and takes away their own alone."""
+        del memory
+        self._cards.mkdir(parents=True, exist_ok=True)
+        self._replies.mkdir(exist_ok=True)
+        self._replies.chmod(0o1777)
+
+    async def send(self, card: Card) -> str:
+        """Write a card; its name is its handle."""
+        handle = secrets.token_hex(8)
+        await self.update(handle, card)
+        return handle
+
+    async def update(self, handle: str, card: Card) -> None:
+        """Write a card anew, whole or not at all."""
+        parts = (card.notice, card.heading, card.text, "\n".join(card.lines), card.hint, card.left)
+        new = self._cards / f"{handle}.new"
+        new.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+        new.rename(self._cards / f"{handle}.txt")
+
+    async def replies(self) -> AsyncGenerator[Reply]:
+        """Yield what was written; the step after that takes the file away, for then its answer is on record."""
+        while True:
+            for path in sorted(self._replies.glob("*.txt")):
+                with suppress(OSError):  # a link, a folder, or gone: no reply
+                    owner, text = _written(path)
+                    if text:
+                        yield Reply(account=owner, id=path.name, handle=path.stem, text=text)
+                        path.unlink()
+            await asyncio.sleep(0.2)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _written(path: Path) -> tuple[str, str]:
+    """Return whose a file is, and what stands in it: nothing where another name of it may be someone else's."""
+    number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(number, encoding="utf-8", errors="replace") as file:
+        found = os.fstat(number)
+        is_own = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        return pwd.getpwuid(found.st_uid).pw_name, file.read(LONGEST) if is_own else ""
