@@ -175,7 +175,7 @@ def test_its_agent_asks_through_hooks_that_are_installed_and_found(team: Environ
 def test_doctor_lists_them_with_their_package(team: Environment) -> None:
     found = {row["what"]: row["said"] for row in json.loads(team.midturn("doctor", "--json").stdout)}
 
-    for what in ("store team", "agent forge", "command standup", "tool on_call"):
+    for what in ("store team", "agent forge", "command standup", "tool on_call", "channel spool"):
         assert found[what] == "of midturn-team 1.0"
 
 

@@ -190,7 +190,9 @@ def _asked_as_data(store: ConversationStore, ids: Sequence[str]) -> Iterator[str
 
 def _plugins() -> Iterator[Finding]:
     """Load what packages add, and say whether it works."""
-    for registry in (STORES, AGENTS_ADDED, COMMANDS, TOOLS):
+    from midturn.channels.kinds import CHANNELS
+
+    for registry in (STORES, AGENTS_ADDED, COMMANDS, TOOLS, CHANNELS):
         for plugin in registry.declared:
             problem = registry.problem(plugin)
             yield Finding(f"{registry.kind} {plugin.name}".strip(), works=not problem, said=problem or f"of {plugin.package}")
