@@ -144,7 +144,7 @@ bench-check: $(READY)
 
 # Pins every package with its hashes, without the address of any index.
 pins: $(READY)
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url --no-header \
 		--all-extras --group dev pyproject.toml --output-file requirements.txt
 
 $(READY): requirements.txt pyproject.toml
