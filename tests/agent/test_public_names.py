@@ -27,6 +27,7 @@ OF_THE_TABLE = """
     Model ScriptedModel FunctionModel ProviderModel
     MidturnError ConfigError QuestionError AnswerError StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
     TurnOpen NotAllowed People Escalation NotAnswered NoSuchQuestion DeadlinePassed PersonNeeded TooOld
+    NoConversation
 """
 OF_THE_SIGNATURES = """
     UNSET Route UseCached UseConfigured UseDefault AskAssistant AskUser Suspend Fail

@@ -11,22 +11,27 @@ import pytest
 from support.pty_session import PtySession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PLAYED_ELSEWHERE = {  # tests/agent/test_server_example.py, tests/web/test_mounted.py, test_plug_in.py and test_programs.py beside this
-    "plug-in/src/midturn_team/__init__.py",
-    "plug-in/src/midturn_team/agent.py",
-    "plug-in/src/midturn_team/command.py",
-    "plug-in/src/midturn_team/store.py",
-    "plug-in/src/midturn_team/tool.py",
-    "programs/at_once.py",
-    "programs/migrated.py",
-    "programs/own_server.py",
-    "programs/service.py",
-    "programs/test_deploy.py",
-    "server/worker.py",
-    "web/deploying.py",
-    "web/with_django.py",
-    "web/with_fastapi.py",
+PLAYED_ELSEWHERE = {
+    "plug-in/src/midturn_team/__init__.py": "examples/test_plug_in.py",
+    "plug-in/src/midturn_team/agent.py": "examples/test_plug_in.py",
+    "plug-in/src/midturn_team/channel.py": "examples/test_plug_in.py",
+    "plug-in/src/midturn_team/command.py": "examples/test_plug_in.py",
+    "plug-in/src/midturn_team/store.py": "examples/test_plug_in.py",
+    "plug-in/src/midturn_team/tool.py": "examples/test_plug_in.py",
+    "programs/at_once.py": "examples/test_programs.py",
+    "programs/judges.py": "examples/test_programs.py",
+    "programs/migrated.py": "examples/test_programs.py",
+    "programs/own_server.py": "examples/test_programs.py",
+    "programs/rows.py": "examples/test_programs.py",
+    "programs/service.py": "examples/test_programs.py",
+    "programs/support.py": "examples/test_programs.py",
+    "programs/test_deploy.py": "examples/test_programs.py",
+    "server/worker.py": "agent/test_server_example.py",
+    "web/deploying.py": "web/test_mounted.py",
+    "web/with_django.py": "web/test_mounted.py",
+    "web/with_fastapi.py": "web/test_mounted.py",
 }
+"""Which tests play those that print nothing by themselves."""
 
 FIRST_AGENT = """\
 I will deploy it.
@@ -114,6 +119,13 @@ def test_an_example_prints_what_it_promises(name: str, tmp_path: Path) -> None:
 def test_every_example_is_played() -> None:
     found = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
     assert found == {*PRINTED, *PLAYED_ELSEWHERE}
+
+
+@pytest.mark.parametrize(("name", "tests"), PLAYED_ELSEWHERE.items())
+def test_what_is_played_elsewhere_is_named_there(name: str, tests: str) -> None:
+    """A program by its own name, a part of a package by the package's."""
+    called = "plug-in" if name.startswith("plug-in/") else Path(name).stem.removeprefix("with_")
+    assert f'"{called}' in (EXAMPLES.parent / "tests" / tests).read_text(encoding="utf-8")
 
 
 def test_the_form_may_be_answered_at_a_terminal() -> None:
