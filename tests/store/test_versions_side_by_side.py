@@ -57,7 +57,7 @@ def test_the_first_request_with_a_deadline_raises_the_required_version(store: Co
     waiting = mt.Agent(model, tools=[deploy], store=store).run_sync("Ship it.").pending[0]
 
     events = store.read_sync(waiting.conversation).events
-    assert [event.requires for event in events if isinstance(event, InquiryRequest)] == ["0.1"]
+    assert [event.requires for event in events if isinstance(event, InquiryRequest)] == ["0.2"]
     assert {event.requires for event in events if not isinstance(event, InquiryRequest)} == {""}
     store.answer_sync(waiting.id, True)
 
@@ -68,7 +68,7 @@ def test_a_question_without_people_and_deadline_requires_nothing(store: Conversa
     assert {event.requires for event in store.read_sync(conversation).events} == {""}
 
 
-@pytest.mark.parametrize("requires", [NEWER, "0.2", "1", "of the future"])
+@pytest.mark.parametrize("requires", [NEWER, "0.3", "1", "of the future"])
 def test_an_older_version_refuses_by_name_and_changes_nothing(store: ConversationStore, requires: str) -> None:
     conversation, question = needing(store, requires)
     before = drive(store.port.lines(conversation))
@@ -90,7 +90,7 @@ def test_an_older_version_refuses_by_name_and_changes_nothing(store: Conversatio
     assert [asked.id for asked in store.pending_sync()] == [question]
 
 
-@pytest.mark.parametrize("requires", ["", "0", "0.1", mt.__version__])
+@pytest.mark.parametrize("requires", ["", "0", "0.1", "0.2", mt.__version__])
 def test_what_this_version_is_new_enough_for_goes_on(store: ConversationStore, requires: str) -> None:
     _, question = needing(store, requires)
 
@@ -178,7 +178,7 @@ def test_a_permission_with_people_or_a_deadline_requires_it_too(store: Conversat
     waiting = mt.Agent(model, tools=[deploy], store=store).run_sync("Ship it.").pending[0]
 
     events = store.read_sync(waiting.conversation).events
-    assert [event.requires for event in events if event.type == "approval"] == ["0.1"]
+    assert [event.requires for event in events if event.type == "approval"] == ["0.2"]
 
 
 def _no_pause(tries: int) -> float:

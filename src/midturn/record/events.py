@@ -472,7 +472,7 @@ NEVER_REDACTED: Final = frozenset({"answer", "reason"})
 """What a `redacted` response never has."""
 
 
-PEOPLE_AND_DEADLINES: Final = "0.1"
+PEOPLE_AND_DEADLINES: Final = "0.2"
 """The version from which on whose question it is, and until when, is heeded: an older one would let anyone answer, at any time."""
 
 
