@@ -99,7 +99,7 @@ async def pause(seconds: float) -> None:
 
 
 class Outage:
-    """What is away for a while: one line of a log when that begins and one when it ends, however often it is met in between."""
+    """An outage: one line of a log when that begins and one when it ends, however often it is met in between."""
 
     def __init__(self, log: logging.Logger, back: str) -> None:
         """Write to `log`; `back` says that it is over."""

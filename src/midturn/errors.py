@@ -122,7 +122,7 @@ class NotAnswered(MidturnError):  # noqa: N818
 
 
 class Answerer(NamedTuple):
-    """Who answered (`who`: a user, a model, or what kind of answerer it was), how (`via`), and when (RFC 3339)."""
+    """The answerer (`who`: a user, a model, or what kind of answerer it was), how (`via`), and when (RFC 3339)."""
 
     who: str
     via: str | None
@@ -156,7 +156,7 @@ class NoConversation(StoreError):  # noqa: N818
 
 
 class TooLarge(StoreError):  # noqa: N818
-    """What was to be recorded at once is larger than `limits.batch` allows. None of it is recorded."""
+    """A batch of events is larger than `limits.batch` allows. None of it is recorded."""
 
 
 class TurnOpen(StoreError):  # noqa: N818

@@ -26,7 +26,7 @@ _FOR_THE_PROXY: Final = 0o660
 
 
 class Listening(Struct, frozen=True, kw_only=True):
-    """Where a server listens, and with which certificate. `port` 0 is any free one; a Unix socket takes the place of host and port."""
+    """The address of a server, and its certificate. `port` 0 is any free one; a Unix socket takes the place of host and port."""
 
     host: str = "127.0.0.1"
     port: int = 7478
@@ -47,7 +47,7 @@ class Listening(Struct, frozen=True, kw_only=True):
 
     @property
     def refusal(self) -> str | None:
-        """What is not safe about it, and what to do; None where nothing is."""
+        """A sentence on what is unsafe about it, and what to do; None where it is safe."""
         if (self.certificate is None) != (self.key is None):
             return "A certificate and its key belong together: give both `--tls-cert` and `--tls-key`."
         if not self.is_here_alone and not self.certificate and not self.behind_proxy:

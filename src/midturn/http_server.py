@@ -31,10 +31,10 @@ from midturn.sandbox.peers import Doubt, Peer, doubt_about, find_peer
 
 _LOG = logging.getLogger(__name__)
 HEAD_SECONDS: Final = 10.0
-"""How long the head of a request may take, a handshake of TLS included."""
+"""Seconds that the head of a request may take, including a TLS handshake."""
 MOST_STRANGERS: Final = 256
 READY_SECONDS: Final = 2.0
-"""How long a store may take to answer a probe."""
+"""Seconds that a store may take to answer a probe."""
 _UNKEPT: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE: Final = 3  # seconds that a response may take when the server ends
@@ -56,7 +56,7 @@ class Connection:
         self.task: asyncio.Task[None] | None = None
         self.transport: asyncio.BaseTransport | None = None
         self.spoken: h11.Connection | None = None
-        """What is said over it, once it is open."""
+        """The HTTP connection over it, once it is open."""
 
     @property
     def is_asking(self) -> bool:

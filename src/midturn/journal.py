@@ -27,7 +27,7 @@ class Journal(Protocol):
 
     @property
     def answers(self) -> AnswerFeed:
-        """What others hand over meanwhile."""
+        """Answers that others hand over meanwhile."""
         ...
 
     async def append(self, batch: Sequence[Event]) -> None:
@@ -58,22 +58,22 @@ class Handed(Protocol):
 
     @property
     def reply(self) -> Reply:
-        """What the person did."""
+        """The person's reply."""
         ...
 
     @property
     def by(self) -> AnsweredBy:
-        """Who it was, and how."""
+        """The answerer, and the way."""
         ...
 
     @property
     def about(self) -> str:
-        """What was shown, where that may have changed since; see `OpenQuestion.about`."""
+        """The subject that was shown, where it may have changed since; see `OpenQuestion.about`."""
         ...
 
     @property
     def note(self) -> Note | None:
-        """What is noted on the request, where that is not an answer: then there is no reply."""
+        """A note on the request in place of an answer: then there is no reply."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class Handed(Protocol):
 
     @property
     def key(self) -> str:
-        """What it is stored under."""
+        """The name that it is stored under."""
         ...
 
 

@@ -34,7 +34,7 @@ _METADATA = (".dist-info", ".egg-info")
 
 
 class Plugin(Struct, frozen=True):
-    """What a package adds under one name: where it is defined, as `module:name`, and the package with its version."""
+    """An addition of a package under one name: where it is defined, as `module:name`, and the package with its version."""
 
     name: str
     home: str

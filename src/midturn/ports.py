@@ -45,7 +45,7 @@ AnswerCheck: TypeAlias = Callable[[Any], str | Awaitable[str | None] | None]
 
 
 class CallRules(Protocol):
-    """Where a running tool says what else an answer must be."""
+    """The place where a running tool says what else an answer must be."""
 
     def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:
         """Hold a rule while its question is open: the person at a prompt sees at once what it says."""
@@ -109,7 +109,7 @@ class Tool(Protocol):
         ...
 
     def inquiry_source(self) -> Source:
-        """Who asks when this tool asks: the tool, under its name."""
+        """The source of this tool's questions: the tool, under its name."""
         return Source.tool(self.definition.name)
 
     @abstractmethod
@@ -229,7 +229,7 @@ class Display(Protocol):
 
 
 class RunObservation(Protocol):
-    """What observes one run of a turn; nothing that it does may fail."""
+    """Observes one run of a turn; nothing that it does may fail."""
 
     def show(self, happening: Happening) -> None:
         """Take note of what happened."""
@@ -241,7 +241,7 @@ class RunObservation(Protocol):
 
 
 class RequestObservation(Protocol):
-    """What observes one request to a model."""
+    """Observes one request to a model."""
 
     def end(self, finished: Finished | None, error: BaseException | None) -> None:
         """Take note of its end: finished, failed, or neither where it was left."""
@@ -249,7 +249,7 @@ class RequestObservation(Protocol):
 
 
 class Observer(Protocol):
-    """What observes every run in this process, such as the one of OpenTelemetry."""
+    """Observes every run in this process, as OpenTelemetry's does."""
 
     def run_began(self, journal: Journal) -> RunObservation:
         """Observe a run of a turn; called in the task that runs it."""

@@ -26,11 +26,11 @@ class Prompter(ABC):
     by: Literal["user", "policy"] = "user"
     """Whether a person answers here, or a policy of the program."""
     name: str | None = None
-    """What the policy is called; recorded. Without it, that is the name of the class."""
+    """The name of the policy, recorded. Without it, the name of the class."""
     user: str | None = None
-    """Who the person is, where that is known; recorded."""
+    """The person, where known; recorded."""
     via: str | None = None
-    """How people answer here (`terminal`, `chat`, …); recorded with each answer."""
+    """The way people answer here (`terminal`, `chat`, …); recorded with each answer."""
 
     @abstractmethod
     async def prompt(self, prompt: Prompt) -> Reply:

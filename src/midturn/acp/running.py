@@ -33,17 +33,17 @@ class Option(Protocol):
 
     @property
     def option_id(self) -> str:
-        """What the agent calls it."""
+        """The agent's id for it."""
         ...
 
     @property
     def name(self) -> str:
-        """What it says to its user."""
+        """Its label for the user."""
         ...
 
     @property
     def kind(self) -> OptionKind:
-        """What it does."""
+        """Its effect."""
         ...
 
 

@@ -29,7 +29,7 @@ from midturn.store.watching import times_to_look
 
 
 class Telling:
-    """What was `told` waits here until it is sent, or dropped."""
+    """Holds what was `told` until it is sent, or dropped."""
 
     def __init__(self, connection: Client, session: str) -> None:
         self._connection = connection
@@ -96,7 +96,7 @@ class Turns(Protocol):
 
     @property
     def store(self) -> ConversationStore:
-        """Where the conversations are."""
+        """The store of the conversations."""
         ...
 
     async def begin(self, conversation: str, words: str) -> str:

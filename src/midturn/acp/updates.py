@@ -1,4 +1,4 @@
-"""What an editor is shown of a conversation: while it runs here, and as it stands recorded."""
+"""Updates that an editor is shown of a conversation: while it runs here, and as it stands recorded."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def sha256(data: bytes) -> str:
 
 
 class FileSubject(Struct, frozen=True, kw_only=True):
-    """What is approved: a file of a workspace with this content, for this `root`, with these scripts behind its commands."""
+    """The subject of an approval: a file of a workspace with this content, for this `root`, with these scripts behind its commands."""
 
     path: Path
     root: Path
@@ -42,7 +42,7 @@ class FileSubject(Struct, frozen=True, kw_only=True):
 
 
 class Approvals(Struct, frozen=True):
-    """What was approved: a record for each path, and the contents that `MIDTURN_TRUST` names for this process."""
+    """Approvals so far: a record for each path, and the contents that `MIDTURN_TRUST` names for this process."""
 
     directory: Path
     named: frozenset[str] = frozenset()

@@ -138,7 +138,7 @@ def _unquoted(segment: str) -> str:
 
 _SHAPE: Final = {"cfg", "flags", "toggles", "seal"}
 _CLOSED: Final = b'{"sealed":'
-"""How a value begins that earlier versions closed with a key, in the deltas that they sealed with it."""
+"""Start of a value that earlier versions sealed with a key."""
 
 
 class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""What the commands about configuration do: explain where a value comes from, and change one in its file, and nothing else."""
+"""The work of the commands about configuration: explain the origin of a value, and change one in its file, and nothing else."""
 
 from __future__ import annotations
 

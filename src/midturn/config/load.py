@@ -29,7 +29,7 @@ from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
 
 WORKSPACE = ".midturn"
 RECORDED = "recorded"
-"""How the names of the layers begin that hold what the flags of an earlier process set."""
+"""Prefix of the names of layers with flags of an earlier process."""
 _STORE = ("conversation", "store")
 _OWN = frozenset({"built-in", "user", "environment"})
 _WHOSE = "only your own configuration, or MIDTURN_CFG_CONVERSATION__STORE, says where conversations are; a command takes `--store`"
@@ -250,7 +250,7 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 
 class LoadRequest(Struct, frozen=True, kw_only=True):
-    """What to read.
+    """Layers to read.
 
     `root` is the workspace (None: there is none), `cwd` where the command was given, `cfg` each `--cfg` in order, `flags` what other
     flags set, `toggles` each `-t` and `-T`, `recorded` the value of each `config_delta` of the conversation, oldest first. `resumed` is

@@ -23,14 +23,14 @@ ToolStyle: TypeAlias = Literal["line", "full"]
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
-    """Which model; `parameters` go to it as they are (`temperature`, …). The file of a `scripted:` id is absolute."""
+    """A model; `parameters` go to it unchanged (`temperature`, …). The file of a `scripted:` id is absolute."""
 
     id: str | None = None
     parameters: JsonObject = {}
 
 
 class RequestSettings(Struct, frozen=True, kw_only=True):
-    """How it is asked; `cache` is `off`, `short`, `long` or a duration such as `5m`."""
+    """Options of requests to a model; `cache` is `off`, `short`, `long` or a duration such as `5m`."""
 
     cache: str = DEFAULT_CACHE
     max_retries: int = DEFAULT_RETRIES
@@ -50,7 +50,7 @@ class AssistantSettings(Struct, frozen=True, kw_only=True):
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True):
-    """What configuration says about one tool.
+    """Configuration of one tool.
 
     `source` is None for a tool that other code registers. With `shell`, `command` is the script and its arguments. `parameters`
     holds the JSON Schema of each argument by name, `required` the names of those that must be given. `environment` maps names to
@@ -80,7 +80,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
 
 
 class LlmProvider(Struct, frozen=True, kw_only=True):
-    """How to reach models. `profile` overrides what is known about what they can do."""
+    """Access to a provider's models. `profile` overrides what is known about what they can do."""
 
     kind: Family
     base_url: str | None = None
@@ -89,7 +89,7 @@ class LlmProvider(Struct, frozen=True, kw_only=True):
 
 
 class McpServer(Struct, frozen=True, kw_only=True):
-    """How to reach an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`."""
+    """Access to an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`."""
 
     command: tuple[str, ...] = ()
     url: str | None = None
@@ -100,19 +100,19 @@ class McpServer(Struct, frozen=True, kw_only=True):
 
 
 class DisplaySettings(Struct, frozen=True, kw_only=True):
-    """What is drawn besides the assistant's words."""
+    """Display of everything besides the assistant's words."""
 
     reasoning: bool = False
 
 
 class UserSettings(Struct, frozen=True, kw_only=True):
-    """Who answers at commands: recorded with each answer. Without a name, that is the login."""
+    """The person who answers at commands, recorded with each answer. Without a name, the login."""
 
     name: str | None = None
 
 
 class WebSettings(Struct, frozen=True, kw_only=True):
-    """What the page may do. `secrets`: True takes them behind a proxy, too, False nowhere; None where no one else can read them."""
+    """Permissions of the page. `secrets`: True takes them behind a proxy, too, False nowhere; None where no one else can read them."""
 
     secrets: bool | None = None
 
@@ -129,7 +129,7 @@ class ChannelTable(Struct, frozen=True, kw_only=True):
 
 
 class NotificationSettings(Struct, frozen=True, kw_only=True):
-    """Where the page's server sends a question that has waited for `after` seconds; `urls` are addresses of Apprise, one or several."""
+    """Destinations of a question that has waited for `after` seconds; `urls` are addresses of Apprise, one or several."""
 
     urls: str | tuple[str, ...] = ()
     after: float = 20.0

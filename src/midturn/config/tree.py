@@ -20,7 +20,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Origin(Struct, frozen=True):
-    """Where values come from: a file (`text` is its content), a flag, an environment variable, or `built-in`.
+    """The origin of values: a file (`text` is its content), a flag, an environment variable, or `built-in`.
 
     A relative `scripted:` file of a value is looked for in `bases`, in this order. One that is not `approved` only tightens.
     """

@@ -25,7 +25,7 @@ LABEL: Final = 64
 
 
 class AllowedIf(Struct, frozen=True):
-    """When a value is allowed: `allows` is given it and the one that holds without it.
+    """A condition on a value: `allows` is given it and the one that holds without it.
 
     `allowed` says the same in words, `otherwise` what another value would do.
     """
@@ -159,7 +159,7 @@ def waiting(tree: Tree, below: Tree) -> tuple[NeedsTrust, ...]:
 
 
 class _At(Struct, frozen=True):
-    """Where a walk is: the node, the path to it, the same with free names as `*`, and what the tables on the way do."""
+    """Position of a walk: the node, the path to it, the same with free names as `*`, and what the tables on the way do."""
 
     node: Node
     path: KeyPath = ()

@@ -1,4 +1,4 @@
-"""What a session of an agent has asked and not yet heard about.
+"""Questions of an agent's session whose outcome the agent has not heard yet.
 
 The process that asked may be gone: a hook is killed, a bridge starts anew. Then the same question is taken up by the process that hears of
 the same call next, so that nobody answers it twice, and the rest is closed when the session goes on.

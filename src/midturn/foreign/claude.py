@@ -53,7 +53,7 @@ def before_tool(decision: str, reason: str = "", **besides: Json) -> Said:
 
 
 class SpeaksLikeClaude(Runs):
-    """What most agents say as Claude Code does: a denial by the event that asks, and a turn that goes on."""
+    """The dialect that most agents share with Claude Code: a denial by the event that asks, and a turn that goes on."""
 
     def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Say nothing: most ask no questions through hooks."""

@@ -1,4 +1,4 @@
-"""What is known of the clients of the Model Context Protocol: what they show, and when they can be believed.
+"""Known clients of the Model Context Protocol: what they show, and when they can be believed.
 
 What a client advertises is not enough: some answer for people who never saw a form, some drop what they cannot draw. A client that is not
 in the table is shown to, and what it accepts is checked; its "no" counts for nothing.
@@ -124,7 +124,7 @@ Locating: TypeAlias = Callable[[Path, Path | None, Mapping[str, str]], Installat
 
 
 class AgentSupport(Struct, frozen=True, kw_only=True):
-    """What is known of an agent with hooks. A package brings one as an entry point of `midturn.agents`, under the agent's key.
+    """Everything known of an agent with hooks. A package brings one as an entry point of `midturn.agents`, under the agent's key.
 
     Args:
         hooks: How its hooks speak.
@@ -172,4 +172,4 @@ def _is_support(found: object, key: str) -> bool:
 AGENTS_ADDED: Final[Registry[AgentSupport]] = Registry(
     kind="agent", built_in=tuple(OURS), fits=_is_support, ought="an `AgentSupport` for an agent with that key"
 )
-"""What packages add to speak with agents, by the key of the agent."""
+"""Support for agents that packages add, by the key of the agent."""

@@ -175,7 +175,7 @@ _CALLS: Final[Mapping[str, str]] = {
     "item/fileChange/requestApproval": "apply_patch",
     "item/permissions/requestApproval": "permissions",
 }
-"""What it asks permission for, by the name that its hooks have for it."""
+"""Names of what it asks permission for, by the name that its hooks have for it."""
 _IDS = ("itemId", "turnId", "threadId", "startedAtMs", "approvalId", "environmentId", "availableDecisions")
 
 

@@ -49,7 +49,7 @@ from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, canonica
 
 
 class Errand(Struct, frozen=True, kw_only=True):
-    """What an agent asks: `id` is the call's own id there, `tool` and `arguments` are the call; `call` names it in our conversation."""
+    """One call of an agent that asks: its `id` there, its `tool` and `arguments`; `call` names it in our conversation."""
 
     conversation: str
     call: str
@@ -60,7 +60,7 @@ class Errand(Struct, frozen=True, kw_only=True):
 
     @property
     def handle(self) -> str:
-        """What finds it again, and is told to its asker alone: nobody else can guess it, since the id of the call is random."""
+        """The name by which its asker, and no one else, finds it again: the id of the call is random, so it cannot be guessed."""
         return f"{self.conversation}-{self.call}"
 
 
@@ -198,7 +198,7 @@ def _reply(turn: TurnView) -> RepliedTo:
 
 
 VIA: Final = "mcp"
-"""How what our server asks reaches the inbox."""
+"""The `via` of questions that come through our server."""
 
 
 def shows(dialog: JsonObject, errand: Errand) -> bool:
@@ -242,7 +242,7 @@ LARGEST: Final = 1024 * 1024
 IN_AN_HOUR: Final = 600
 """Questions of all other agents in an hour, also where each is withdrawn before the next: what is withdrawn stays recorded."""
 SESSION: Final = "session:"
-"""How the label begins that each conversation of another agent has: what follows is its own name for its session."""
+"""Prefix of the label of another agent's conversation; the agent's own name for its session follows."""
 _HOUR = 3_600_000_000  # microseconds, as ids of conversations count them
 _LOOKED_AT = 4 * IN_AN_HOUR  # of the newest conversations of that hour, so that whoever asks waits no longer where turns of ours are many
 _ID = 16  # digits

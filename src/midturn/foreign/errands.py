@@ -84,7 +84,7 @@ def ask_always(agent: str, tool: str, arguments: JsonObject) -> Ruling:
 
 
 class Errands:
-    """What one agent asks, in one store.
+    """The calls of one agent that ask, in one store.
 
     Args:
         store: Where it is recorded.

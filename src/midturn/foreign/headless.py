@@ -78,7 +78,7 @@ class AgentTalk(Protocol):
 
     @property
     def unsaid(self) -> Unsaid:
-        """What it has still to be told."""
+        """Everything the agent has still to be told."""
         ...
 
     async def begin(self) -> None:
@@ -95,7 +95,7 @@ class AgentTalk(Protocol):
 
 
 class Headless(Struct, frozen=True, kw_only=True):
-    """What is run: `command` is the agent, in `cwd`; what it asks goes into `store`.
+    """An agent to run: `command` starts it in `cwd`; its questions go into `store`.
 
     `say` prints what it says, `complain` what it writes to its standard error.
     """
@@ -139,7 +139,7 @@ class Headless(Struct, frozen=True, kw_only=True):
 
 
 class Inbox:
-    """Where the questions of one process go that we run."""
+    """The questions of one process that we run, on their way into the store."""
 
     def __init__(self, run: Headless, process: Process) -> None:
         self._run = run
@@ -154,7 +154,7 @@ class Inbox:
 
 
 class Unsaid:
-    """What a protocol cannot carry with a decision: the agent hears it with its next prompt.
+    """Words that a protocol cannot carry with a decision: the agent hears them with its next prompt.
 
     That is what people said; and once in a run, what nobody was asked about, for agents tell their models in such a case that the user has
     refused. An agent that asks without end is not told so without end.

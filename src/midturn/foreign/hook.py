@@ -42,7 +42,7 @@ _LOOK = 0.3
 
 
 class HookRun(Struct, frozen=True, kw_only=True):
-    """What one run of a hook knows: `say` gives the agent what it reads, at once."""
+    """One run of a hook: `say` gives the agent what it reads, at once."""
 
     agent: HookAgent
     document: JsonObject

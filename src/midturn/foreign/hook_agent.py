@@ -93,7 +93,7 @@ Occasion: TypeAlias = Permit | PutForm | Done | Ran | Stopping | MovedOn | Unask
 
 
 class Said(Struct, frozen=True):
-    """What a hook prints, and how it ends. Without a document it says nothing, and the agent decides as if there was no hook."""
+    """Output and exit status of a hook. Without a document it says nothing, and the agent decides as if there was no hook."""
 
     document: Json = None
     status: int = 0
@@ -108,7 +108,7 @@ _NAMELESS = "tool"  # one of which an agent does not say the name
 
 
 class HookCall(Struct, frozen=True):
-    """Which tool is called, with what, and the agent's own id for the call; empty where it gives none."""
+    """A tool call as the agent reports it: tool, arguments, and the agent's own id for it, empty where it gives none."""
 
     tool: str
     arguments: JsonObject
@@ -125,11 +125,11 @@ def call_in(document: JsonObject, tool: str = "tool_name", arguments: str = "too
 
 
 TIMEOUT: Final = 86_400
-"""What an agent allows a hook that waits for a person: `midturn hook install` says so in its settings."""
+"""Seconds that an agent allows a hook that waits for a person; `midturn hook install` writes it into the agent's settings."""
 WAIT: Final[float] = TIMEOUT - 60
-"""How long such a hook waits: it ends by itself before its agent ends it."""
+"""Seconds that such a hook waits: it ends by itself before its agent ends it."""
 HIDDEN: Final = 20.0
-"""How long an agent's own dialog stays away, where it opens only when our hook has ended."""
+"""Seconds that an agent's own dialog stays away, where it opens only when our hook has ended."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -191,26 +191,26 @@ def _plan_file(entry: JsonObject) -> str:
 
 
 class HookAgent(Protocol):
-    """How one agent's hooks speak."""
+    """The dialect of one agent's hooks."""
 
     @property
     def key(self) -> str:
-        """How `midturn hook` calls it."""
+        """Its name in `midturn hook NAME`."""
         ...
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         ...
 
     @property
     def wait(self) -> float:
-        """How many seconds a hook of it may wait: less than the agent does."""
+        """Seconds that a hook of it may wait: less than the agent does."""
         ...
 
     @property
     def unreadable(self) -> Said:
-        """What it is told where nobody can read what it says."""
+        """The reply to a document that cannot be read."""
         ...
 
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
@@ -289,7 +289,7 @@ _PROGRAM = 4  # arguments in which a program's name stands: an interpreter and i
 
 
 class Runs:
-    """What agents say in the same way: their session in the document or in a variable, their process in a variable or not at all."""
+    """What hooks of all agents share: their session in the document or in a variable, their process in a variable or not at all."""
 
     session_variable = ""
     process_variable = ""

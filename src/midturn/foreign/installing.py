@@ -26,7 +26,7 @@ _OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z][a-z0-9-]*)")
 
 
 SERVER: Final = "midturn"
-"""What our server is called in the settings of an agent."""
+"""The name of our server in an agent's settings."""
 
 
 class HookEntry(Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class HookEntry(Struct, frozen=True, kw_only=True):
 
 
 class Installation(Struct, frozen=True, kw_only=True):
-    """What `midturn hook install` does for one agent: the file, its entries, and what people should know.
+    """The effect of `midturn hook install` for one agent: the file, its entries, and notes for the user.
 
     `written`: as Claude Code has hooks, which most agents have taken over, or as Copilot CLI has them. `beside`: what a file that is ours
     alone must say besides.
@@ -52,7 +52,7 @@ class Installation(Struct, frozen=True, kw_only=True):
     entries: tuple[HookEntry, ...]
     advice: str
     killed: str
-    """What happens to a call if our process is killed."""
+    """The fate of a call whose hook is killed, in a sentence."""
     written: Literal["claude", "copilot"] = "claude"
     beside: Mapping[str, Json] = {}
 
@@ -131,7 +131,7 @@ def to_add(installation: Installation, command: str) -> str:
 
 
 class Undoing(Struct, frozen=True):
-    """What is known of a file that we have changed: what it was `before`, if it was there, and the digest of what we have `written`.
+    """A settings file that we have changed: its text `before`, if it existed, and the digest of the text `written`.
 
     `lists` are the events that had a list without us, so that an empty one stays.
     """

@@ -1,4 +1,4 @@
-"""How each agent is told of our MCP server, with time-outs that fit: what `midturn mcp --print-config` prints."""
+"""Registration of our MCP server with each agent, with time-outs that fit: the text of `midturn mcp --print-config`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from midturn.foreign.installing import SERVER, HookFound
 _SECONDS: Final = 3_600  # what a call may take where an agent lets us say so: a dialog may be open for long
 _MS: Final = _SECONDS * 1000
 _HOMES: Final = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
-"""Where the inbox is to be found: Codex gives a server nothing of its environment that is not named."""
+"""Variables by which the server finds the inbox: Codex gives a server nothing of its environment that is not named."""
 
 
 class Registration(Struct, frozen=True):
-    """Where it goes, what it says, and what is to be known."""
+    """An entry for an agent's settings: its file, its text, and notes for the user."""
 
     where: str
     text: str
@@ -82,7 +82,7 @@ def _toml(command: str, arguments: Sequence[str]) -> str:
 
 _SCRIPT = b"#!"
 _CHANGED = re.compile(r" --wait [0-9.]+$")
-"""What a user may have added: how long the hook waits."""
+"""The option that a user may have added: how long the hook waits."""
 _LONGEST = 4096  # bytes of a script's first line
 
 

@@ -26,7 +26,7 @@ class Part(Struct, frozen=True):
     start: int
     end: int
     inside: int
-    """Where its value begins."""
+    """Offset at which its value begins."""
     parts: Mapping[str | int, Part] = {}
 
 
@@ -41,7 +41,7 @@ class SettingsText(Struct, frozen=True):
 
     @property
     def value(self) -> Any:
-        """What it says.
+        """Its value.
 
         Raises:
             ValueError: It is no JSON, with comments or without.

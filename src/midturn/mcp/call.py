@@ -41,7 +41,7 @@ class TooManyForms(Exception):  # noqa: N818  it says what the server does
 
 
 class Elicitations:
-    """What one call asks. `replies` are the markers of what people said in place of answers, `unasked` says why nobody was asked.
+    """The questions of one call. `replies` are the markers of what people said in place of answers, `unasked` says why no one was asked.
 
     Args:
         ask: Asks a form; None where nobody can be asked.

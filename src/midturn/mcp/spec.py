@@ -1,4 +1,4 @@
-"""How a server is reached, and who can be asked on its behalf."""
+"""The way to a server, and the people who can be asked on its behalf."""
 
 from __future__ import annotations
 

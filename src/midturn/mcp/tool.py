@@ -124,7 +124,7 @@ class McpTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the server says of it."""
+        """The tool as its server describes it."""
         return self._definition
 
     def inquiry_source(self) -> Source:

@@ -55,7 +55,7 @@ _END_TURN = "Do not ask again now: end your turn, and say that you wait for an a
 
 
 class ServerWait(Struct, frozen=True, kw_only=True):
-    """How the server waits.
+    """Waiting times of the server.
 
     Args:
         slice: How many seconds one call blocks.
@@ -76,7 +76,7 @@ class ServerWait(Struct, frozen=True, kw_only=True):
 
 
 class ServedCalls:
-    """What clients have asked through this process."""
+    """Calls of clients in this process."""
 
     def __init__(self, store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: ServerWait) -> None:
         self._store = store

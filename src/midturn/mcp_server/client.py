@@ -34,9 +34,9 @@ from midturn.values.json_value import Json, JsonObject, members
 
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
-"""What a client says that can leave a call to run on."""
+"""The capability of clients that can leave a call running."""
 PROOF: Final = "~"
-"""What stands before the part of an id that only its client is told."""
+"""Separator before the part of an id that only its client is told."""
 _ID = re.compile(r"(?P<handle>.+?)(?:\.(?P<round>[1-9][0-9]{0,8}))?(?:~[0-9a-f]{1,64})?")
 _SOON = 60.0  # seconds for which a person may answer at once
 _OFTEN, _RARELY = 1_000, 5_000  # milliseconds between two looks
@@ -132,7 +132,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class DialogShown(Struct, frozen=True):
-    """What a dialog shows: one question, or a whole form, under a message. `key` is the id of the question that is open."""
+    """Content of a dialog: one question, or a whole form, under a message. `key` is the id of the question that is open."""
 
     key: str
     message: str

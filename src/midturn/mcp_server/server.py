@@ -187,7 +187,7 @@ class Permitting:
 
 
 class _Permission(Struct, frozen=True):
-    """What was asked about a call with these arguments: whether it may run, or the agent's own question that it is."""
+    """A question about a call with these arguments: a permission, or the agent's own question that the call is."""
 
     errand: Errand
     given: JsonObject

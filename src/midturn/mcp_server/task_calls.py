@@ -1,4 +1,4 @@
-"""What a client asks about a call that it has left to run on."""
+"""Requests of a client about a call that it has left running."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _LOST = "The question is not in the store any more: somebody removed or damaged 
 
 
 class TaskParams(types.RequestParams):
-    """Which task."""
+    """Names the task."""
 
     task_id: str
 
 
 class UpdateParams(TaskParams):
-    """What a client brings for it, by the keys of what it was shown."""
+    """A client's input for a task, by the keys that it was shown."""
 
     input_responses: Mapping[str, Any]
 
 
 class _TaskRequest(Struct, frozen=True, kw_only=True):
-    """What a request is about: who makes it, and which task of which question it means."""
+    """A request about a task: its client, the task, and the question behind it."""
 
     caller: Caller
     errands: Errands

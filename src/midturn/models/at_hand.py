@@ -22,7 +22,7 @@ LOCAL_SERVERS: Final = {
     "lm-studio": "http://127.0.0.1:1234/v1",
     "vllm": "http://127.0.0.1:8000/v1",
 }
-"""Where the usual servers listen on this machine, unless they were told otherwise."""
+"""Default addresses of the usual servers on this machine."""
 
 _SECONDS: Final = 2.0
 

@@ -125,7 +125,7 @@ class Endpoint(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What the provider said about it: its message, the HTTP status, how long to wait, and a sentence that suggests a model."""
+    """A provider's report of a failure: its message, the HTTP status, how long to wait, and a sentence that suggests a model."""
 
     detail: str = ""
     status: int | None = None

@@ -51,7 +51,7 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class How(Struct, frozen=True):
-    """How a shape is demanded.
+    """Ways to demand a shape.
 
     `tail`: the schema stands in the last user message. `native`: in the provider's own field. `tool`: a tool has to be called whose
     parameters are the shape. `choice` is the tool choice: the main request's, none, or that tool.

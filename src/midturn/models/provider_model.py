@@ -70,7 +70,7 @@ class ProviderModel:
         self._parameters: JsonObject = {**(parameters or {}), **extra}
         self._timeout = timeout
         self.max_retries = max_retries
-        """How often a request is made again when the model is down for a moment."""
+        """Retries of a request when the model is briefly down."""
 
     @property
     def name(self) -> str:

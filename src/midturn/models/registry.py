@@ -65,7 +65,7 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Lookup(Struct, frozen=True, kw_only=True):
-    """Where models are looked up: the configured `providers.llm`, and the environment that holds keys. `report` hears advice."""
+    """The sources of models: the configured `providers.llm`, and the environment that holds keys. `report` hears advice."""
 
     providers: Mapping[str, JsonObject] = {}
     environment: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)

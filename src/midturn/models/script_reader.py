@@ -54,7 +54,7 @@ class ScriptedFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ScriptedUsage(Usage, frozen=True, forbid_unknown_fields=True):
-    """What a request counts. A script has no other names in it; what is recorded may have, from newer versions."""
+    """Usage of one scripted request. A script has no other names in it; what is recorded may have, from newer versions."""
 
     def counted(self) -> Usage:
         """Return it as a model reports it."""
@@ -62,7 +62,7 @@ class ScriptedUsage(Usage, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one request gets: text, calls, or an error (after `text`, where both are given: the response is cut).
+    """The reply to one request: text, calls, or an error (after `text`, where both are given: the response is cut).
 
     `expect` must occur in the newest message. `delay_ms` is the time that the whole reply takes, `chunk` the characters of one delta.
     """
@@ -78,7 +78,7 @@ class ScriptedReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ScriptedAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a question to the assistant gets: an answer with its reason, or an error."""
+    """The reply to a question to the assistant: an answer with its reason, or an error."""
 
     reason: str | None = None
     answer: Json | UnsetType = UNSET
@@ -236,7 +236,7 @@ def _scripted(event: Event) -> Mapping[str, Json]:
 
 
 class Progress:
-    """Which entries are used. The record says so; what no record can hold stands here: errors, and answers that are under way.
+    """Used entries of a script. The record says so; what no record can hold stands here: errors, and answers that are under way.
 
     It forgets a conversation whose record has become shorter: that is another conversation, or one that lost its end.
     """

@@ -108,7 +108,7 @@ class ScriptedModel:
 
     @property
     def script(self) -> Script:
-        """What is played."""
+        """The script being played."""
         return self._script
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -234,7 +234,7 @@ def _count(number: int, one: str, many: str) -> str:
 FunctionReply: TypeAlias = str | JsonObject | Part | Sequence[Part] | Finished
 Function: TypeAlias = Callable[[ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[ModelEvent]]
 _AT_ONCE = (str, dict, list, tuple, Struct)
-"""What needs not be waited for, as nearly every reply: asking a class for a protocol is slow."""
+"""Types that are never awaitable, as nearly every reply: asking a class for a protocol is slow."""
 
 
 class FunctionModel:

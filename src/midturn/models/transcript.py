@@ -18,13 +18,13 @@ TAIL: Final = (
 
 
 class UserWords(Struct, frozen=True):
-    """What the user says."""
+    """Words of the user."""
 
     text: str
 
 
 class CallResult(Struct, frozen=True):
-    """What a call returned."""
+    """Result of a call."""
 
     id: str
     name: str
@@ -34,7 +34,7 @@ class CallResult(Struct, frozen=True):
 
 
 class ModelWords(Struct, frozen=True):
-    """What the model says; `thought` marks its reasoning."""
+    """Words of the model; `thought` marks its reasoning."""
 
     text: str
     thought: bool = False

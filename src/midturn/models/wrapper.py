@@ -55,7 +55,7 @@ class Wrapper:
 
 
 SPENT: ContextVar[list[Spent]] = ContextVar("midturn_spent")
-"""Where the requests of the present task are counted."""
+"""Collects the usage of the present task's requests."""
 
 
 def count(model: str, request: ModelRequest, finished: Finished) -> None:
@@ -152,7 +152,7 @@ _KEPT = 4 * _TAIL  # white space may be folded away
 Failure: TypeAlias = Literal[
     "key", "quota", "busy", "server", "unknown_model", "too_long", "filtered", "unreachable", "broken", "silent", "garbled", "rejected"
 ]
-"""What can go wrong at a provider."""
+"""Failures of a provider."""
 WORTH_ANOTHER_TRY: Final[frozenset[Failure]] = frozenset({"busy", "server", "unreachable", "broken", "silent", "garbled"})
 _MAY_PASS: Final = frozenset({408, 409, 429})  # a request that took too long, a conflict, too many requests
 _SERVER_ERRORS: Final = 500

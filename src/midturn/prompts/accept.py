@@ -22,7 +22,7 @@ ERRORS_SHOWN = 3
 
 
 class NotAccepted(ValueError):  # noqa: N818 (it says what happened to the text)
-    """What was typed does not fit; `lines` say why, fit to be shown, and `offset` where, if one place can be named."""
+    """The input does not fit; `lines` say why, fit to be shown, and `offset` where, if one place can be named."""
 
     def __init__(self, lines: list[str], offset: int | None = None) -> None:
         self.lines = lines

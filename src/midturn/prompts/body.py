@@ -17,7 +17,7 @@ from midturn.values.text import exact, prose
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "
 QUOTE = "> "
-"""What stands before the words of a reviewer, behind the gutter."""
+"""Prefix of a reviewer's words, behind the gutter."""
 
 INDENT = "    "
 CREATES_FILES = "fs_create_file"

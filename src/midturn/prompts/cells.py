@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 ELLIPSIS = "…"
 CONTINUED = "… "
-"""What begins a row that continues the one above it."""
+"""Start of a row that continues the one above it."""
 
 BETWEEN = " · "
-"""What stands between two short texts of a row."""
+"""Separator of two short texts in a row."""
 
 _BOTH_ENDS = 5  # cells that show something of both
 
@@ -26,7 +26,7 @@ _GLUE = "\u00a0"
 """A space at which no row is broken; in text from outside there is none, because the sink shows it as a code."""
 
 Range: TypeAlias = tuple[int, int]
-"""Where a row begins and ends in its line."""
+"""Start and end of a row in its line."""
 
 
 @lru_cache(maxsize=4096)

@@ -31,7 +31,7 @@ from midturn.values.text import exact, worded
 RETURN = "⏎"
 TAB = "⇥"
 DIFFS = frozenset({"diff", "patch"})
-"""What a block of code is called that is a diff."""
+"""Names of blocks of code that are diffs."""
 
 TAB_STOP = 4
 _OURS = {ord(sign): f"⟨U+{ord(sign):04X}⟩" for sign in (RETURN, TAB)}
@@ -183,7 +183,7 @@ _NAMES = {
 
 
 class KeyStep(Enum):
-    """What a key does that is not a reply yet."""
+    """Effects of a key that are no reply yet."""
 
     ANSWER = auto()
     GIVE_REASON = auto()
@@ -212,7 +212,7 @@ class Command(Struct, frozen=True):
 Commands: TypeAlias = tuple[Command, ...]
 
 OURS = "midturn"
-"""Who asks where a command of ours does."""
+"""The asker where a command of ours asks."""
 
 OTHER = Command("o", "something else, in your own words", KeyStep.OTHER, "Other", "own words")
 
@@ -342,7 +342,7 @@ def _by_type(prompt: Prompt) -> Commands:
 
 
 class _Words(Struct, frozen=True):
-    """What yes and no mean here: in the help, and in a row of keys."""
+    """Meanings of yes and no: in the help, and in a row of keys."""
 
     yes: str
     y: str

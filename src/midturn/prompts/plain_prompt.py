@@ -81,7 +81,7 @@ PAGE = 20
 
 
 class PrintedOptions:
-    """Which options have been printed, and which come next; `other` are the words of the person's own that are chosen."""
+    """Options printed so far, and those that come next; `other` are the words of the person's own that are chosen."""
 
     def __init__(self, answer_type: SelectType | MultiSelectType, width: int, other: str | None = None) -> None:
         self.options = answer_type.options

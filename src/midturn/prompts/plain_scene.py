@@ -69,7 +69,7 @@ Dialog: TypeAlias = Generator[Saying, str, Reply]
 
 CONTINUE = "> "
 QUESTION_MARK = "\\?"
-"""What is typed for a text that is a question mark alone."""
+"""The input for a text that is a question mark alone."""
 
 _RETURN = Command("c", "return to the question", KeyStep.HELP)
 
@@ -122,7 +122,7 @@ _SHORT = 40
 
 
 class DraftField(Struct, frozen=True):
-    """What is typed into: how it is named, how it is accepted, and which commands a line may be."""
+    """A field of input: its name, how it is accepted, and the commands that a line may be."""
 
     noun: str
     accept: Callable[[str], Json]
@@ -139,7 +139,7 @@ class Draft(Struct, frozen=True):
 
 
 class Entered(Struct, frozen=True):
-    """What was typed, accepted."""
+    """Accepted input."""
 
     value: Json
 

@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 Mode: TypeAlias = Literal["auto", "rich", "plain"]
-"""Which of the two looks a prompt has; `auto` leaves it to the terminal."""
+"""The look of a prompt; `auto` leaves it to the terminal."""
 
 
 class PromptSettings(Struct, frozen=True, kw_only=True):
-    """How prompts look and behave.
+    """Look and behavior of prompts.
 
     `settle_ms` is how long no key may have been pressed before keys count; `text_menu` shows a row of keys before each text field; `bell`
     and `notify` call a person who is elsewhere.

@@ -35,7 +35,7 @@ from midturn.values.text import exact
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
 _Open: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | SchemaType
 YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
-"""What a person writes for yes and no, in small letters."""
+"""Words for yes and no, in small letters."""
 
 
 def check_answer(question: TypeTerms, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
@@ -112,7 +112,7 @@ _RANGE = re.compile(r"(\d{1,4})\s*-\s*(\d{1,4})", re.ASCII)
 
 
 class NotChosen(ValueError):  # noqa: N818 (it says what happened to the text)
-    """What was typed means no option: it names none, is no range of them (`is_range`), or is a number and a name (`is_both`)."""
+    """The input means no option: it names none, is no range of them (`is_range`), or is a number and a name (`is_both`)."""
 
     def __init__(self, typed: str, *, is_both: bool = False, is_range: bool = False) -> None:
         self.typed = typed

@@ -27,7 +27,7 @@ _LONGEST_LABEL = 512
 
 
 class OtherAnswer(TypedDict):
-    """What a person answers in their own words, where `allow_other` is set."""
+    """An answer in a person's own words, where `allow_other` is set."""
 
     other: str
 
@@ -45,7 +45,7 @@ class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """What a person reads for the value: a string as it is, anything else as JSON writes it."""
+        """The value as a person reads it: a string as it is, anything else as JSON."""
         return label_of(self.value)
 
 
@@ -131,7 +131,7 @@ PersistedType: TypeAlias = AnswerType | UnknownType
 
 
 class TypeTerms(Protocol):
-    """What decides which answers fit: the type, and whether the question may be skipped."""
+    """Terms that decide which answers fit: the type, and whether the question may be skipped."""
 
     @property
     def answer_type(self) -> AnswerType:

@@ -27,7 +27,7 @@ Options: TypeAlias = Sequence[S | SelectOption[S]]
 
 
 class Constructors:
-    """What `Question` is made with, but for `Question.text`, whose name is a field's as well."""
+    """Constructors of `Question`, except `Question.text`, whose name is a field's as well."""
 
     __slots__ = ()
 

@@ -24,7 +24,7 @@ from midturn.values.text import PERSON, rfc3339, seconds_of
 
 
 Deadline: TypeAlias = timedelta | datetime
-"""How long an answer may take from when it is asked, or until when."""
+"""The time that an answer may take, or the moment until which it may."""
 SHORTEST: Final = 1
 LONGEST: Final = 31_536_000
 """Seconds that an answer may take."""

@@ -23,7 +23,7 @@ else:
 _READ_TYPES = (Struct, UnknownType)
 _NAMELESS = "answer"
 PERSISTED = "as_persisted"
-"""Where a question keeps what the stream keeps of it."""
+"""The field in which a question keeps its form in the stream."""
 
 
 @cache

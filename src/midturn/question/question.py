@@ -138,7 +138,7 @@ class _Checked(msgspec.StructMeta):
 
 
 class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only=True, metaclass=_Checked):
-    """What is asked, of which type, and on what terms. Build one with the constructors; however it is built, every rule is checked.
+    """A question: its text, its type of answer, and its terms. Build one with the constructors; however it is built, every rule is checked.
 
     `T` is the type of the answer in Python, as `typed` gives it. `default` is `UNSET` where there is none (a schema may allow `null`).
     `returns` is the Python type behind a select over an `Enum` or a schema made from a type; it is not written.

@@ -88,7 +88,7 @@ _SLOW = {"multipleOf": 80, "uniqueItems": 5, "format": 5, "dependentRequired": 2
 
 
 class Cost(NamedTuple):
-    """What it takes to check one value: the schemas applied, the comparisons made, the kilobytes of patterns run over its text."""
+    """The cost of checking one value: the schemas applied, the comparisons made, the kilobytes of patterns run over its text."""
 
     nodes: int
     comparisons: int
@@ -188,7 +188,7 @@ _MOST_REPORTED = 20
 
 
 class Examined(Struct, frozen=True):
-    """What is known about a schema: what is wrong with it, its nodes, and what it costs to check a value."""
+    """Findings about a schema: its problems, its nodes, and the cost of checking a value."""
 
     problems: tuple[Problem, ...]
     nodes: Nodes

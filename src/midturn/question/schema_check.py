@@ -340,7 +340,7 @@ def _judge(encoded: bytes, value: Json) -> tuple[Problem, ...]:
 
 
 class _Size:
-    """How much there is to look at."""
+    """Size of a value."""
 
     def __init__(self, value: Json) -> None:
         self.parts = 0

@@ -248,7 +248,7 @@ class FormWalker:
 
     @property
     def draft(self) -> Json | UnsetType:
-        """What to start from where the question that is asked now has no `prefill`: what a person entered before it was discarded.
+        """The start of the question that is asked now, where it has no `prefill`: what a person entered before it was discarded.
 
         Never a secret. A yes or a no only where it was said in this very walk and is seen once more in a review: Enter alone must not
         repeat what was said to a form that only looks the same.

@@ -156,7 +156,7 @@ _STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPE: Final = rb"(?s)\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
 _AROUND: Final = 16  # levels of an event around a value in it; a form in its request has the most
 NEVER_TOO_DEEP: Final = 2 * (DEFAULT_LIMITS.json_depth + _AROUND)
-"""How many bytes cannot nest deeper than may be, whatever they are: each level opens and closes."""
+"""Length in bytes below which nothing can nest too deep, whatever it is: each level opens and closes."""
 _BRACKET: Final = rb"[\[{\]}]"
 _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
 """The part of a line in which we write of what kind it is."""
@@ -391,7 +391,7 @@ def _numbered(event: Event, where: str) -> Event:
 
 
 class _Shared(Struct):
-    """What even a broken event may say about itself."""
+    """Fields that even a broken event may have."""
 
     type: str = ""
     id: str = ""

@@ -134,7 +134,7 @@ class ResponseEntry(Struct, frozen=True, eq=False):
 
 
 class SettingsEntry(Struct, frozen=True, eq=False):
-    """What flags set; None where something else is known of who asks."""
+    """Values set by flags; None where something else is known of the asker."""
 
     event: ConfigDelta
 

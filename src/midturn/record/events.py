@@ -41,7 +41,7 @@ class Source(Struct, frozen=True, omit_defaults=True):
 
     @property
     def header(self) -> str:
-        """Who a prompt says is asking: `Assistant`, or the tool's registered name."""
+        """The name of the asker at a prompt: `Assistant`, or the tool's registered name."""
         return "Assistant" if self.source == "assistant" else self.name or self.source
 
 
@@ -71,7 +71,7 @@ class Image(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many bytes it has, about."""
+        """Approximate size in bytes."""
         return len(self.data) * 3 // 4
 
 
@@ -127,7 +127,7 @@ class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def at(self) -> datetime:
-        """When this was recorded: RFC 3339, or the legacy `YYYY-MM-DD HH:MM:SS.ffffff` in UTC (trailing zeros may be cut)."""
+        """Time of the record: RFC 3339, or the legacy `YYYY-MM-DD HH:MM:SS.ffffff` in UTC (trailing zeros may be cut)."""
         moment = datetime.fromisoformat(_padded(self.timestamp))
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -148,7 +148,7 @@ def _padded(timestamp: str) -> str:
 
 
 class AnsweredBy(Struct, frozen=True, omit_defaults=True):
-    """Who answered: `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`), `cached`, `default`.
+    """The answerer: `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`), `cached`, `default`.
 
     A rule about the arguments of a call is `configuration`, with the file and line of the rule as its `origin`.
 
@@ -194,7 +194,7 @@ class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
 
 TurnStatus: TypeAlias = Literal["completed", "ended_by_user", "failed"]
-"""What we write; another one is read as it stands."""
+"""The values that we write; another one is read as it stands."""
 
 
 class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_end"):
@@ -218,13 +218,13 @@ class Suspended(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
 
 class ConfigDelta(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="config_delta"):
-    """What flags set for this conversation; legacy streams write it in more than one shape."""
+    """Values set by flags for this conversation; legacy streams write it in more than one shape."""
 
     delta: Json = None
 
 
 class ChatRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_request"):
-    """What the user asked; with `schema`, an answer of that shape is wanted."""
+    """The user's message; with `schema`, an answer of that shape is wanted."""
 
     content: str
     author: str | None = None
@@ -251,7 +251,7 @@ class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_response"):
-    """What the model reads as the result. `call` is the request's `event_id` (absent in legacy streams), `images` are pictures in it."""
+    """The result that the model reads. `call` is the request's `event_id` (absent in legacy streams), `images` are pictures in it."""
 
     id: str
     content: str = always("")
@@ -261,7 +261,7 @@ class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 ChildState: TypeAlias = Literal["running", "waiting", "done"]
-"""What we write; another one is read as it stands."""
+"""The values that we write; another one is read as it stands."""
 
 
 class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="child"):
@@ -368,7 +368,7 @@ NO_ONE_THERE: Final[tuple[CancelReason, ...]] = ("no_prompt_backend", "no_defaul
 
 
 ApprovalState: TypeAlias = Literal["waiting", "approved", "skipped", "edited", "superseded", "expired"]
-"""What we write; another one is read as it stands."""
+"""The values that we write; another one is read as it stands."""
 
 
 class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"):
@@ -469,7 +469,7 @@ Note: TypeAlias = Vote | Reassigned | Reminded | Escalated | Notified
 
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})
-"""What a `redacted` response never has."""
+"""Fields that a `redacted` response never has."""
 
 
 PEOPLE_AND_DEADLINES: Final = "0.2"

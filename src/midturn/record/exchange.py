@@ -14,14 +14,14 @@ from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import check_text
 
 Family: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
-"""Which protocol a provider speaks."""
+"""The protocol of a provider."""
 
 DEFAULT_CACHE: Final = "short"
 DEFAULT_TIMEOUT: Final = 120.0
 """Seconds without a byte from the model."""
 
 DEFAULT_RETRIES: Final = 4
-"""How often a failed request is repeated."""
+"""Retries of a failed request."""
 
 
 class ToolDefinition(Struct, frozen=True):
@@ -38,7 +38,7 @@ class ToolDefinition(Struct, frozen=True):
 
 
 class InquiryAsked(Struct, frozen=True):
-    """What a side request is about: which tool asks what.
+    """Subject of a side request: the tool and its question.
 
     `shares_cache` is set where the main model answers with its cache on: then nothing that the provider counts into its cache key may
     differ from the main request. `trial` is 1, or 2 after a wrong answer.
@@ -119,7 +119,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Spent(Struct, frozen=True):
-    """What one request came to; `is_inquiry` where the model answered a question. `model` is empty where the record does not name it."""
+    """Usage of one request; `is_inquiry` where the model answered a question. `model` is empty where the record does not name it."""
 
     model: str
     usage: Usage
@@ -127,7 +127,7 @@ class Spent(Struct, frozen=True):
 
     @property
     def metadata(self) -> dict[str, Json]:
-        """What an event carries of it: nothing where no tokens were counted."""
+        """Metadata of an event with it: nothing where no tokens were counted."""
         return {"usage": {**to_builtins(self.usage), "model": self.model}} if self.usage != Usage() else {}
 
 

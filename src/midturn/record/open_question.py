@@ -54,7 +54,7 @@ class ProcessMark(Struct, frozen=True, omit_defaults=True):
 
 
 class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who asks: `name` is what people read (`Claude Code`), `agent` is how `midturn hook` calls it, where it is one of those.
+    """The agent that asks: `name` is what people read (`Claude Code`), `agent` is how `midturn hook` calls it, where it is one of those.
 
     `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
     `serves` is the agent's process, as far as that is known, and `waits` whether the former still runs: the store fills it in.
@@ -96,7 +96,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def in_own_dialog(self) -> str:
-        """What is to be said of a question of it that was not answered before its own dialog opened."""
+        """The sentence about a question that was not answered before the agent's own dialog opened."""
         return f"it is asked in {self.name}'s own dialog now"
 
     def has_ended(self, now: str) -> bool:
@@ -134,7 +134,7 @@ def asker_of(turn: Sequence[Event]) -> Asker | None:
 
 
 class Address(Struct, frozen=True):
-    """Where a question is: its conversation, and the `event_id` of its request there."""
+    """The place of a question: its conversation, and the `event_id` of its request there."""
 
     conversation: str
     event_id: str
@@ -180,7 +180,7 @@ class Whose(Struct, frozen=True):
 
     @property
     def tally(self) -> str:
-        """How many have said yes, of how many: `1 of 2`; empty where one is enough."""
+        """The yeses so far, of those needed: `1 of 2`; empty where one is enough."""
         return f"{len(self.voters)} of {self.needed}" if self.needed > 1 else ""
 
     @property
@@ -262,12 +262,12 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     @property
     def problem(self) -> str | None:
-        """What its tool had against the answer before, where it asks again because of that."""
+        """The tool's objection to the previous answer, where it asks again because of that."""
         return self.request.problem if isinstance(self.request, InquiryRequest) else None
 
     @property
     def about(self) -> str:
-        """What a yes is to, where several people have to say it: another text once one of them has edited the arguments; else empty."""
+        """The subject of a yes, where several people have to say it: it changes when one of them edits the arguments; else empty."""
         is_voted_on = self.kind == "run" and self.whose is not None and self.whose.needed > 1
         return arguments_sha256(self.arguments) if is_voted_on else ""
 

@@ -33,7 +33,7 @@ def asked_text(approval: Approval, tool: str) -> str:
 
 
 class CallSubject(Struct, frozen=True):
-    """What a `run` approval is about: the call as it would run.
+    """Subject of a `run` approval: the call as it would run.
 
     Args:
         call: The call.
@@ -43,7 +43,7 @@ class CallSubject(Struct, frozen=True):
 
 
 class ResultSubject(Struct, frozen=True):
-    """What a `deliver` approval is about: the result that the model would read.
+    """Subject of a `deliver` approval: the result that the model would read.
 
     Args:
         call: The call that it is the result of.
@@ -59,7 +59,7 @@ class ResultSubject(Struct, frozen=True):
 
 
 class FormSubject(Struct, frozen=True):
-    """What a `review` is about: the questions of the form, and the answers by question id: no secrets, and null for what was skipped.
+    """Subject of a `review`: the questions of the form, and the answers by question id: no secrets, and null for what was skipped.
 
     Args:
         questions: The questions, in order.

@@ -71,11 +71,11 @@ class Cycle:
 _RESPONSES: Final = (InquiryAnswered, InquiryCancelled, InquiryRedacted)
 _NOTES: Final = frozenset(get_args(Note))
 INTERRUPTED: Final = "Tool call interrupted before it finished."
-"""What a model reads as the result of a call that has none."""
+"""The result that a model reads of a call that has none."""
 
 
 class Repairs(Struct, frozen=True):
-    """What `sanitize` did, by the `event_id`s it is about; false where the stream was whole.
+    """Repairs of `sanitize`, by the `event_id`s concerned; false where the stream was whole.
 
     `started` are the events before which a `turn_start` was missing, `interrupted` the calls that got a synthetic response,
     `cancelled` the requests that got `cancelled: user`, `dropped` the responses that no request asked for.
@@ -298,7 +298,7 @@ class Past:
 
     @property
     def size(self) -> int:
-        """How many bytes this keeps."""
+        """Number of bytes that this keeps."""
         return len(self._lines)
 
     def grown(self, lines: bytes, file: str) -> Past:
@@ -325,12 +325,12 @@ class Past:
 
     @cached_property
     def deltas(self) -> list[Json]:
-        """What flags set in them; no other event is made for it."""
+        """Values set by flags in them; no other event is made for it."""
         return config_deltas(decode_kind(self._lines, "config_delta"))
 
     @cached_property
     def view(self) -> list[VisibleEvent]:
-        """What a provider sees of them."""
+        """The events as a provider sees them."""
         before, self._before = self._before, None
         known = before.view if before and "view" in vars(before) else []
         rest = self._lines[before.size :] if before and known else self._lines
@@ -340,7 +340,7 @@ class Past:
 
     @cached_property
     def length(self) -> int:
-        """How many events there are."""
+        """Number of events."""
         lines = self._lines.count(b"\n")
         return lines if self._lines.count(b"}\n") == lines else len(self.events)  # else there may be blank ones
 

@@ -33,7 +33,7 @@ MAY_START: Final = frozenset({TurnStart, OpaqueEvent})
 """The classes of events that may start a turn: a look at many events checks for these first."""
 _BETWEEN_TURNS: Final = frozenset({ConfigDelta, OpaqueEvent})
 _AFTERTHOUGHTS: Final = _BETWEEN_TURNS | {InquiryAnswered, InquiryCancelled, InquiryRedacted}
-"""What may follow the last words of a legacy turn: a response there answers nothing that is still open."""
+"""Events that may follow the last words of a legacy turn: a response there answers nothing that is still open."""
 
 
 class Window(Struct, frozen=True):

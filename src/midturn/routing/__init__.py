@@ -1,1 +1,1 @@
-"""Who answers: one pure function, one table (`table`), over the policies of the configuration (`policy`)."""
+"""The choice of who answers: one pure function, one table (`table`), over the policies of the configuration (`policy`)."""

@@ -22,7 +22,7 @@ ResultPolicy: TypeAlias = Literal["unattended", "ask", "edit", "skip"]
 
 
 class Target(Struct, frozen=True):
-    """Who is to answer. `assistant` holds the assistant settings of the table form (model, system prompt, parameters, request).
+    """The one who is to answer. `assistant` holds the assistant settings of the table form (model, system prompt, parameters, request).
 
     Args:
         kind: `user`, `assistant`, or `assistant_with_escalation`: then its no to a yes/no question goes to the user.
@@ -47,7 +47,7 @@ class Words(Struct, frozen=True):
 
 
 class QuestionPolicy(Struct, frozen=True):
-    """What configuration says about one question; `origin` is the file or flag that set `answer`, `deadline` is in seconds.
+    """Configuration of one question; `origin` is the file or flag that set `answer`, `deadline` is in seconds.
 
     `people` replace those that the tool's author proposes.
     """
@@ -62,7 +62,7 @@ class QuestionPolicy(Struct, frozen=True):
 
 
 class ToolPolicy(Struct, frozen=True, kw_only=True):
-    """What configuration says about one tool, resolved: `questions` are by id, `'*'` for every other id.
+    """Configuration of one tool, resolved: `questions` are by id, `'*'` for every other id.
 
     `rules` decide by the arguments of a call, in place of `run`; the later origin is the higher one.
     `is_program`: what a model sends becomes the words and the input of a program, so that control characters in it are refused.

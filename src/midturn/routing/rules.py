@@ -21,7 +21,7 @@ from midturn.values.json_value import Json, JsonObject, canonical, compact
 
 _WILD: Final = frozenset("*?[")
 _PLAIN: Final = frozenset(" _-./:=@%+,")
-"""What a text may be made of, beside letters and digits, to be let through by a pattern: words that no shell changes."""
+"""Characters, beside letters and digits, of a text that a pattern may let through: words that no shell changes."""
 _LEADS_UP: Final = re.compile(r"\.\./|/\.\.|(?:^|[ :=@%+,])\.\.(?=$|[ :=@%+,])|(?:^| )-[^ ]*\.\.(?= |$)")
 """A path that leads up, by itself, after a sign that separates words of a program, or in an option; `main..` and `a..b` are none."""
 
@@ -39,7 +39,7 @@ Condition: TypeAlias = Any
 
 
 class Conditional(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a rule is about. `when` is by argument, or by JSON pointer into the arguments; all conditions have to hold."""
+    """Conditions of a rule. `when` is by argument, or by JSON pointer into the arguments; all conditions have to hold."""
 
     when: dict[str, Condition] = {}
     reason: str | None = None
@@ -57,14 +57,14 @@ class Conditional(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
 
 class Fit(Struct, frozen=True):
-    """How a pattern has to fit a text: the `whole` of it, and only where it is made of `plain` words."""
+    """The fit that a pattern needs: the `whole` of it, and only where it is made of `plain` words."""
 
     whole: bool
     plain: bool
 
 
 class Rule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is answered where all conditions hold."""
+    """An answer, given where all conditions hold."""
 
     answer: Any
 

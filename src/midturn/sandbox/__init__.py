@@ -1,1 +1,1 @@
-"""What separates a tool's process from its user: what it can reach, what it can see, and how it is known again."""
+"""Separation of a tool's process from its user: its reach, its view, and how it is recognized."""

@@ -22,7 +22,7 @@ _MASKED = ".midturn"
 
 
 class Own(Struct, frozen=True, kw_only=True):
-    """What is the user's own: the home directory, what no tool may reach, and where tools may keep what they download."""
+    """The user's own places: the home directory, what no tool may reach, and where tools may keep what they download."""
 
     home: Path
     private: tuple[Path, ...]
@@ -30,7 +30,7 @@ class Own(Struct, frozen=True, kw_only=True):
 
 
 class Started(Struct, frozen=True):
-    """How to start a process in here, and what its environment has besides."""
+    """The start of a process in here, and its additional environment."""
 
     confined: Confined
     environment: Mapping[str, str]

@@ -21,7 +21,7 @@ _LAUNCHER: Final = Path(__file__).with_name("landlock.py")
 
 
 class Offer(Struct, frozen=True):
-    """What this system offers: the means, and what it does not do (sentences). `is_whole`: it does what the means can at their best."""
+    """The confinement that this system offers: the means, and its gaps (sentences). `is_whole`: it does all that the means can."""
 
     means: Means
     lacks: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ def offer() -> Offer:
 
 
 class Confined(Struct, frozen=True):
-    """How to start a confined process: the command line, and what the thread that starts it must do first, and never undo."""
+    """The start of a confined process: the command line, and what the thread that starts it must do first, and never undo."""
 
     argv: tuple[str, ...]
     enter: Callable[[], None] | None = None

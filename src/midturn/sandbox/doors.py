@@ -1,4 +1,4 @@
-"""What only a person does: deciding, approving, configuring. Not a process that a tool, or an agent that we serve, has started."""
+"""Acts reserved to people: deciding, approving, configuring. A process that a tool, or an agent that we serve, has started is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from midturn.sandbox.marks import ancestors, boot, environment_of, process, tool
 
 
 _BETWEEN: Final = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "busybox", "env", "timeout", "uv", "uvx"})
-"""What may stand between an agent and us: any other program is perhaps one that plays an agent, with its user's own work below it."""
+"""Programs that may stand between an agent and us: any other one may play an agent, with its user's own work below it."""
 
 
 def remember(agent: ProcessMark | None, name: str) -> None:

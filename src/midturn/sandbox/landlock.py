@@ -18,7 +18,7 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same numbers on every architectu
 _VERSION, _PATH_BENEATH = 1, 1
 _NO_NEW_PRIVILEGES, _DROP = 38, 24
 _POWERS = (12, 13, 16, 17, 18, 19, 21, 22, 24, 27, 38, 39)
-"""What root loses with it: the network's and the system's administration, raw I/O, modules, devices, tracing, limits, BPF."""
+"""Capabilities that root loses with it: the network's and the system's administration, raw I/O, modules, devices, tracing, limits, BPF."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15

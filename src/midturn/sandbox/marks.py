@@ -1,4 +1,4 @@
-"""How a process that a tool, or an agent of others, started is known again, whatever it does to hide.
+"""Recognition of a process that a tool, or another agent, has started, whatever it does to hide.
 
 Three marks, any of which is enough:
 
@@ -27,7 +27,7 @@ from msgspec import Struct
 
 
 NAME: Final = "midturn-agent"
-"""What the process is called in the process table: what descends from it, in another session, is a tool."""
+"""Its name in the process table: what descends from it, in another session, is a tool."""
 
 _SET_DUMPABLE, _GET_DUMPABLE, _SET_NAME = 4, 3, 15
 
@@ -44,7 +44,7 @@ def keep_to_itself() -> None:
 
 
 class State:
-    """What holds for this process now; None where the system does not say."""
+    """State of this process; None where the system does not say."""
 
     def __init__(self) -> None:
         found = _prctl(_GET_DUMPABLE, 0)

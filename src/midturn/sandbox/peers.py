@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection on this machine: which user, which processes, and whether those are that user's own.
+"""The peer of a connection on this machine: its user, its processes, and whether those are that user's own.
 
 The kernel names the user of a socket, and its inode; which processes hold it, their open files say. What they descend from is a hint: it
 tells a tool's process from its user's browser, and not a browser that a tool steers from one that its user does.

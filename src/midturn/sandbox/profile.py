@@ -1,4 +1,4 @@
-"""What a tool's process may reach: what every program needs, its workspace, and what its configuration adds."""
+"""The reach of a tool's process: what every program needs, its workspace, and what its configuration adds."""
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
@@ -38,7 +38,7 @@ _NAMED_PATH: Final = re.compile(r"""'(/[^'\n]+)'|"(/[^"\n]+)"|(/[^\s'"`:,;()<>\[
 
 
 class Declared(Struct, frozen=True, kw_only=True):
-    """What the configuration of a tool says: paths (relative ones beneath the workspace, `~` is home) and the network.
+    """Grants in a tool's configuration: paths (relative ones beneath the workspace, `~` is home) and the network.
 
     `network` is None where nothing is said: an MCP server has it then, a local tool has not. Without `enable` there is no sandbox.
     """
@@ -50,7 +50,7 @@ class Declared(Struct, frozen=True, kw_only=True):
 
 
 class SandboxProfile(Struct, frozen=True, kw_only=True):
-    """What one process may reach: files and directories to read and run, those to write as well, and whether it has the network."""
+    """The reach of one process: files and directories to read and run, those to write as well, and whether it has the network."""
 
     read: tuple[str, ...]
     write: tuple[str, ...]
@@ -58,7 +58,7 @@ class SandboxProfile(Struct, frozen=True, kw_only=True):
 
 
 class Workplace(Struct, frozen=True, kw_only=True):
-    """Where a process works. `private` is what no grant may cover: our configuration, keys, and records."""
+    """The workspace of a process. `private` is what no grant may cover: our configuration, keys, and records."""
 
     root: Path
     home: Path

@@ -22,7 +22,7 @@ from midturn.turn.view import TurnView
 
 Opens: TypeAlias = Callable[[], ConversationStore]
 _WORDS: Final = "Ship it: \x00 \x1b[31m \u202e \U0001d11e\r\n"
-"""What a user may say, and what some databases cannot keep as it is."""
+"""Words that a user may say, and that some databases cannot keep as they are."""
 _AT: Final = "2026-11-21T10:00:00.000000Z"
 
 

@@ -22,7 +22,7 @@ from midturn.values.json_value import Json, json_equal
 
 
 class ToolRunReport(Struct, frozen=True, kw_only=True):
-    """What came of one call: `content` is what a model would read, `exception` what the tool raised, `asked` every prompt in order.
+    """Report of one call: `content` is what a model would read, `exception` what the tool raised, `asked` every prompt in order.
 
     Args:
         is_error: Whether that is an error.

@@ -334,7 +334,7 @@ class AskUserTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What is sent to the model, with every request."""
+        """The definition that is sent to the model with every request."""
         return ToolDefinition(ASK_USER, DESCRIPTION, PARAMETERS)
 
     def inquiry_source(self) -> Source:

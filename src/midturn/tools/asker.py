@@ -303,7 +303,7 @@ def _call() -> CallContext:
 
 
 class ToolContext(CallContext, Generic[Deps]):
-    """What a function knows of its call, and its way to ask. Annotate a parameter of a `tool` with it; the model does not see that one.
+    """A function's view of its call, and its way to ask. Annotate a parameter of a `tool` with it; the model does not see that one.
 
     `Deps` is the type of `deps`, the object that the program passed to `Agent.run`.
     """

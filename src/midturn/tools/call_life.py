@@ -120,7 +120,7 @@ class CallLife:
         self.ended = False
         self.returned = False
         self.unasked: list[FormPending[Any]] = []
-        """What was to be asked, and has not been awaited so far."""
+        """Questions that have not been awaited so far."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._lock = threading.Lock()

@@ -43,7 +43,7 @@ class WireError(Exception):
 
 
 class WireWorkspace(Struct, frozen=True):
-    """Where a command runs, as its `context` says."""
+    """The workspace of a command, as its `context` has it."""
 
     root: str
     id: str = ""
@@ -176,7 +176,7 @@ DEFAULT_SECONDS: Final = 600.0
 
 
 class CommandSpec(Struct, frozen=True, kw_only=True):
-    """What to run, and what the model is told of it.
+    """A command to run, and its description for the model.
 
     `command` is a program and its words, or with `shell` a script and its words; the model's arguments follow those words as `"$1"`,
     `"$2"`, … in the order of the properties of `parameters`, the JSON Schema of a call's arguments (an argument left out is empty).
@@ -275,7 +275,7 @@ class CommandTool:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told: the summary alone where there is one; `describe_tools` has the description."""
+        """The definition that the model is sent: the summary alone where there is one; `describe_tools` has the description."""
         return self._definition
 
     def inquiry_source(self) -> Source:

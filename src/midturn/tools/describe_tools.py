@@ -49,7 +49,7 @@ class DescribeTools:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What is sent to the model, with the names of the tools that have more to say than they send."""
+        """The definition that is sent to the model, with the names of the tools whose descriptions are longer."""
         more = [f"`{name}`" for name, tool in self._tools.items() if documentation(tool) != tool.definition.description]
         known_by_summary = f"\n\nTools with more documentation than you see: {', '.join(more)}." if more else ""
         return ToolDefinition(DESCRIBE_TOOLS, DESCRIPTION + known_by_summary, PARAMETERS)
@@ -103,7 +103,7 @@ def _names(arguments: Json) -> list[str] | None:
 
 
 class Wording(Struct, frozen=True, kw_only=True):
-    """What is to be said in place of a tool's own words; `parameters` holds the changed properties of its arguments by name."""
+    """Words in place of a tool's own; `parameters` holds the changed properties of its arguments by name."""
 
     summary: str | None = None
     description: str | None = None
@@ -123,7 +123,7 @@ class Redescribed:
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told."""
+        """The definition that the model is sent."""
         return self._definition
 
     def inquiry_source(self) -> Source:

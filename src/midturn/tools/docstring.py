@@ -1,4 +1,4 @@
-"""What a tool says of itself: its description, read from a docstring, and the source of its questions, checked against its own claim."""
+"""A tool's description of itself: its text, read from a docstring, and the source of its questions, checked against its own claim."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class FunctionTool(Generic[P, R_co]):
         self._function = function
         self._run: RunPolicy | RunRuleFunction = run
         self.deadline = deadline
-        """How long a permission may take."""
+        """Time that a permission may take."""
         self._foretelling: Callable[P, Question[bool] | None] | None = None
         self._description = description
         self.is_unbound = _is_method(function)
@@ -137,7 +137,7 @@ class FunctionTool(Generic[P, R_co]):
 
     @property
     def definition(self) -> ToolDefinition:
-        """What the model is told."""
+        """The definition that the model is sent."""
         return self._definition
 
     def inquiry_source(self) -> Source:

@@ -71,7 +71,7 @@ _DRAIN = 0.5  # seconds for the last output of a process that has exited
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """What to start. `argv[0]` is an absolute path; `cap` counts bytes of each output stream, `timeout` seconds.
+    """A program to start. `argv[0]` is an absolute path; `cap` counts bytes of each output stream, `timeout` seconds.
 
     `enter` is called in the thread that starts it, which does nothing else then: what confines that thread confines the child.
     """
@@ -86,7 +86,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 class ProcessEnd(Struct, frozen=True):
-    """How it ended. `status` is the exit status, negative for a signal; None where it had to be stopped."""
+    """The end of a process. `status` is the exit status, negative for a signal; None where it had to be stopped."""
 
     ending: HowEnded
     status: int | None

@@ -77,7 +77,7 @@ def prose(text: str) -> str:
 
 
 class _Profile(dict[int, str]):
-    """What each character becomes, by code point; remembered, for most texts use few characters."""
+    """Replacements of characters, by code point; remembered, for most texts use few characters."""
 
     def __init__(self, is_coded: Callable[[str], bool], special: Mapping[str, str]) -> None:
         super().__init__({ord(character): text for character, text in special.items()})
@@ -85,7 +85,7 @@ class _Profile(dict[int, str]):
 
     @cached_property
     def ascii(self) -> Mapping[int, str]:
-        """What each character of ASCII becomes."""
+        """Replacements of ASCII characters."""
         return {code: self[code] for code in range(128)}
 
     def __missing__(self, code: int) -> str:
@@ -232,7 +232,7 @@ QUESTION_ID: Final = rf"(?!__){NAME}"
 """A pattern: the id of a question; what begins with `__` is ours."""
 
 OutputProtocol: TypeAlias = Literal["text", "outcome"]
-"""What a command prints: the result's text, or an outcome as JSON."""
+"""The output of a command: the result's text, or an outcome as JSON."""
 
 ASK_USER: Final = "ask_user"
 DESCRIBE_TOOLS: Final = "describe_tools"

@@ -14,7 +14,7 @@ from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, S
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 
 _BESIDES = "prb-evs"
-"""Which keys are left to the help where the row is too narrow for them; those that come first here have their place first."""
+"""Keys that only the help names where the row is too narrow for them; those that come first here have their place first."""
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
 _PAGES = {"pageup": -1, "pagedown": 1, " ": 1}
 
@@ -54,7 +54,7 @@ class Help:
 
 
 class Keys(Struct, frozen=True):
-    """Which keys a choice offers, what Enter does, what Escape does, what Ctrl-C is said to do, what else the help says.
+    """Keys of a choice: those it offers, the effects of Enter, Escape and Ctrl-C, and further help.
 
     `below` stands below the row that names the keys.
     """
@@ -158,7 +158,7 @@ def _helped(command: Command) -> str:
 
 
 _NAMED = {"-": "- (minus)"}
-"""How a key is called that could be taken for the dash behind it."""
+"""Names of keys that could be taken for the dash behind them."""
 
 
 def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:

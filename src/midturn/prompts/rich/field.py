@@ -27,7 +27,7 @@ _TAB = "⇥"
 
 
 class FieldSettings(Struct, frozen=True):
-    """What stands above the field, what is typed (plain words or JSON), and what Escape does.
+    """Text above the field, kind of input (plain words or JSON), and the effect of Escape.
 
     `shape` is a text to fill in: it is shown dimly, and is no answer until it was changed. `about` says what is expected. `as_json` opens
     another field, in which everything is edited as JSON.
@@ -62,7 +62,7 @@ class TextField:
 
     @property
     def text(self) -> str:
-        """What has been typed so far."""
+        """Text typed so far."""
         return self._buffer.text
 
     def edited(self, text: str) -> None:
@@ -213,7 +213,7 @@ _HIDDEN_HINT = "(hidden; Enter submits, Esc menu)"
 
 
 class SecretField:
-    """What is typed is kept, and the screen never changes with it."""
+    """Keeps what is typed, and never shows a trace of it."""
 
     submits = ENTER
 

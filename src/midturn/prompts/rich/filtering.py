@@ -34,7 +34,7 @@ class Filtering(OptionList):
 
     @property
     def words(self) -> str:
-        """What is typed as the filter."""
+        """Text of the filter."""
         return self._typed.text
 
     def press(self, key: Key) -> Pressed:

@@ -34,7 +34,7 @@ class Paste(Struct, frozen=True):
 Key: TypeAlias = Press | Paste
 
 ENTER = frozenset({"enter", "c-j"})
-"""What submits where no text is typed: programs that send lines send Ctrl-J."""
+"""Keys that submit where no text is typed: programs that send lines send Ctrl-J."""
 
 
 _ESCAPE = "\x1b"

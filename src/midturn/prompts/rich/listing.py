@@ -38,7 +38,7 @@ _BELOW = "o-"
 
 
 class OptionList:
-    """What every list of options has in common: which are marked, what Enter answers with, and what it refuses once.
+    """Base of every list of options: the marked ones, the answer of Enter, and what Enter refuses once.
 
     `other` are words of the person's own that are chosen.
     """
@@ -62,7 +62,7 @@ class OptionList:
 
     @property
     def words(self) -> str:
-        """What is typed as the filter, where there is one."""
+        """Text of the filter, where there is one."""
         return ""
 
     @property
@@ -111,13 +111,13 @@ class OptionList:
 
     @property
     def _marked(self) -> str:
-        """How many are chosen, and how many may be."""
+        """Count of chosen options, and of those allowed."""
         limits = f" ({limited})" if (limited := bounds(cast("MultiSelectType", self._type))) else ""
         return f"{len(self._chosen) + (self.other is not None)} chosen{limits}"
 
 
 class Listing(OptionList, ABC):
-    """What a list to pick one from and a list to mark several in have in common."""
+    """Common part of a list to pick one from and a list to mark several in."""
 
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
         super().__init__(prompt, tail)

@@ -45,7 +45,7 @@ class Pager:
 
     @property
     def unseen(self) -> int:
-        """How many rows were not seen, those included that were printed above the question."""
+        """Number of rows not seen, including those printed above the question."""
         return len(self._unseen) if self._unseen is not None else len(self._rows)
 
     def press(self, key: Key, now: float) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)

@@ -189,7 +189,7 @@ class RichScene:
 
     @property
     def _cut(self) -> int:
-        """How many rows are not printed above the question."""
+        """Number of rows not printed above the question."""
         return max(0, len(self._body) - ROWS_SHOWN)
 
     def _kept(self, size: Size) -> list[Row]:

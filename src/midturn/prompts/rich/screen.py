@@ -34,11 +34,11 @@ Style: TypeAlias = Literal[
 
 
 POINTER = "❯ "  # noqa: RUF001 (an arrow, and no sign of comparison)
-"""What stands before what is highlighted, and before a text field."""
+"""Marker of the highlighted row, and of a text field."""
 
 
 class Size(Struct, frozen=True):
-    """How much room there is, in cells."""
+    """Available room, in cells."""
 
     columns: int
     rows: int
@@ -148,7 +148,7 @@ def joined(*parts: Sequence[Row]) -> tuple[Row, ...]:
 
 
 class Sign(Enum):
-    """What a face wants that is neither an answer nor a command."""
+    """Requests of a face that are neither an answer nor a command."""
 
     MENU = auto()  # show the ways out
     LEAVE = auto()  # close this face
@@ -173,7 +173,7 @@ class Face(Protocol):
 
     @property
     def submits(self) -> frozenset[str] | None:
-        """Which keys are dead while keys come too soon: those that submit a text; None where every key may answer."""
+        """Keys that are dead while keys come too soon: those that submit a text; None where every key may answer."""
         ...
 
     @property
@@ -199,7 +199,7 @@ class Face(Protocol):
 
 
 KEYS = "123456789acdefghilmnpqtuwxyz"
-"""What picks at once: digits, then letters without those that move or leave."""
+"""Keys that pick at once: digits, then letters without those that move or leave."""
 
 MOST_WITH_KEYS = 20
 
@@ -208,7 +208,7 @@ _WIDEST_LABEL = 32
 
 
 class OptionMark(Struct, frozen=True):
-    """What stands before an option: its key, and whether it is chosen (None: there are no boxes)."""
+    """Mark of an option: its key, and whether it is chosen (None: no boxes)."""
 
     key: str = ""
     chosen: bool | None = None

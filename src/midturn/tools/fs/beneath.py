@@ -111,7 +111,7 @@ _SHA1_DIGITS = 40
 
 
 class Committed(Struct, frozen=True):
-    """What the last commit holds of a file; None where it holds no such file, or cannot show it."""
+    """A file in the last commit; None where it holds no such file, or cannot show it."""
 
     content: bytes | None
 

@@ -38,7 +38,7 @@ class FileTool:
 
     def __init__(self, described: Described) -> None:
         self.definition = ToolDefinition(described["name"], described["description"], described["parameters"])
-        """What the model is told."""
+        """The definition that the model is sent."""
         self.can_foretell = described["foretells"]
         """Whether it can say what it would ask first."""
 

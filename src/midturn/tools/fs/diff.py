@@ -16,7 +16,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class Change(Struct, frozen=True):
-    """What becomes of a file: None is not a file."""
+    """A change of a file, before and after: None is no file."""
 
     path: str
     old: str | None

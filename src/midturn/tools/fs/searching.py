@@ -262,7 +262,7 @@ def _files(beneath: Beneath, start: PurePosixPath, glob: Glob | None) -> Iterato
 
 
 class _Search:
-    """What is looked for, and how long."""
+    """A search, with its time limit."""
 
     def __init__(self, beneath: Beneath, pattern: Pattern, context: int, ctx: ToolContext) -> None:
         self._beneath = beneath
