@@ -82,7 +82,7 @@ async def run(
 
 
 class Asking(AbstractCapability[Any]):
-    """What makes the tools of a run calls of an inquirer, for programs that run the agent themselves: `agent.iter(…, capabilities=[…])`.
+    """Makes the tools of a run calls of an inquirer, for programs that run the agent themselves: `agent.iter(…, capabilities=[…])`.
 
     Hold `inquirer.turn(…)` around it. Where no one is there to answer, the call is deferred as one that needs approval; approve it in the
     next run, with `ToolApproved()`: that asks no one, it makes the call again.

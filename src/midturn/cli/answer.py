@@ -77,7 +77,7 @@ def _event(question: OpenQuestion) -> str:
 
 
 class SubmissionFlags(Struct, frozen=True, kw_only=True):
-    """What was given on the command line."""
+    """Flags of the command line."""
 
     id: str
     value: str | None = None

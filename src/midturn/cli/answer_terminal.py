@@ -57,7 +57,7 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: A
 
 
 class _Shown(Struct, frozen=True):
-    """What every prompt of a visit is shown with: who asks, why it is answered so, what edited arguments must fit."""
+    """Common to every prompt of a visit: the asker, the reason for answering so, and the terms of edited arguments."""
 
     header: str
     reason: str | None

@@ -126,7 +126,7 @@ class Chat:
         self._announced: set[str] = set()
         self._servers = Servers()
         self._draft = ""
-        """What was typed and not sent: it stands in the next line."""
+        """Text typed and not sent: it stands in the next line."""
 
     def run(self) -> ExitStatus:
         """Talk until the person leaves."""

@@ -44,11 +44,11 @@ _FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
 _ASK = "> "
 
 Offers: TypeAlias = "Callable[[Sequence[str]], Sequence[CompletionItem]]"
-"""What may follow the words of a line that begins with a command."""
+"""Completions of a line that begins with a command."""
 
 
 class ChatLine(Protocol):
-    """Where the person's words come from. `keys` says in a sentence how they are typed."""
+    """Source of the person's words. `keys` says in a sentence how they are typed."""
 
     keys: str
 

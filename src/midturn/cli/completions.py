@@ -10,7 +10,7 @@ from midturn.cli.output import ExitStatus, block, say
 
 SHELLS = ("bash", "zsh", "fish")
 _FIRST_CALL, _EVERY_CALL = "$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _midturn"
-"""How zsh's script knows that it is called for a Tab: click's own test holds for the first Tab only, and the second offers nothing."""
+"""Test by which zsh's script knows a Tab: click's own test holds for the first Tab only, and the second offers nothing."""
 
 
 @click.command

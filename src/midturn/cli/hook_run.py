@@ -110,7 +110,7 @@ def _as_text(value: object) -> object:
 
 _LOG = logging.getLogger(__name__)
 DEFER: Final = ("--policy", POLICY)
-"""What `midturn hook install` writes besides for runs that end where a person is needed."""
+"""Option that `midturn hook install` adds for runs that end where a person is needed."""
 _UNSAID = 2  # the status that agents take for a denial, where what there is to say cannot be printed
 
 

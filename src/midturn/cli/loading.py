@@ -28,11 +28,11 @@ _LOG = logging.getLogger(__name__)
 _HOW_TO_TRUST = "`midturn trust` shows what it enables and asks you."
 _MODEL = "assistant.model.id"
 _SAID: set[str] = set()
-"""What this process has said already: a chat reads its configuration for every turn."""
+"""Warnings that this process has given already: a chat reads its configuration for every turn."""
 
 
 class Flags(Struct, frozen=True, kw_only=True):
-    """What a command's flags set: `--cfg`, `-t` and `-T`, every flag that stands for a key.
+    """Values set by a command's flags: `--cfg`, `-t` and `-T`, every flag that stands for a key.
 
     `defer` makes every question wait. So does `resumed` where no one is attached, but for what the flags that began the turn decide.
     """

@@ -28,7 +28,7 @@ _OURS = ("midturn", "asyncio", "py.warnings", "psycopg")
 _ONLY_ERRORS = {"warning": ("asyncio", "psycopg")}
 """Each try to reach a database that is away is one of psycopg's warnings: the store says once that it is."""
 _SAID = "midturn.store.away"
-"""What is logged here, the person who waits for it is told as well."""
+"""Logger of what the waiting person is told as well."""
 _LOG = logging.getLogger("midturn")
 
 

@@ -100,7 +100,7 @@ COMMANDS: Registry[click.Command] = Registry(
     fits=_is_command,
     ought="a command of click",
 )
-"""What packages add to the command line."""
+"""Commands that packages add."""
 
 
 class AllCommands(LazyGroup):

@@ -81,7 +81,7 @@ _GAP = 2
 _LEAST = 24  # cells; a last column with less room begins on a line of its own
 _INDENT = "  "
 QUOTED = "| "
-"""What begins a line that is shown character by character, such as one of a diff: every row of it stands behind the same."""
+"""Prefix of a line that is shown character by character, such as one of a diff: every row of it stands behind the same."""
 
 
 def columns(stream: TextIO | None) -> int | None:

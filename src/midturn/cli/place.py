@@ -44,7 +44,7 @@ class StoreAddress(Struct, frozen=True):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a command is given to act there, too."""
+        """Options that make another command act here, too."""
         return ("--store", str(self.where)) if self.by == "--store" else ()
 
     @property
@@ -71,7 +71,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
     @property
     def root(self) -> Path:
-        """Where tools work."""
+        """The directory in which tools work."""
         return self.workspace.root if self.workspace else self.cwd
 
     @property
@@ -81,7 +81,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
     @property
     def option(self) -> str:
-        """What a command that is advised needs to act here, too: nothing, or ` --store …`. A password is left out."""
+        """Option that an advised command needs to act here, too: nothing, or ` --store …`. A password is left out."""
         if self.address is None or not self.address.options:
             return ""
 
@@ -150,7 +150,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
     @property
     def _remembers(self) -> Path | None:
-        """Where it is remembered which conversation is the current one; a store that `--store` names is a whole of its own."""
+        """File that remembers the current conversation; a store that `--store` names is a whole of its own."""
         return self.folder if self.address is None or not self.address.options else None
 
     def _the_current(self) -> str:

@@ -126,7 +126,7 @@ def _check_shape(schema: JsonObject, origin: str) -> None:
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """What was asked on the command line; the fields are its flags."""
+    """Flags of the command line; the fields are its flags."""
 
     text: tuple[str, ...]
     continues: bool = False
@@ -191,7 +191,7 @@ def _check(query: Query) -> None:
 
 
 class Around(Struct, frozen=True, kw_only=True):
-    """What is there around one turn of several.
+    """Surroundings of one turn of several.
 
     `opened` is told the id of a new conversation, and `sent` that the request is on its way; `servers` stay connected. `offer` asks about a
     turn that is open.

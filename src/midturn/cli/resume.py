@@ -25,7 +25,7 @@ from midturn.turn.view import describe
 
 
 class ResumeFlags(Struct, frozen=True, kw_only=True):
-    """What was asked on the command line."""
+    """Flags of the command line."""
 
     id: str | None = None
     discard: bool = False

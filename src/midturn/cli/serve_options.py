@@ -29,7 +29,7 @@ _FALLBACK = "127.0.0.1"
 
 
 class Serve(Struct, frozen=True, kw_only=True):
-    """What was asked on the command line; `name` is the page's own host name, where it has one."""
+    """Flags of the command line; `name` is the page's own host name, where it has one."""
 
     host: str = "127.0.0.1"
     port: int = 7478
@@ -50,7 +50,7 @@ class Serve(Struct, frozen=True, kw_only=True):
 
     @property
     def listening(self) -> Listening:
-        """Where it listens."""
+        """Addresses to listen at."""
         return Listening(
             host=self.host,
             port=self.port,
@@ -67,12 +67,12 @@ class Serve(Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """How people reach the page."""
+        """Address by which people reach the page."""
         return self.url.rstrip("/") if self.url else self._address(self.name or self.host)
 
     @property
     def fallback(self) -> str:
-        """How they do where a browser does not find the page's own name; empty where it has none."""
+        """Address for browsers that do not find the page's own name; empty where it has none."""
         return self._address(_FALLBACK) if self.name else ""
 
     @property

@@ -61,7 +61,7 @@ command = lazy_group(
 
 
 class Known(Struct, frozen=True):
-    """What is configured, and the tools of servers (`others`)."""
+    """Configured tools, and those of servers (`others`)."""
 
     settings: Settings
     others: Sequence[Tool]

@@ -42,7 +42,7 @@ _HELPS = {
     "unknown_model": " `midturn models` lists what is reachable.",
     "unreachable": " `midturn doctor` checks the connection, `midturn demo` needs none.",
 }
-"""Which command helps when a model has failed in this way."""
+"""Command that helps when a model has failed in this way."""
 _WHO = {"assistant": "by a model", "default": "by default", "static": "by configuration"}
 
 
@@ -157,7 +157,7 @@ class TurnDisplay(Display, Protocol):
 
 
 class Screen(Struct, frozen=True, kw_only=True):
-    """Where a turn is shown: the format of stdout, whether the answer has a shape of its own, and the gate that prompts shut."""
+    """The display of a turn: the format of stdout, whether the answer has a shape of its own, and the gate that prompts shut."""
 
     output: OutputFormat
     shaped: bool
@@ -266,7 +266,7 @@ class Ended(Struct, frozen=True):
 
 
 class EndReport(Struct, frozen=True, kw_only=True):
-    """What the flags say about the end: `shaped`: the answer is JSON of a wanted shape; with `waits`, a suspended turn is not left.
+    """Flags about the end of a turn: `shaped`: the answer is JSON of a wanted shape; with `waits`, a suspended turn is not left.
 
     `option` is what commands that are advised need to act on the same store; `again` is what the user types to go on with a turn that was
     left open, where that is no command of a shell.

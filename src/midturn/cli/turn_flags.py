@@ -24,14 +24,14 @@ ANYTHING = "*"
 
 
 class FlagTarget(Struct, frozen=True):
-    """Which question a flag answers; `'*'` stands for any of the tool."""
+    """The question that a flag answers; `'*'` stands for any of the tool."""
 
     tool: str
     question: str
 
     @property
     def name(self) -> str:
-        """How it is written."""
+        """Its spelling."""
         return f"{self.tool}.{self.question}"
 
 
@@ -137,7 +137,7 @@ class TogglingCommand(click.Command):
     """A command whose parameter `toggles` holds each `-t` and `-T` in the order given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Where both are given, parse once more for the order alone: what click hands over is sorted by option."""
+        """Parse once more for the order alone where both are given: what click hands over is sorted by option."""
         given = _in_full(args, self.params)
         rest = super().parse_args(ctx, list(given))
         order = [name for name in (_ON, _OFF) for _ in ctx.params[name]]

@@ -27,7 +27,7 @@ from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
-    """What an embedding program gives an agent, or an inquirer. `routes` are by `<tool>.<question>`; `models` are those that they name.
+    """Settings that a program gives an agent or an inquirer. `routes` are by `<tool>.<question>`; `models` are those that they name.
 
     Without a `model`, no one answers for a route that names none. `source` asks in every call, where it is not the call's own tool.
     """
@@ -107,7 +107,7 @@ def compose_inquirer(settings: AgentSettings, run: RunParts, journal: Journal) -
 
 
 class _Policies(Mapping[str, ToolPolicy]):
-    """What holds for every tool that there may be."""
+    """Policies of every tool that there may be."""
 
     def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings

@@ -100,7 +100,7 @@ TOOLS: Final[Registry[Tool]] = Registry(
     ought="a tool: a function under `@midturn.tool`, or an object with `definition` and `execute`",
     names=NAME,
 )
-"""What packages add to the tools that a configuration may name."""
+"""Tools that packages add for configurations to name."""
 
 
 def _of_a_package(tool: ToolSettings) -> Tool:
@@ -138,7 +138,7 @@ def workspace_id(root: Path) -> str:
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):
-    """What the command line knows of a run: the configuration, where it runs, whether a person is there.
+    """A run as the command line knows it: the configuration, where it runs, whether a person is there.
 
     `others` are tools from elsewhere; `model` takes the place of the configured one.
     """

@@ -206,7 +206,7 @@ class _TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """What configuration takes for a question, but for its answer, which is any value."""
+    """Configuration of a question, except its answer, which is any value."""
 
     target: Any = UNSET
     exclusive: bool | UnsetType = UNSET

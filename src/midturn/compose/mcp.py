@@ -60,7 +60,7 @@ class Connected:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What the user is to be told."""
+        """Warnings for the user."""
         unusable = [f"The MCP server `{name}` cannot be used, and its tools are absent: {why}" for name, why in self.problems.items()]
         return [*unusable, *(_left_out(name, tools) for name, tools in self._left_out.items())]
 

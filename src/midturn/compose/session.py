@@ -41,7 +41,7 @@ class Silence:
 
 
 class RunParts(Struct, frozen=True, kw_only=True):
-    """Who answers for the user, who watches, and what the program hands to its tools.
+    """The prompter, the observers, and what the program hands to its tools.
 
     `nest` is what agents inside of those tools inherit; `host` and `parent` are the call around the turn, where it is of such an agent.
     """
@@ -55,12 +55,12 @@ class RunParts(Struct, frozen=True, kw_only=True):
 
     @property
     def prompts_at_once(self) -> int:
-        """How many prompts may be open: a terminal shows one, a chat or a web page any number."""
+        """Number of prompts that may be open: a terminal shows one, a chat or a web page any number."""
         return _UNBOUNDED if getattr(self.prompter, "concurrent", False) else 1
 
 
 class Kit(Struct, frozen=True, kw_only=True):
-    """What the front doors differ in.
+    """Differences between the front doors.
 
     `model_for` finds the models that answer questions; `main` and `inquiry` are the tables that their settings are merged from.
     `directory` knows the people that are named. `surroundings` holds for whichever conversation it is; its limits are those of the turn.
@@ -78,7 +78,7 @@ class Kit(Struct, frozen=True, kw_only=True):
 
 
 SessionParts: TypeAlias = tuple[Services, TurnSettings, Surroundings]
-"""What a session is made of."""
+"""Parts of a session."""
 
 
 def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:

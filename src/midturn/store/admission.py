@@ -69,7 +69,7 @@ class Admission:
 
 
 class AdmittedFeed:
-    """What was handed over to a holder, without what may not count: that is refused, and its giver hears so."""
+    """Answers handed over to a holder. Those that may not count are refused, and their givers told."""
 
     def __init__(self, journal: PortJournal, admission: Admission) -> None:
         self._journal = journal

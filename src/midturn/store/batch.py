@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 _VERSION: Final = r"\d{1,9}(\.\d{1,9})*\Z"
 _CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd, *get_args(Note)})
-"""What closes a question, or is on record now of what was handed over."""
+"""Events that close a question, or record what was handed over."""
 _WORDS = frozenset({TurnStart, ChatRequest, ChatResponse, TurnEnd})
-"""What is said. It was checked where it was given, and a first word need not wait until what reads events is made."""
+"""Words. They were checked where they were given, and a first word need not wait until the reader of events is made."""
 
 
 def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:

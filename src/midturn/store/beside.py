@@ -1,4 +1,4 @@
-"""What is kept beside conversations in files and in memory: small things by name, such as pairings of people with accounts elsewhere."""
+"""Small things kept beside conversations by name, in files and in memory, such as pairings of people with accounts elsewhere."""
 
 from __future__ import annotations
 

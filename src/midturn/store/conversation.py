@@ -84,7 +84,7 @@ class Conversation:
 
     @property
     def title(self) -> str:
-        """What the conversation is called; without a title, what was asked first."""
+        """Title of the conversation; without one, the first message."""
         return self.metadata.title or next((title(request.content) for request in user_requests(self.events)), "")
 
     @cached_property
@@ -193,7 +193,7 @@ class Seen(Struct, frozen=True, dict=True):
 
     @cached_property
     def questions(self) -> Sequence[OpenQuestion]:
-        """What people can answer in it."""
+        """Its open questions."""
         return _load_questions()(self.window, self.id) if self.window else ()
 
 

@@ -142,7 +142,7 @@ def _head(content: bytes) -> bytes:
 
 
 FolderState: TypeAlias = tuple[int, int, int, int]
-"""Which folder it is, when a name in it was made or removed for the last time, in nanoseconds, and what its names come to."""
+"""Identity of a folder, time of its last new or removed name in nanoseconds, and a sum over its names."""
 _NOWHERE: Final = (0, 0, 0, 0)
 
 
@@ -159,7 +159,7 @@ def folder_state(folder: Path) -> FolderState:
 
 
 class Step(Struct, frozen=True, array_like=True):
-    """How a folder became another one: by the directory of the conversation `id`."""
+    """A change of a folder: the directory of the conversation `id` came or went."""
 
     before: FolderState
     after: FolderState

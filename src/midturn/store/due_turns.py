@@ -56,7 +56,7 @@ _SAVED = 100  # changes, and one in a hundred conversations, after which the cal
 
 
 class Files(Struct, frozen=True):
-    """What tells that something was recorded in a conversation, that it was taken for a turn, or handed an answer."""
+    """Files that tell of a conversation that something was recorded, that it was taken for a turn, or handed an answer."""
 
     state: int
     changed_at: int = 0
@@ -145,7 +145,7 @@ class Peace:
 
 
 class Rounds:
-    """Which conversations are near, and which of the calm ones come by next.
+    """Order of looking: the conversations that are near, then the calm ones in turn.
 
     Args:
         names: Lists the conversations with an open turn, the oldest first.

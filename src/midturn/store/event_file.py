@@ -37,9 +37,9 @@ class EventFile:
                 if stat.S_IMODE(self._opened.st_mode) != PRIVATE:
                     os.fchmod(self.fd, PRIVATE)
                 self.found = FileEnd(self.fd, self._opened.st_size)
-                """What the file held when it was opened."""
+                """Content of the file when it was opened."""
                 self.ending = read_ending(self.found, folder)
-                """How it ended then."""
+                """Its end at that time."""
                 self.end = self.ending.end
                 if self.end < self.found.size:
                     self._cut_torn_end()
@@ -51,7 +51,7 @@ class EventFile:
 
     @property
     def path(self) -> Path:
-        """Where the file is."""
+        """Path of the file."""
         return self._folder.path / NAME
 
     def close(self) -> None:

@@ -161,7 +161,7 @@ class Unreadable(StoreError):  # noqa: N818
 
 
 class Copied(Struct, frozen=True):
-    """Where a conversation is now; `was_open`: its last turn was, and is ended in the copy."""
+    """The new place of a conversation; `was_open`: its last turn was, and is ended in the copy."""
 
     id: str
     title: str
@@ -170,7 +170,7 @@ class Copied(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """What is kept of a conversation that was begun elsewhere: its lines, and those that end its last turn where it was open."""
+    """The part that is kept of a conversation begun elsewhere: its lines, and those that end its last turn where it was open."""
 
     lines: Sequence[bytes]
     ending: Sequence[bytes] = ()

@@ -70,19 +70,19 @@ class FileConversations:
         self._begun: set[str] = set()
         self._directories = Directories(*(folder.absolute() for folder in folders), found=found)
         self.limits = limits
-        """What may be recorded here at once."""
+        """Limits of a batch of events."""
         self._real = [keep(folder) for folder in self._directories.folders]
 
     @property
     def beside(self) -> Beside:
-        """What is kept beside the conversations."""
+        """Small things kept beside the conversations."""
         from midturn.store.beside import FilesBeside  # only channels keep something there
 
         return FilesBeside(self._directories)
 
     @property
     def place(self) -> str:
-        """What names these folders."""
+        """Name of these folders."""
         return os.pathsep.join(str(folder.resolve()) for folder in self._directories.folders)
 
     # Holding --------------------------------------------------------------------------------------------------------------

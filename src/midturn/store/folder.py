@@ -81,7 +81,7 @@ class Folder:
 
     @property
     def path(self) -> Path:
-        """Where the directory is; put together only for those who want to know."""
+        """Path of the directory, put together only on demand."""
         if self._name:
             self._path, self._name = self._path / self._name, ""
         return self._path
@@ -92,12 +92,12 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """What the directory is called."""
+        """Name of the directory."""
         return self._name.rpartition("/")[2] if self._name else self._path.name
 
     @property
     def place(self) -> str:
-        """Where the directory is, as a text."""
+        """Path of the directory, as a text."""
         return f"{self._path}/{self._name}" if self._name else str(self._path)
 
     @classmethod
@@ -273,7 +273,7 @@ def _reason(error: OSError) -> str:
 KEPT = "index"
 """The directory that it is in."""
 STEPS = ".since"
-"""What ends the names of files that say what has become of others."""
+"""Suffix of files that say what has become of others."""
 
 
 def boot() -> str:

@@ -131,7 +131,7 @@ _KEPT: Final = 10_000  # bells that are kept for slow watchers
 
 
 class _Place(Struct, frozen=True):
-    """Where a watcher is.
+    """Position of a watcher.
 
     Args:
         heard: How many bells it has heard.
@@ -151,7 +151,7 @@ class _Place(Struct, frozen=True):
 
 
 class Growing:
-    """How long conversations are that may have grown.
+    """Lengths of conversations that may have grown.
 
     Args:
         names: Lists the conversations with an open turn, the oldest first.

@@ -164,7 +164,7 @@ LONGEST = 300.0
 
 
 class Tries(Struct, frozen=True):
-    """How often the turn was claimed since its last event (`after`), and when that was last (seconds since the Unix epoch)."""
+    """Claims of the turn since its last event (`after`), and the time of the last one (seconds since the Unix epoch)."""
 
     after: str = ""
     count: int = 0

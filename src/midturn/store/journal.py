@@ -125,7 +125,7 @@ class FileJournal:
         self.events: Sequence[Event] = EventLog(self._events, self.past)
         """Everything recorded so far, oldest first."""
         self.answers = FileFeed(writer.answers)
-        """What others hand over meanwhile."""
+        """Answers that others hand over meanwhile."""
         writer.mend(last_turn(self.events))
 
     @property
@@ -140,7 +140,7 @@ class FileJournal:
 
     @property
     def syncs(self) -> int:
-        """How often this journal has waited for the disk."""
+        """Number of syncs of this journal."""
         return self._writer.file.syncs
 
     async def append(self, batch: Sequence[Event]) -> None:

@@ -98,7 +98,7 @@ _OBJECT: Final = msgspec.json.Decoder(JsonObject)
 
 
 class Imported(Struct, frozen=True, omit_defaults=True):
-    """What stands under `imported` in a line: where it comes from, and which strings of its hidden field were not encoded."""
+    """The `imported` field of a line: its origin, and the strings of its hidden field that were not encoded."""
 
     source: str = msgspec.field(default_factory=lambda: "jp")
     plain: tuple[int, ...] = ()

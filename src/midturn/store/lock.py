@@ -29,7 +29,7 @@ _TRIES = 1_000
 
 
 class Holder(Struct, frozen=True, omit_defaults=True):
-    """Who holds a conversation: the process, on which host, since when (RFC 3339). Without a process, it is only for a moment.
+    """The holder of a conversation: its process, on which host, since when (RFC 3339). Without a process, it is only for a moment.
 
     The number of the process is for people. Whether one has it here is looked up only under the same `boot` id and in the same `namespace`
     of processes: containers share a volume, a host's name and a kernel, and count from 1 each.

@@ -86,7 +86,7 @@ class MemoryFeed:
 
 
 class MemoryConversation:
-    """What a directory holds on disk: events, metadata, the lock, the answers that were handed over."""
+    """The content of a directory on disk: events, metadata, the lock, the answers that were handed over."""
 
     def __init__(self, id: str, events: Sequence[Event], metadata: Metadata, limits: Limits = DEFAULT_LIMITS) -> None:
         self.id = id
@@ -98,7 +98,7 @@ class MemoryConversation:
         self.since = ""
         """Since when it is held for a turn; empty while it is not."""
         self.tries = Tries()
-        """How often workers have tried its open turn in vain."""
+        """Vain attempts of workers at its open turn."""
         self._limits = limits
 
     @property
@@ -159,7 +159,7 @@ class MemoryJournal:
         self.events: Sequence[Event] = EventLog(held.events)
         """Everything recorded so far, oldest first."""
         self.answers = held.answers
-        """What others hand over meanwhile."""
+        """Answers that others hand over meanwhile."""
 
     @property
     def conversation(self) -> str:
@@ -210,14 +210,14 @@ class MemoryConversations:
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._kept: dict[str, MemoryConversation] = {}
         self.beside = MemoryBeside()
-        """What is kept beside the conversations."""
+        """Small things kept beside the conversations."""
         self.limits = limits
-        """What may be recorded here at once."""
+        """Limits of a batch of events."""
         self._names: dict[str, object] = {}
 
     @property
     def place(self) -> str:
-        """What names this memory."""
+        """Name of this memory."""
         return f"memory {id(self)}"
 
     async def create(self, first_words: str) -> MemoryJournal:

@@ -111,9 +111,9 @@ def _encoded(metadata: Metadata) -> bytes:
 
 _DIRECTORY = re.compile(r"(?P<id>[0-9]{1,20})-[a-z0-9-]{1,64}")
 NEW = ".new-"
-"""What the name of a directory begins with while its conversation is being made."""
+"""Prefix of a directory whose conversation is being made."""
 REMOVED = ".removed-"
-"""What it begins with while its conversation is being removed."""
+"""Prefix of a directory whose conversation is being removed."""
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8  # for each random byte: all are as likely
 _SLUG_LENGTH = 40
 _SLUG_WORDS = 6

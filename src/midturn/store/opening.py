@@ -139,4 +139,4 @@ STORES: Final[Registry[Callable[[str, Limits], object]]] = Registry(
     shown="{}://…",
     besides="A directory is named by its path.",
 )
-"""What packages add to open a store, by the scheme of its addresses."""
+"""Stores that packages add, by the scheme of their addresses."""

@@ -86,7 +86,7 @@ class Receipt(Struct, frozen=True):
 
 
 Given: TypeAlias = "Submission | Note"
-"""What comes from outside to a question: an answer, or a note on it."""
+"""Input from outside to a question: an answer, or a note on it."""
 
 
 class OutsideAnswers:
@@ -269,7 +269,7 @@ async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> A
 
 
 class _Decision:
-    """What is to be recorded, given the last turn. Nothing is, while answers that came before wait to be recorded."""
+    """The events to record, given the last turn. Nothing is, while answers that came before wait to be recorded."""
 
     def __init__(self, at: Address, submission: Given, clock: TimeOfDay) -> None:
         self._at = at
@@ -292,7 +292,7 @@ class _Decision:
 
     @property
     def tally(self) -> str:
-        """How many have said yes by now, of how many; empty where that decides nothing."""
+        """The yeses so far, of those needed; empty where that decides nothing."""
         return _tally((*self._turn, *self._recorded), self._at)
 
     def checked(self, turn: LastTurn, limits: Limits) -> HandedOver:

@@ -73,7 +73,7 @@ class PortJournal(Journal, Protocol):
 
     @property
     def answers(self) -> PortFeed:
-        """What others hand over meanwhile."""
+        """Answers that others hand over meanwhile."""
         ...
 
     def go_on_soon(self) -> None:
@@ -82,7 +82,7 @@ class PortJournal(Journal, Protocol):
 
 
 class Growth(Struct, frozen=True):
-    """How long conversations are. A length has no unit that others could use, but it changes with whatever is recorded."""
+    """Lengths of conversations. A length has no unit that others could use, but it changes with whatever is recorded."""
 
     lengths: Mapping[str, int]
     token: object = None
@@ -106,7 +106,7 @@ def following(questions: Sequence[OpenQuestion], last: str | None) -> list[OpenQ
 
 
 class Beside(Protocol):
-    """What is kept beside the conversations, small and by name: pairings of people with accounts, cards that were sent to them."""
+    """Small things kept beside the conversations, by name: pairings of people with accounts, cards that were sent to them."""
 
     async def kept(self, beginning: str) -> Mapping[str, bytes]:
         """Return what is kept under names with this beginning."""
@@ -127,17 +127,17 @@ class StorePort(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """What may be recorded here at once."""
+        """Limits of a batch of events."""
         ...
 
     @property
     def place(self) -> str:
-        """What names the place: of two ports, whether they stand on the same one."""
+        """Name of the place: equal for two ports on the same one."""
         ...
 
     @property
     def beside(self) -> Beside:
-        """What is kept beside the conversations."""
+        """Small things kept beside the conversations."""
         ...
 
     async def create(self, first_words: str) -> PortJournal:

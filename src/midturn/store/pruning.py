@@ -23,7 +23,7 @@ from midturn.store.port import HeldBy, LastTurn, StorePort, titles
 
 _LOG = logging.getLogger("midturn.store")
 EMPTY: Final = timedelta(hours=1)
-"""How long a conversation without any event may be one whose first message is under way; its process was killed otherwise."""
+"""Age up to which the first message of a conversation without events may be under way; past it, its process was killed."""
 _MICROSECOND_DIGITS: Final = 16
 _PAGE: Final = 500
 _DAY: Final = 86_400.0
@@ -36,13 +36,13 @@ class Prunable(Struct, frozen=True):
     id: str
     why: Literal["finished", "empty"]
     last: datetime
-    """When something was recorded for the last time, or when it was made."""
+    """Time of the last record, or else of its making."""
     title: str
     family: tuple[str, ...]
 
 
 class Pruned(Struct, frozen=True):
-    """What was removed, and what is `left` although it may be over, by its id: it cannot be read, or it is held."""
+    """The removed conversations, and those `left` although they may be over, by id: unreadable, or held."""
 
     finished: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ async def keep_for(older: timedelta, prune: Callable[[timedelta], Awaitable[Prun
 
 
 class Pruning:
-    """What is over in one store, at one time."""
+    """The finished conversations of one store, at one time."""
 
     def __init__(self, port: StorePort, now: datetime, older: timedelta) -> None:
         """Find what has not changed for `older`, as of `now`."""
@@ -77,7 +77,7 @@ class Pruning:
         self._now = now
         self._older = older
         self.left: dict[str, str] = {}
-        """What cannot be told, by id, and why."""
+        """Conversations that cannot be judged, by id, with the reason."""
 
     async def found(self) -> AsyncGenerator[Prunable]:
         """Yield what is over, the oldest first. Conversations that are made meanwhile are none of it."""

@@ -79,7 +79,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
 
     @property
     def by(self) -> AnsweredBy:
-        """Who answered."""
+        """The answerer."""
         return AnsweredBy("user", via=self.via, user=self.user)
 
     def as_reply(self) -> Reply:
@@ -134,22 +134,22 @@ class HandedOver(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
-        """What it is stored under: the first of two with the same key counts."""
+        """The name that it is stored under: the first of two with the same key counts."""
         return f"{self.event_id}{APART}{self.name}" if self.name else self.event_id
 
     @property
     def reply(self) -> Reply:
-        """What the person did."""
+        """The person's reply."""
         return self.submission.as_reply()
 
     @property
     def about(self) -> str:
-        """What the person was shown, where that may have changed since."""
+        """The subject that the person was shown, where it may have changed since."""
         return self.submission.about
 
     @property
     def by(self) -> AnsweredBy:
-        """Who answered, or noted it."""
+        """The person who answered, or noted it."""
         who = getattr(self.note, "answered_by", None)
         return self.submission.by if self.note is None else who or AnsweredBy("user")
 
@@ -220,7 +220,7 @@ class HandoverFolder:
 
 
 class FileFeed:
-    """What is handed over to the holder of a conversation on disk, looked at ten times a second."""
+    """Answers handed over to the holder of a conversation on disk, looked for ten times a second."""
 
     def __init__(self, answers: HandoverFolder) -> None:
         self._answers = answers

@@ -163,11 +163,11 @@ def _last_newline(file: FileEnd) -> int:
 
 
 TURN = b'\n{"type":"turn_start",'
-"""How the first line of a turn begins where we have written it."""
+"""Start of the first line of a turn, where we have written it."""
 
 
 class Ending(Struct, frozen=True):
-    """What a file ends with. Everything behind `end` is torn; the last turn begins at `begin`, and is there as `lines` and as `events`."""
+    """The end of a file. Everything behind `end` is torn; the last turn begins at `begin`, and is there as `lines` and as `events`."""
 
     end: int
     begin: int
@@ -176,7 +176,7 @@ class Ending(Struct, frozen=True):
 
 
 NOTHING = Ending(0, 0, (), ())
-"""How an empty file ends."""
+"""The end of an empty file."""
 
 
 def read_ending(file: FileEnd, folder: Folder) -> Ending:
@@ -232,7 +232,7 @@ def _wants_number(event: Event) -> bool:
 
 
 class ReadStream(Struct, frozen=True):
-    """What could be read. `torn` says what stands at the end that was never committed, if anything does."""
+    """The readable part of a stream. `torn` says what stands at the end that was never committed, if anything does."""
 
     events: tuple[Event, ...] = ()
     torn: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""How long people were waited for: by person and by group, with reminders, escalations, missed deadlines and votes that came to nothing."""
+"""Waiting times of people: by person and by group, with reminders, escalations, missed deadlines and votes that came to nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class WaitRow(Struct, frozen=True):
 
 
 class PeopleSums(Struct, frozen=True, kw_only=True):
-    """What people were waited for. `people` and `groups` have one row each, the slowest first."""
+    """Sums over the people who were waited for. `people` and `groups` have one row each, the slowest first."""
 
     asked: int
     people: tuple[WaitRow, ...]

@@ -31,7 +31,7 @@ from midturn.values.json_value import Json
 
 
 class Store(Protocol):
-    """What a store does itself."""
+    """A store that is watched."""
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
         """Return the open questions of one conversation, or of all."""
@@ -213,7 +213,7 @@ _SHARE = 4  # of the time that a look takes, so that looking is a part of the wo
 
 
 class Watched(Protocol):
-    """What is looked at."""
+    """The conversations under watch."""
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
         """Return the open questions of one conversation, or of all."""
@@ -327,7 +327,7 @@ class Watch:
 
 
 class Stirring(Protocol):
-    """What says when something may have happened."""
+    """Tells when something may have happened."""
 
     async def stirred(self, since: int) -> int:
         """Return when something may have happened; see `StorePort.stirred`."""
@@ -335,7 +335,7 @@ class Stirring(Protocol):
 
 
 class WatchedStirring(Watched, Stirring, Protocol):
-    """What is looked at, and says when."""
+    """Conversations under watch that tell when to look."""
 
 
 async def times_to_look(stirring: Stirring) -> AsyncGenerator[None]:

@@ -72,7 +72,7 @@ class Workspace:
 
     @property
     def conversations(self) -> Path:
-        """Where the workspace's conversations live.
+        """The folder of the workspace's conversations.
 
         Raises:
             ConfigError: Nothing says where the user's own files are.
@@ -164,7 +164,7 @@ def found_folder(folder: Path) -> None:
 
 
 class _Record(Struct, frozen=True):
-    """Which directory a folder is of. `born` is in nanoseconds, 0 where the system does not tell."""
+    """The directory that a folder belongs to. `born` is in nanoseconds, 0 where the system does not tell."""
 
     path: str
     device: int = 0

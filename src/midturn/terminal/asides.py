@@ -92,7 +92,7 @@ class Asides:
 
     @property
     def _width(self) -> int:
-        """How wide the terminal is; 0 where lines go elsewhere."""
+        """Width of the terminal in columns; 0 where lines go elsewhere."""
         return self._page.err.columns - 1 if self._page.err.is_terminal else 0
 
 

@@ -11,11 +11,11 @@ INTERRUPT = b"\x03"
 SUSPEND = b"\x1a"
 
 Attributes: TypeAlias = list[Any]
-"""What `tcgetattr` returns."""
+"""Attributes of a terminal, as `tcgetattr` returns them."""
 
 
 class _At(IntEnum):
-    """Where things stand in what `tcgetattr` returns."""
+    """Indexes into the attributes of `tcgetattr`."""
 
     IFLAG = 0
     OFLAG = 1

@@ -43,7 +43,7 @@ class Device:
 
     @property
     def size(self) -> Size:
-        """How large it is; 80 by 24 where it does not say."""
+        """Size in cells; 80 by 24 where it does not say."""
         try:
             columns, rows = os.get_terminal_size(self.fd)
         except OSError:

@@ -16,7 +16,7 @@ _MOST_HELD = 1_000_000
 
 
 class OutputStream(Protocol):
-    """What the gate writes to."""
+    """A stream that the gate writes to."""
 
     def write(self, text: str, /) -> object:
         """Take text."""
@@ -45,9 +45,9 @@ class Gate:
         self._closed = False
         self.at_line_start = True
         self.prompts = 0
-        """How many prompts have had the screen."""
+        """Number of prompts that have had the screen."""
         self.answered: set[str] = set()
-        """What was answered on it: the `event_id`s of the requests."""
+        """Requests answered on it, by `event_id`."""
 
     @property
     def closed(self) -> bool:

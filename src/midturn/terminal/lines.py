@@ -26,7 +26,7 @@ _LAST_WORD = re.compile(r"\S*\s*\Z")
 
 
 class BegunLine:
-    """What was typed so far. Each key returns what is to be shown of it, in the way in which terminals echo."""
+    """Text typed so far. Each key returns what is to be shown of it, as terminals echo."""
 
     def __init__(self, typed: bytes) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

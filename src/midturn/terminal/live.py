@@ -370,7 +370,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -
 
 
 class _Above:
-    """What stands above the live rows, printed once for each width."""
+    """Rows above the live ones, printed once for each width."""
 
     def __init__(self, asked: RichScene, device: Device, canvas: Canvas) -> None:
         self.device = device

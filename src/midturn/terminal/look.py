@@ -41,7 +41,7 @@ def choose_look(setting: Mode, environment: Mapping[str, str]) -> Look:
 
 
 class TerminalSettings(PromptSettings, frozen=True, kw_only=True):
-    """What configuration says about prompts, and what only the program that asks knows.
+    """Configuration of prompts, and what only the program that asks knows.
 
     `notify_command` runs a program of the user's with the question on stdin. `announces`: it says itself who answered a prompt that was
     taken away; a display that shows every answer does that better.

@@ -34,12 +34,12 @@ class Outlet:
 
     @property
     def columns(self) -> int:
-        """How wide the terminal is; 80 where it does not say."""
+        """Width of the terminal in columns; 80 where it does not say."""
         return self._ask(lambda fd: os.get_terminal_size(fd).columns) or _DEFAULT_COLUMNS
 
     @property
     def prompts(self) -> int:
-        """How many prompts have been on this screen; none where they appear elsewhere."""
+        """Number of prompts that have been on this screen; none where they appear elsewhere."""
         return self._gate.prompts if self._is_held else 0
 
     @property

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _MODEL = "the model"
 _OF_NO_CALL = (TurnStart, ConfigDelta, ChatRequest, ChatResponse, TurnEnd)
-"""What is recorded of a turn that only talks: nothing of it is said beside the words."""
+"""Events of a turn that only talks: nothing is shown of them beside the words."""
 
 
 class OutputSettings(Struct, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ LOOKS = PtkStyle.from_dict({name: look for name, look in _LOOKS.items() if name}
 
 
 class Canvas:
-    """What is drawn on: an output of prompt_toolkit's on our device, without cursor position requests.
+    """The surface for drawing: an output of prompt_toolkit's on our device, without cursor position requests.
 
     Rows are turned into what can be shown before they are drawn: the painter has to know how wide they are.
     """

@@ -62,7 +62,7 @@ class OutcomeItem(Struct, frozen=True, kw_only=True):
 
     @property
     def by(self) -> AnsweredBy | None:
-        """Who answered."""
+        """The answerer."""
         return None if self.response is None or self.response.outcome == "cancelled" else self.response.answered_by
 
 

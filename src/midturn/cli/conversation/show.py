@@ -26,7 +26,7 @@ from midturn.values.json_value import Json
 
 
 class TurnCost(Struct, frozen=True):
-    """What a turn cost: the requests of its own model, and those to models that answered questions on the side."""
+    """Cost of a turn: the requests of its own model, and those to models that answered questions on the side."""
 
     main: Usage = Usage()
     side: Usage = Usage()

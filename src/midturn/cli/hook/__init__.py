@@ -30,7 +30,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
 
 
 class HookCommands(LazyGroup):
-    """What sets hooks up, and one command for each agent, which its hooks run."""
+    """The commands that set hooks up, and one for each agent, which its hooks run."""
 
     sections = SECTIONS
 

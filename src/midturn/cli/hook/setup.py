@@ -60,7 +60,7 @@ def own_program() -> Sequence[str]:
 _LOG = logging.getLogger(__name__)
 _DEFER = shlex.join(DEFER)
 STOPS = frozenset(("Stop", "AfterAgent", "agentStop"))
-"""What agents call the end of a turn: a hook there wakes them."""
+"""Agents' names for the end of a turn: a hook there wakes them."""
 
 
 def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installation:

@@ -40,7 +40,7 @@ _ALL = 1 << 62
 
 
 class _Place(Struct, frozen=True):
-    """Where a watcher is: the oldest transaction that ran at its last look, and how many removals it has heard of in which session."""
+    """Position of a watcher: the oldest transaction that ran at its last look, and how many removals it has heard of in which session."""
 
     now: str
     session: int
@@ -48,7 +48,7 @@ class _Place(Struct, frozen=True):
 
 
 class PostgresBeside:
-    """What is kept beside the conversations, in a table of its own."""
+    """Small things kept beside the conversations, in a table of their own."""
 
     def __init__(self, database: Database, loop: OwnLoop) -> None:
         self._database = database
@@ -89,16 +89,16 @@ class PostgresConversations:
         self._settling = Settling(self._rows)
         self._heard = 0
         self.beside = PostgresBeside(self.database, self.loop)
-        """What is kept beside the conversations."""
+        """Small things kept beside the conversations."""
 
     @property
     def place(self) -> str:
-        """What names this schema."""
+        """Name of this schema."""
         return f"{self.address.shown}#{self.address.schema}"
 
     @property
     def limits(self) -> Limits:
-        """What may be recorded here at once."""
+        """Limits of a batch of events."""
         return self._rows.limits
 
     # Holding --------------------------------------------------------------------------------------------------------------

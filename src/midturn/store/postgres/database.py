@@ -89,7 +89,7 @@ class Database:
         self.address = address
         self.bells = Bells(DUE, STIRRED)
         self.held: dict[str, int] = {}
-        """What this process holds, with the fence that it was given."""
+        """Conversations that this process holds, with their fences."""
         self.outage = outage
         """Seconds for which the database may be away before a call fails."""
         self._class = _signed(zlib.crc32(address.schema.encode()))
@@ -110,12 +110,12 @@ class Database:
 
     @property
     def due_channel(self) -> str:
-        """What is notified when a conversation may be due."""
+        """Channel that is notified when a conversation may be due."""
         return f"midturn.{self.address.schema}.due"
 
     @property
     def stirred_channel(self) -> str:
-        """What is notified when a question was asked or closed, or a turn began or ended."""
+        """Channel that is notified when a question was asked or closed, or a turn began or ended."""
         return f"midturn.{self.address.schema}.stirred"
 
     def channel(self, holder: int) -> str:

@@ -84,11 +84,11 @@ class TurnRow:
 _LOG = logging.getLogger("midturn.store")
 
 Again: TypeAlias = Literal["now", "later"] | None
-"""When a worker must look at a conversation that is let go: at once, after a pause that doubles, or when a person answered."""
+"""Time at which a worker must look at a conversation that is let go: at once, after a pause that doubles, or when a person answered."""
 
 
 class HeldRow(msgspec.Struct):
-    """What a journal and its feed know of the row: where its events end, its fence, and how much had been handed over at the last look."""
+    """The row as a journal and its feed know it: the end of its events, its fence, and how much had been handed over at the last look."""
 
     id: str
     fence: int
@@ -97,7 +97,7 @@ class HeldRow(msgspec.Struct):
 
 
 class PostgresFeed:
-    """What others hand over to the holder of a conversation."""
+    """Answers that others hand over to the holder of a conversation."""
 
     def __init__(self, database: Database, loop: OwnLoop, held: HeldRow) -> None:
         self._database = database
@@ -137,7 +137,7 @@ class PostgresJournal:
         self.events: Sequence[Event] = EventLog(self._events)
         """Everything recorded so far, oldest first."""
         self.answers = PostgresFeed(database, loop, held)
-        """What others hand over meanwhile."""
+        """Answers that others hand over meanwhile."""
 
     @property
     def conversation(self) -> str:

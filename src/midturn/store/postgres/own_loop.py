@@ -130,13 +130,13 @@ _LOOK = 1.0
 
 
 class Bells:
-    """What waits here is woken by `ring` of the same name, and by `ring_all`."""
+    """Waiters, woken by `ring` of the same name, and by `ring_all`."""
 
     def __init__(self, *counted: str) -> None:
         """`counted` are those whose strokes are counted. Of others nothing is kept: any user of the database makes them up."""
         self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
         self.rung = dict.fromkeys(counted, 0)
-        """How often each of those has rung."""
+        """Counts of rings."""
 
     async def wait(self, name: str, most: float = _LOOK) -> None:
         """Return when the bell rings, at the latest after a second, or after `most`."""

@@ -29,7 +29,7 @@ from midturn.values.json_value import Limits
 
 
 TRIES = 100
-"""How often something is decided again where others were faster."""
+"""Attempts at a decision where others were faster."""
 _MOST_LINES = 10_000  # of a part
 
 

@@ -198,7 +198,7 @@ _EMPTY = re.compile(r"[ \t>]*")
 
 
 class Glyphs(Struct, frozen=True):
-    """What is drawn besides letters."""
+    """Characters drawn besides letters."""
 
     bullet: str
     gutter: str
