@@ -61,6 +61,7 @@ def site_of(place: Place, given: Serve) -> Site:
         elsewhere="Answer it at a terminal: midturn answer {id}",
         notifying=_notifying(settings, given, place, push),
         push=push,
+        root=Path(place.root),
         drafts=Drafts(directory_of(given.port) / "drafts"),
     )
 

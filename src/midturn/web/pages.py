@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import zipfile
@@ -30,8 +31,9 @@ from midturn.turn.view import no_question
 from midturn.web.answering import PageVisit
 from midturn.web.board import MOST, Board, Waiting
 from midturn.web.body import Fields, read_fields
+from midturn.web.changes import FileChanges, change_in
 from midturn.web.closed import begun, read_named, recorded, secret_elsewhere, unrecorded
-from midturn.web.controls import PageAgain, ShownPage
+from midturn.web.controls import FormPage, PageAgain, ShownPage
 from midturn.web.gate import Visitor
 from midturn.web.library import NEWEST, Sums, fitting, sums
 from midturn.web.site import Site
@@ -290,9 +292,22 @@ async def _shown(visit: _Visit, found: OpenQuestion, shown: ShownPage, refused: 
         "reply": refused.sent.text("reply") if refused else "",
         "reason": refused.sent.text("reason") if refused else "",
         "before": await _before(visit.site, found),
+        "change": await asyncio.to_thread(_change, visit.site, shown),
+        "lines_page": _lines_page(visit.request),
         "conversation_title": (await visit.site.board.titles([found.conversation]))[found.conversation],
     }
     return page(visit.request, "question.html", values, refused.status if refused else 200)
+
+
+def _change(site: Site, shown: ShownPage) -> FileChanges | None:
+    """Return what a question would change, where its context is a diff."""
+    context = shown.asked.context if isinstance(shown, FormPage) else None
+    return change_in(context, site.root) if context else None
+
+
+def _lines_page(request: Request) -> int:
+    number = request.query_params.get("lines", "")
+    return int(number) if re.fullmatch("[1-9][0-9]{0,6}", number) else 1
 
 
 async def _closed(visit: _Visit, sent: Fields | None = None, why: AlreadyAnswered | NotOpen | None = None) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -48,6 +49,7 @@ class Site(Struct, frozen=True, kw_only=True):
 
     `notifying` runs beside the pages; `push` is there where browsers are told whose page is closed.
     `secrets`: True takes them over any line, False over none; None where no one else can read them.
+    `root` is the workspace, where tools keep a diff that is too long for its question.
     `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question.
     """
 
@@ -61,6 +63,7 @@ class Site(Struct, frozen=True, kw_only=True):
     notifying: Callable[[Board], Coroutine[Any, Any, None]] | None = None
     push: Push | None = None
     elsewhere: str = "Answer it where the turn runs, in its program or at its terminal."
+    root: Path | None = None
     vault: Vault = field(default_factory=Vault)
     drafts: Drafts = field(default_factory=Drafts)
 

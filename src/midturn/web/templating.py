@@ -27,6 +27,7 @@ from midturn.record.open_question import OpenQuestion
 from midturn.turn.view import cancelled, describe
 from midturn.values.json_value import compact
 from midturn.values.text import exact, exact_block, prose, worded
+from midturn.web.changes import change_of, is_cut
 from midturn.web.gate import has_shared_name
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -230,6 +231,11 @@ def alone(question: OpenQuestion) -> bool:
     return question.question.exclusive
 
 
+def _code_line(text: str) -> Markup:
+    """Show a line of a file character by character, blanks at its end included."""
+    return Markup(_TRAILING.sub(_marked, str(escape(exact(text.removesuffix("\r")))))) + ("␍" if text.endswith("\r") else "")  # noqa: S704  escaped
+
+
 def _finalize(value: object) -> object:
     """Make every character of a text visible on its way into a page."""
     if isinstance(value, Markup) or not isinstance(value, str):
@@ -272,9 +278,11 @@ def _environment() -> Environment:
         by_whom=describe,
         cancelled=cancelled,
         json=compact,
+        code_line=_code_line,
         part=_as_part,
     )
     functions: dict[str, Any] = {"value_text": value_text, "visible": exact_block, "alone": alone, "left": left}
+    functions |= {"change_of": change_of, "is_cut": is_cut}
     environment.globals.update(functions)
     return environment
 

@@ -45,6 +45,23 @@ def test_line_ends_of_another_kind_are_counted_where_there_were_none() -> None:
     assert Change("a", "x\r\n", "x\r\ny\r\n").hidden() == 0
 
 
+def test_of_every_second_line_of_a_long_file_only_those_are_in_the_diff() -> None:
+    lines = [f"line {number}\n" for number in range(6_000)]
+    diff = Change("a", "".join(lines), "".join(line.upper() if place % 2 else line for place, line in enumerate(lines))).diff()
+    assert (diff.count("\n-"), diff.count("\n+")) == (3_000, 3_001)  # with the header
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from("abcd"), max_size=12), st.lists(st.sampled_from("abcd"), max_size=12))
+def test_no_shorter_diff_can_be_found(old: list[str], new: list[str]) -> None:
+    diff = Change("a", "".join(f"{line}\n" for line in old), "".join(f"{line}\n" for line in new)).diff()
+    kept = [[0] * (len(new) + 1) for _ in range(len(old) + 1)]  # the longest common subsequence, by the book
+    for at, line in enumerate(old):
+        for there, other in enumerate(new):
+            kept[at + 1][there + 1] = kept[at][there] + 1 if line == other else max(kept[at][there + 1], kept[at + 1][there])
+    assert sum(line.startswith("-") for line in diff.split("\n")[2:]) == len(old) - kept[-1][-1]
+
+
 TEXTS = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "\u2028\n", "x\ry\n", "\f\n"]), max_size=40).map("".join)
 
 

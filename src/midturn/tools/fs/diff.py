@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -11,7 +13,9 @@ from msgspec import Struct
 from midturn.values.text import exact
 
 _AROUND = 3  # unchanged lines around a change
-_COMPARED = 2_000  # changed lines on either side up to which lines are matched; beyond, the old ones go and the new ones come
+_COMPARED = 2_000  # lines on either side up to which those are matched that are there several times; beyond, the old go and the new come
+_TRIED_AT_LEAST = 50
+_TRIED = 600  # changed lines up to which the shortest way is looked for; of more, lines that are there once show the way
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -54,15 +58,122 @@ def _lines(text: str | None) -> list[str]:
 
 
 def _edits(old: Sequence[str], new: Sequence[str]) -> list[_Edit]:
-    """List what differs. What is equal at both ends is set aside first: a small change in a large file is cheap."""
-    shortest = min(len(old), len(new))
-    head = next((at for at in range(shortest) if old[at] != new[at]), shortest)
-    tail = next((at for at in range(shortest - head) if old[-1 - at] != new[-1 - at]), shortest - head)
-    whole = _Edit(head, len(old) - tail, head, len(new) - tail)
-    if max(whole.end - head, whole.new_end - head) > _COMPARED:
-        return [whole]
-    matcher = difflib.SequenceMatcher(None, old[head : whole.end], new[head : whole.new_end])
-    return [_Edit(a + head, b + head, c + head, d + head) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+    """List what differs, as little as can be found."""
+    numbers: dict[str, int] = {}
+    before, after = ([numbers.setdefault(line, len(numbers)) for line in lines] for lines in (old, new))
+    found: list[_Edit] = []
+    tries = _TRIED
+    left = [_Edit(0, len(before), 0, len(after))]
+    while left:  # the last one is the first in the file
+        part = _between(before, after, left.pop())
+        if part.start == part.end or part.new_start == part.new_end:
+            found += [part] if part.start < part.end or part.new_start < part.new_end else []
+        elif shortest := _shortest(before[part.start : part.end], after[part.new_start : part.new_end], tries):
+            found += [_Edit(a + part.start, b + part.start, c + part.new_start, d + part.new_start) for a, b, c, d in shortest]
+        else:
+            tries = max(_TRIED_AT_LEAST, tries // 2)  # what was rewritten takes no more time than what was changed
+            parts = _split(before, after, part)
+            left += reversed(parts)
+            found += [] if parts else _matched(before, after, part)
+    return _joined(found)
+
+
+def _between(old: Sequence[int], new: Sequence[int], part: _Edit) -> _Edit:
+    """Set aside what is equal at both ends: a small change in a large file is cheap."""
+    room = min(part.end - part.start, part.new_end - part.new_start)
+    head = next((at for at in range(room) if old[part.start + at] != new[part.new_start + at]), room)
+    tail = next((at for at in range(room - head) if old[part.end - 1 - at] != new[part.new_end - 1 - at]), room - head)
+    return _Edit(part.start + head, part.end - tail, part.new_start + head, part.new_end - tail)
+
+
+def _shortest(old: Sequence[int], new: Sequence[int], tries: int) -> list[tuple[int, int, int, int]]:
+    """Find the fewest lines that go and come (Myers' search); nothing where there are more than `tries` of them.
+
+    Returns (start, end, new start, new end) of each place that differs.
+    """
+    furthest = {1: 0}
+    rounds: list[dict[int, int]] = []
+    for changed in range(min(len(old) + len(new), tries) + 1):
+        rounds.append(furthest.copy())
+        for diagonal in range(-changed, changed + 1, 2):
+            comes = diagonal == -changed or (diagonal != changed and furthest[diagonal - 1] < furthest[diagonal + 1])
+            x = furthest[diagonal + 1] if comes else furthest[diagonal - 1] + 1
+            while x < len(old) and 0 <= x - diagonal < len(new) and old[x] == new[x - diagonal]:
+                x += 1
+            furthest[diagonal] = x
+            if x >= len(old) and x - diagonal >= len(new):
+                return _walked_back(rounds, len(old), len(new))
+    return []
+
+
+def _walked_back(rounds: Sequence[dict[int, int]], x: int, y: int) -> list[tuple[int, int, int, int]]:
+    """Return the steps that led to the end, in order: each takes a line away, or brings one."""
+    steps: list[tuple[int, int, int, int]] = []
+    for changed in range(len(rounds) - 1, 0, -1):
+        furthest, diagonal = rounds[changed], x - y
+        comes = diagonal == -changed or (diagonal != changed and furthest[diagonal - 1] < furthest[diagonal + 1])
+        before = diagonal + 1 if comes else diagonal - 1
+        x = furthest[before]
+        y = x - before
+        steps.append((x, x, y, y + 1) if comes else (x, x + 1, y, y))
+    return steps[::-1]
+
+
+def _split(old: Sequence[int], new: Sequence[int], part: _Edit) -> list[_Edit]:
+    """Split at lines that are there once on either side, in the same order; nothing where there is none."""
+    places = _once(old, part.start, part.end)
+    others = _once(new, part.new_start, part.new_end)
+    anchors = _rising([(at, places[line]) for line, at in others.items() if line in places])
+    parts: list[_Edit] = []
+    start, new_start = part.start, part.new_start
+    for new_at, at in anchors:
+        parts.append(_Edit(start, at, new_start, new_at))
+        start, new_start = at + 1, new_at + 1
+    return [*parts, _Edit(start, part.end, new_start, part.new_end)] if anchors else []
+
+
+def _matched(old: Sequence[int], new: Sequence[int], part: _Edit) -> list[_Edit]:
+    """Match lines of which each is there several times; of very many, the old ones go and the new ones come."""
+    if max(part.end - part.start, part.new_end - part.new_start) > _COMPARED:
+        return [part]
+    matcher = difflib.SequenceMatcher(None, old[part.start : part.end], new[part.new_start : part.new_end])
+    found = [(a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+    return [_Edit(a + part.start, b + part.start, c + part.new_start, d + part.new_start) for a, b, c, d in found]
+
+
+def _once(lines: Sequence[int], start: int, end: int) -> dict[int, int]:
+    """Return where the lines stand that are there once, in order."""
+    counted = Counter(lines[start:end])
+    return {lines[at]: at for at in range(start, end) if counted[lines[at]] == 1}
+
+
+def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest run of pairs, which are sorted by the first number, whose second numbers rise, too."""
+    ends: list[int] = []
+    at_end: list[int] = []
+    before: list[int] = []
+    for place, (_, second) in enumerate(pairs):
+        at = bisect_left(ends, second)
+        before.append(at_end[at - 1] if at else -1)
+        ends[at : at + 1] = [second]
+        at_end[at : at + 1] = [place]
+    run: list[tuple[int, int]] = []
+    place = at_end[-1] if at_end else -1
+    while place >= 0:
+        run.append(pairs[place])
+        place = before[place]
+    return run[::-1]
+
+
+def _joined(edits: Sequence[_Edit]) -> list[_Edit]:
+    """Join edits with nothing in between."""
+    joined: list[_Edit] = []
+    for edit in edits:
+        if joined and (joined[-1].end, joined[-1].new_end) == (edit.start, edit.new_start):
+            joined[-1] = _Edit(joined[-1].start, edit.end, joined[-1].new_start, edit.new_end)
+        else:
+            joined.append(edit)
+    return joined
 
 
 def _grouped(edits: Sequence[_Edit]) -> Iterator[list[_Edit]]:
