@@ -10,8 +10,8 @@ import pytest
 
 import midturn as mt
 from midturn.channels.ledger import Ledger
-from midturn.channels.port import Card, Fits, Reply
-from midturn.channels.running import ChannelSettings, run
+from midturn.channels.port import Card, ChannelSettings, Fits, Reply
+from midturn.channels.running import run
 from midturn.clock import now
 from midturn.record.events import Notified
 from midturn.store.store import ConversationStore

@@ -19,8 +19,8 @@ from discord import gateway, http
 import midturn as mt
 from midturn.channels.discord import Discord
 from midturn.channels.ledger import Ledger
-from midturn.channels.port import Channel
-from midturn.channels.running import ChannelSettings, run
+from midturn.channels.port import Channel, ChannelSettings
+from midturn.channels.running import run
 from midturn.channels.slack import Slack
 from midturn.clock import now
 from midturn.record.events import InquiryAnswered

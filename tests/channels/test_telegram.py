@@ -14,8 +14,8 @@ pytest.importorskip("telegram")
 
 import midturn as mt
 from midturn.channels.ledger import Ledger
-from midturn.channels.port import Card, ChannelAway, ChannelRefused, Choice
-from midturn.channels.running import ChannelSettings, run
+from midturn.channels.port import Card, ChannelAway, ChannelRefused, ChannelSettings, Choice
+from midturn.channels.running import run
 from midturn.channels.telegram import Telegram
 from midturn.clock import now
 from midturn.record.events import InquiryAnswered

@@ -11,8 +11,7 @@ import pytest
 import midturn as mt
 from midturn.channels import ledger as ledger_module
 from midturn.channels.ledger import Ledger
-from midturn.channels.port import Card, Choice, Reply
-from midturn.channels.running import ChannelSettings
+from midturn.channels.port import Card, ChannelSettings, Choice, Reply
 from midturn.clock import now
 from midturn.store.store import ConversationStore
 from support.channels.scene import GO, Scene, played

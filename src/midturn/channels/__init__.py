@@ -1,6 +1,6 @@
 """Channels: questions answered where people are, over connections that go out from here (docs/guides/channels.md)."""
 
-from midturn.channels.port import Card, Channel, ChannelAway, ChannelRefused, Choice, Fits, Memory, Reply
-from midturn.channels.running import ChannelSettings, run
+from midturn.channels.port import Card, Channel, ChannelAway, ChannelRefused, ChannelSettings, Choice, Fits, Memory, Reply
+from midturn.channels.running import run
 
 __all__ = ["Card", "Channel", "ChannelAway", "ChannelRefused", "ChannelSettings", "Choice", "Fits", "Memory", "Reply", "run"]

@@ -4,8 +4,8 @@ Theory of operation
 ===================
 
 A channel (Telegram, e-mail, Matrix, …) is one file that speaks a platform's protocol and decides nothing. It sends a `Card`, changes a card
-that it has sent, and yields each `Reply`. Everything else is written once, above it (`channels/running.py`): which questions are sent, to
-whom, what a typed text means, who may answer, what becomes of a card when somebody else was faster.
+that it has sent, and yields each `Reply`. Everything else is written once, above it: which questions are sent, to whom, and what
+becomes of a card when somebody else was faster (`channels/deck.py`), what a typed text means, and who may answer (`channels/replies.py`).
 
 **All connections go out from here.** A channel listens to nothing: it asks its platform for what is new.
 
@@ -116,6 +116,19 @@ class Fits(Struct, frozen=True, kw_only=True):
     confirms: bool = False
     only: tuple[str, ...] = ()
     how: str = "reply to this message"
+
+
+class ChannelSettings(Struct, frozen=True, kw_only=True):
+    """How a channel is used. `asks` are the kinds of questions that are sent, `people` those who get them (empty: everyone who is paired).
+
+    `rooms` are where they are sent instead; only those that are named, for others read there. `where` says where the questions come from.
+    """
+
+    name: str
+    asks: tuple[str, ...] = ("tool", "run", "deliver", "review")
+    people: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = ()
+    where: str = ""
 
 
 class Memory(Protocol):

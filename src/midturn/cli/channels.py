@@ -23,8 +23,7 @@ from midturn.sandbox.doors import for_people_only
 
 if TYPE_CHECKING:
     from midturn.channels.ledger import Ledger
-    from midturn.channels.port import Channel
-    from midturn.channels.running import ChannelSettings
+    from midturn.channels.port import Channel, ChannelSettings
 
 channels = lazy_group(
     "channels",
@@ -82,7 +81,7 @@ def made_channels(tables: Sequence[ChannelTable], place: Place) -> list[tuple[Ch
         ConfigError: One of them cannot be made.
     """
     from midturn.channels.kinds import channel_of
-    from midturn.channels.running import ChannelSettings
+    from midturn.channels.port import ChannelSettings
 
     where = os.path.basename(place.directory) if place.directory else ""  # noqa: PTH119  a text
     return [

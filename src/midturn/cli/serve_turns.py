@@ -38,8 +38,7 @@ from midturn.web.site import Site
 from midturn.web.walk import Drafts
 
 if TYPE_CHECKING:
-    from midturn.channels.port import Channel
-    from midturn.channels.running import ChannelSettings
+    from midturn.channels.port import Channel, ChannelSettings
 
 _SHORTEST_SECRET = 16
 

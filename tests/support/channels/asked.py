@@ -9,8 +9,8 @@ from typing import Any
 
 import midturn as mt
 from midturn.channels.ledger import Ledger
-from midturn.channels.port import Channel
-from midturn.channels.running import ChannelSettings, run
+from midturn.channels.port import Channel, ChannelSettings
+from midturn.channels.running import run
 from midturn.clock import now
 from midturn.record.events import InquiryAnswered
 from midturn.store.store import ConversationStore

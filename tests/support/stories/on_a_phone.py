@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from midturn.channels.running import ChannelSettings, run
+from midturn.channels.port import ChannelSettings
+from midturn.channels.running import run
 from midturn.store.store import ConversationStore
 from support.channels.asked import pair
 from support.channels.phones import AT, Shown, ThreadedPhone

@@ -1,0 +1,244 @@
+"""What comes back over a channel: which card a reply is about, what it means, and what it does.
+
+An answer goes into the store as every other one does (`store.answer`), with the person's name and the channel's kind: who may, whether it
+fits, and who was first is decided there. A form is walked in memory, as on the page; what was answered so far is kept with the card.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.channels.card import AGAIN, BACK, CONFIRM, ELSEWHERE, NO, OPTION, REPLY, SKIP, TOO_LONG, YES, Said, chosen, meant
+from midturn.channels.deck import Deck, digest
+from midturn.channels.ledger import Sent, Taking
+from midturn.channels.port import Reply
+from midturn.clock import now
+from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, Problem, QuestionError
+from midturn.prompts.answer_text import problem_text
+from midturn.question.answer_type import TextType
+from midturn.record.events import AnsweredBy, Event
+from midturn.record.open_question import OpenQuestion
+from midturn.record.prompt import Prompt
+from midturn.store.store import ConversationStore
+from midturn.values.json_value import Json, SecretValue
+from midturn.web.resuming import Vault
+from midturn.web.walk import FormWalk
+
+_LOG = logging.getLogger("midturn.channels")
+_STRANGERS: Final = 600.0  # seconds between two lines about strangers
+BEFORE: Final = "That was about what stood here before. This is asked now."
+
+
+class _Step(Struct, frozen=True):
+    """A reply that is about to count: to `prompt`, by `who`, in the store as of the time at which it was written.
+
+    `sent` is the card as it is when the reply has counted: its buttons are spent.
+    """
+
+    question: OpenQuestion
+    turn: Sequence[Event]
+    prompt: Prompt
+    sent: Sent
+    said: Said
+    who: AnsweredBy
+    store: ConversationStore
+
+
+class Replies:
+    """Takes the replies of one channel, one after the other."""
+
+    def __init__(self, deck: Deck) -> None:
+        self._deck = deck
+        self._store: ConversationStore = deck.board.port.store
+        self._channel = deck.channel
+        self._settings = deck.settings
+        self._ledger = deck.ledger
+        self._taking: Taking | None = None
+        self._strangers = 0
+        self._strangers_told = -_STRANGERS
+
+    async def load(self) -> None:
+        """Read which words were taken last."""
+        self._taking = await self._ledger.taking(self._settings.name)
+
+    async def take(self, reply: Reply) -> None:
+        """Take what came; when this returns, it is on record, or there is nothing to record."""
+        person = await self._ledger.person(self._channel.kind, reply.account)
+        if not person or not reply.spoken_for:
+            await self._take_stranger(reply)
+            return
+        sent, old = self._deck.about(reply), self._deck.was_about(reply)
+        if sent is None and await self._deck.say_over_again(reply.token):
+            return
+        if sent is not None and self._may_take(sent, reply, person):
+            async with self._deck.changing:
+                if await self._begun(sent, reply):
+                    await self._take_about(self._deck.latest(sent), reply, person)
+        elif old is not None and self._may_take(old, reply, person):
+            self._deck.say(old, BEFORE)
+            self._deck.due.mark(old.question)
+        else:
+            _LOG.debug("a reply by %r was about no open card of theirs", person)
+
+    async def _take_about(self, sent: Sent, reply: Reply, person: str) -> None:
+        question = await self._deck.board.find(sent.question)
+        if question is not None and _was_before(sent, reply):
+            self._deck.say(sent, BEFORE)
+        elif question is not None:
+            await self._answer(question, sent, reply, person)
+            await self._deck.board.look_again()
+        self._deck.due.mark(sent.question)
+
+    def _may_take(self, sent: Sent, reply: Reply, person: str) -> bool:
+        if sent.person:
+            return sent.person == person and not reply.place
+        return reply.place == sent.to and (not self._settings.people or person in self._settings.people)
+
+    async def _begun(self, sent: Sent, reply: Reply) -> bool:
+        """Note which card words are about before they do anything; False where they have done it, and are told once more.
+
+        A button needs no such note: its token ends with what it does. Words have none, and would answer what is asked next.
+        """
+        if reply.token or not reply.id:
+            return True
+        taking = Taking(reply.id, sent.key, digest([sent.steps, sent.pending]))
+        if self._taking is not None and self._taking.reply == reply.id:
+            return self._taking == taking
+        self._taking = taking
+        await self._ledger.take(self._settings.name, taking)
+        return True
+
+    async def _take_stranger(self, reply: Reply) -> None:
+        """Pair who sends a code; everything else by strangers is counted, and goes no further."""
+        if reply.text and not reply.place and reply.spoken_for and len(reply.text) < TOO_LONG:
+            for word in reply.text.split()[:4]:
+                pairing = await self._ledger.paired(self._channel.kind, reply.account, word)
+                if pairing is not None:
+                    _LOG.info("an account on %s is %s from now on", self._channel.kind, pairing.person)
+                    await self._deck.see_to_all()
+                    return
+        self._strangers += 1
+        if time.monotonic() - self._strangers_told > _STRANGERS:
+            self._strangers_told = time.monotonic()
+            _LOG.warning("the channel %s has ignored %d messages of accounts that are not paired", self._settings.name, self._strangers)
+
+    async def _answer(self, question: OpenQuestion, sent: Sent, reply: Reply, person: str) -> None:
+        """Do what a reply means. What does not fit is said on the card."""
+        try:
+            turn = await self._deck.turn(question)
+            who = AnsweredBy("user", via=self._channel.kind, user=person if self._channel.fits.has_names else None)
+            await self._store.admission.check_giver(question, who, turn)
+            prompt = self._deck.prompt(question, turn, sent.steps)
+            said = _said(prompt, sent, reply)
+            self._check_shown(question, prompt, sent, said)
+            step = _Step(question, turn, prompt, sent.moved_on(reply.token), said or Said(), who, _as_of(self._store, question, reply.at))
+            if said is None:
+                await self._deck.keep(replace(step.sent, pending=None))
+            elif self._is_to_be_confirmed(sent, step, reply):
+                await self._deck.keep(replace(step.sent, pending=_value(said)))
+            else:
+                await self._do(step)
+        except (AnswerError, QuestionError) as error:
+            self._deck.say(sent, " ".join(problem_text(problem) for problem in error.problems))
+        except NotAllowed as error:
+            self._deck.say(sent, str(error))
+        except (AlreadyAnswered, NotOpen) as late:
+            self._deck.over.setdefault(question.id, str(late))
+
+    def _check_shown(self, question: OpenQuestion, prompt: Prompt, sent: Sent, said: Said | None) -> None:
+        """Let no one say yes to what they were not shown whole, in words either.
+
+        Raises:
+            AnswerError: They were not.
+        """
+        if said is not None and said.act not in (NO, BACK) and not self._deck.draft(question, prompt, sent)[0].is_whole:
+            raise AnswerError([Problem("", ELSEWHERE)])
+
+    def _is_to_be_confirmed(self, sent: Sent, step: _Step, reply: Reply) -> bool:
+        words = sent.act(reply.token) in ("", REPLY) and sent.pending is None and isinstance(step.prompt.question.answer_type, TextType)
+        return self._channel.fits.confirms and words and not step.said.act and step.said.value is not None
+
+    async def _do(self, step: _Step) -> None:
+        said, answer = step.said, partial(step.store.answer, step.question.id, user=step.who.user, via=self._channel.kind)
+        if step.question.kind == "tool" and step.question.form is not None:
+            await self._walk(step)
+        elif said.act == BACK:
+            await answer(back=True)
+        elif step.question.kind == "tool":
+            await answer(_value(said), reason=said.reason)
+        else:
+            about = step.question.about if said.act == YES else ""
+            await answer(approve=said.act == YES, reason=said.reason, about=about)
+
+    async def _walk(self, step: _Step) -> None:
+        """Take one step of a form; the last one sends it."""
+        answer = partial(step.store.answer, step.question.id, user=step.who.user, via=self._channel.kind)
+        walk = FormWalk(step.question, step.turn, Vault(), step.sent.steps)
+        if step.said.act == BACK and walk.is_at_its_beginning:
+            await answer(back=True)
+            return
+        if step.said.act == BACK:
+            walk.back()
+        elif step.prompt.kind == "review":
+            walk.send()
+        else:
+            walk.answer(_value(step.said))
+        if walk.prompt is None:
+            await answer({name: value for name, value in walk.answers().items() if not isinstance(value, SecretValue)})
+        else:
+            await self._deck.keep(replace(step.sent, steps=tuple(walk.steps), pending=None))
+
+
+def _as_of(store: ConversationStore, question: OpenQuestion, at: str) -> ConversationStore:
+    """Return the store at the time at which a reply was written: before its question's end it counts, also if it is read after that."""
+    in_time = bool(at) and question.deadline is not None and at < question.deadline <= now()
+    return ConversationStore(store.port, store.admission, _Then(datetime.fromisoformat(at))) if in_time else store
+
+
+def _was_before(sent: Sent, reply: Reply) -> bool:
+    """Return whether words were written before there was what they would answer now, where their time alone ties them to it."""
+    if reply.token or not (sent.steps or sent.pending is not None or not reply.handle):
+        return False
+    is_older = bool(reply.at and sent.at) and datetime.fromisoformat(reply.at) < datetime.fromisoformat(sent.at).replace(microsecond=0)
+    return not sent.there or is_older
+
+
+def _said(prompt: Prompt, sent: Sent, reply: Reply) -> Said | None:
+    """Return what a reply means; None where the person wants to write again."""
+    act = sent.act(reply.token).removeprefix(REPLY)
+    if sent.pending is not None:
+        words = reply.text.strip().casefold()
+        if act == CONFIRM or (not act and words in ("yes", "y", "send it")):
+            return Said(value=sent.pending)
+        if act == AGAIN or words in ("no", "n"):
+            return None
+    if not act:
+        return meant(prompt, reply.text)
+    if act == SKIP:
+        return Said(value=None)
+    return Said(value=chosen(prompt, act)) if act.startswith(OPTION) else Said(act)
+
+
+class _Then:
+    """A clock that stands where the platform's stood."""
+
+    def __init__(self, at: datetime) -> None:
+        self._at = at
+
+    def now(self) -> datetime:
+        """Return that time."""
+        return self._at
+
+
+def _value(said: Said) -> Json:
+    if said.act in (YES, NO):
+        return said.act == YES
+    return said.value  # type: ignore[return-value]  # an act stands for the rest
