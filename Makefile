@@ -15,8 +15,11 @@ FOLDER_postgres := tests/store tests/stories tests/acp_agent tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
-FOLDER_channels := tests/channels/real
+FOLDER_channels := tests/channels tests/stories/test_every_door.py
 FOLDER_sandbox := tests/sandbox tests/cli/test_hostile_child.py
+# How tests name the part, where folders of several parts overlap: each is tried once.
+NAME_postgres := PostgreSQL
+NAME_channels := channels
 
 .PHONY: extras pythons attacks bars stories audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
 .PHONY: parts newest-postgres $(addprefix test-,$(REAL_PARTS))
@@ -34,7 +37,7 @@ coverage: $(READY)
 test-real: parts $(addprefix test-,$(REAL_PARTS))
 
 $(addprefix test-,$(REAL_PARTS)): test-%: $(READY)
-	@MIDTURN_REAL=1 tools/with_parts tools/run_tests -m real $(FOLDER_$*)
+	@MIDTURN_REAL=$(or $(NAME_$*),1) tools/with_parts tools/run_tests -m real $(FOLDER_$*)
 
 # The newest PostgreSQL that can be had, besides the system's own.
 test-postgres: newest-postgres

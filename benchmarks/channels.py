@@ -1,6 +1,7 @@
 """What a channel costs on the loopback, from an ask to its card and from a tap to the turn's next event; 1,000 questions under limits.
 
-Each platform's server is ours, written from its published protocol; the libraries are theirs. `channels.py [KIND…] [--questions N]`.
+Of Telegram, Slack, Discord and ntfy the servers are ours, written from the published protocols, and the libraries theirs; mail goes through
+Dovecot, Matrix through Synapse, where these are here (`make test-channels`). `channels.py [KIND…] [--questions N]`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,10 @@ import midturn as mt
 from midturn.record.events import InquiryAnswered
 from midturn.store.store import ConversationStore
 from support.channels.asked import ask, pair, running
-from support.channels.phones import AT, Phone, on
+from support.channels.phones import OURS, REAL, Phone, act, missing, on
 
 TIMES, LIMIT = 60, 30  # questions one after the other; messages in a second, which is Telegram's for a bot
 GO = mt.Question.boolean("go", "Deploy to production?")
-ALL = ("telegram", "slack", "discord", "ntfy")
 
 
 async def both_ways(phone: Phone, store: ConversationStore) -> tuple[list[float], list[float]]:
@@ -34,11 +34,11 @@ async def both_ways(phone: Phone, store: ConversationStore) -> tuple[list[float]
         for number in range(TIMES):
             question = await ask(store, GO)
             began = time.perf_counter()
-            while len(phone.cards()) <= number or not phone.cards()[-1].buttons:
+            while len(cards := phone.cards()) <= number or not cards[-1].is_open:
                 await asyncio.sleep(0.0005)
             asked.append(1_000 * (time.perf_counter() - began))
             began = time.perf_counter()
-            await phone.press(phone.cards()[-1].ref, "Yes")
+            await act(phone, cards[-1], "Yes")
             while not await _is_answered(store, question):
                 await asyncio.sleep(0.001)
             tapped.append(1_000 * (time.perf_counter() - began))
@@ -73,19 +73,22 @@ async def main() -> None:
     logging.disable(logging.WARNING)
     words = sys.argv[1:]
     questions = int(words.pop(words.index("--questions") + 1)) if "--questions" in words else 1_000
-    kinds = [word for word in words if word in ALL] or ALL
+    kinds = [word for word in words if word in (*OURS, *REAL)] or [*OURS, *REAL]
     for kind in kinds:
+        if reason := missing(kind):
+            print(f"{kind}: not measured, {reason}")
+            continue
         with TemporaryDirectory() as folder:
             store = mt.open_store(Path(folder) / "store")
-            await pair(store, kind, "ana", AT[kind])
             async with on(kind) as phone:
+                await pair(store, kind, "ana", phone.account)
                 asked, tapped = await both_ways(phone, store)
         for what, times in (("from ask to card", asked), ("from tap to the next event", tapped)):
             print(f"{kind}: {what}: p50 {_at(times, 0.5):.0f} ms, p99 {_at(times, 0.99):.0f} ms")
         with TemporaryDirectory() as folder:
             store = mt.open_store(Path(folder) / "store")
-            await pair(store, kind, "ana", AT[kind])
             async with on(kind) as phone:
+                await pair(store, kind, "ana", phone.account)
                 seconds, took, refused, cards = await flooded(phone, store, questions)
         said = f"{questions} questions within {seconds:.0f} s, {LIMIT} messages a second at most: {cards} cards after {took:.0f} s"
         print(f"{kind}: {said}; told to wait {refused} times")

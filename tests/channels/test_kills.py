@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 pytest.importorskip("aiohttp")
+pytest.importorskip("aiosmtplib")
 pytest.importorskip("discord")
+pytest.importorskip("imapclient")
+pytest.importorskip("nio")
 pytest.importorskip("slack_sdk")
 pytest.importorskip("telegram")
 
@@ -20,11 +23,11 @@ import midturn as mt
 from midturn.store.store import ConversationStore
 from support.channels.asked import answers, ask, pair
 from support.channels.killed import KilledChannel
-from support.channels.phones import AT, Phone, on
+from support.channels.phones import REAL, Phone, act, kinds, missing, on
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
-EACH = int(os.environ.get("MIDTURN_KILL_EACH", "7"))
-"""Every so many steps are tried: `MIDTURN_KILL_EACH=1` tries each."""
+EACH = os.environ.get("MIDTURN_KILL_EACH", "")
+"""Every so many steps are tried, of real servers, which take longer, fewer: `MIDTURN_KILL_EACH=1` tries each."""
 MOST = 200
 FORM = mt.Form(
     [mt.Question.boolean("go", "Deploy?"), mt.Question.boolean("sure", "Sure?"), mt.Question.select("where", "Where?", ["a", "b"])]
@@ -53,17 +56,16 @@ class Ana:
         now = asyncio.get_running_loop().time()
         for card in self.phone.cards():
             text = next((text for text in MEANT if text in card.text), "")
-            if not text or not card.buttons or now - self.did.get((card.ref, text), -again_after) < again_after:
+            if not text or not card.is_open or now - self.did.get((card.ref, text), -again_after) < again_after:
                 continue
             self.did[card.ref, text] = now
-            act = MEANT[text][0]
-            await (self.phone.press(card.ref, act) if act in card.buttons else self.phone.write(act, card.ref))
+            await act(self.phone, card, MEANT[text][0])
 
 
 async def played(phone: Phone, process: KilledChannel, directory: Path, step: int) -> bool:
     """Play a form and a question, with the channel killed at a step and begun again; return whether it came to that step."""
     store = mt.open_store(directory / "store")
-    await pair(store, phone.kind, "ana", AT[phone.kind])
+    await pair(store, phone.kind, "ana", phone.account)
     environment = _configured(phone, directory)
     waiting = [await ask(store, FORM), await ask(store, mt.Question.boolean("again", "Again?"))]
     words = ["channels", "run", "--store", str(directory / "store")]
@@ -99,7 +101,7 @@ def _configured(phone: Phone, directory: Path) -> dict[str, str]:
     config = directory / "config" / "midturn" / "config.toml"
     config.parent.mkdir(parents=True)
     options = phone.options()
-    secret = {"token", "app_token"} & options.keys()
+    secret = {"token", "app_token", "password"} & options.keys()
     lines = [f'{key}_env = "PHONE_{key.upper()}"' if key in secret else f'{key} = "{value}"' for key, value in options.items()]
     config.write_text("\n".join(["[channels.phone]", f'kind = "{phone.kind}"', *lines]) + "\n")
     names = {"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_DATA_HOME": "data"}
@@ -107,11 +109,14 @@ def _configured(phone: Phone, directory: Path) -> dict[str, str]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", ["telegram", "slack", "discord", "ntfy"])
+@pytest.mark.parametrize("kind", kinds())
 def test_a_kill_at_any_step_loses_no_answer_and_makes_up_none(kind: str, process: KilledChannel, tmp_path: Path) -> None:
+    if reason := missing(kind):
+        pytest.skip(reason)
+
     async def scene() -> None:
-        tried = 0
-        for step in range(1, MOST, EACH):
+        tried, each = 0, int(EACH or (20 if kind in REAL else 7))
+        for step in range(1, MOST, each):
             async with on(kind) as phone, asyncio.timeout(60):
                 directory = tmp_path / str(step)
                 directory.mkdir()
@@ -119,6 +124,6 @@ def test_a_kill_at_any_step_loses_no_answer_and_makes_up_none(kind: str, process
             if not was_killed:
                 break
             tried += 1
-        assert tried > 40 // EACH
+        assert tried > 40 // each
 
     asyncio.run(scene())

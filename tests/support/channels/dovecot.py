@@ -25,6 +25,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 from imapclient import IMAPClient
 
+from support.channels.limit import Limit
 from support.serving import free_port, wait_until_taken
 
 AUTHSERV = "mx.bot.test"
@@ -92,6 +93,7 @@ class MailHouse:
         self.imap, self._lmtp, self.smtp = free_port(), free_port(), free_port()
         self.keys: dict[str, tuple[bytes, bytes]] = {}  # by domain: its private key, and what it publishes
         self.code = ""  # what the server says to every mail, such as "450 later"
+        self.limit: Limit | None = None
         self.refused = threading.Event()
         self._controller: Controller | None = None
         self._start_dovecot()
@@ -209,6 +211,8 @@ class _Door:
         if self._house.code:
             self._house.refused.set()
             return self._house.code
+        if self._house.limit is not None and self._house.limit.wait():
+            return "451 4.7.1 too many mails"
         content = envelope.content
         assert isinstance(content, bytes)
         await asyncio.to_thread(self._house.take_in, envelope.mail_from or "", envelope.rcpt_tos, content)

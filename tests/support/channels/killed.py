@@ -16,7 +16,10 @@ _PROGRAM = """
 import asyncio, json, os, signal, sys
 import aiohttp, slack_sdk.web.async_client, telegram.request
 from midturn.channels import ledger, running
+import imapclient, aiosmtplib, nio
 from midturn.channels.discord import Discord
+from midturn.channels.email import Email
+from midturn.channels.matrix import Matrix
 from midturn.channels.ntfy import Ntfy
 from midturn.channels.slack import Slack
 from midturn.channels.telegram import Telegram
@@ -60,7 +63,7 @@ ledger._LEASE, running._RENEW = 0.3, 0.1  # what a killed one holds, the next on
 stepped(FilesBeside, "keep")
 for name in ("answer", "note"):
     stepped(ConversationStore, name)
-for channel in (Discord, Ntfy, Slack, Telegram):
+for channel in (Discord, Email, Matrix, Ntfy, Slack, Telegram):
     for name in ("send", "update"):
         stepped(channel, name)
 os.chdir(told["directory"])

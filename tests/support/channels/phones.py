@@ -28,21 +28,26 @@ from support.waiting import until
 
 T = TypeVar("T")
 AT: Mapping[str, str] = {"telegram": "7", "slack": "U-ana", "discord": "77", "ntfy": TOPIC}
-"""Ana's account on each."""
+"""Ana's account on each platform whose server is ours."""
+OURS: Sequence[str] = tuple(AT)
+REAL: Sequence[str] = ("email", "matrix")
+"""Those whose servers are real ones: they need parts that are not Python."""
 
 
 class Shown(Struct, frozen=True):
-    """A card as it stands on a screen now: what names it there, its text, and its buttons."""
+    """A card as it stands on a screen now: what names it there, its text, its buttons, and whether it can be answered."""
 
     ref: str
     text: str
     buttons: tuple[str, ...]
+    is_open: bool
 
 
 class Phone(Protocol):
-    """Ana's, on one platform."""
+    """Ana's, on one platform. `account` is how that names her."""
 
     kind: str
+    account: str
 
     def options(self) -> dict[str, Any]:
         """Return what makes the channel, by key."""
@@ -77,6 +82,7 @@ class OnTelegram:
     """A chat with the bot."""
 
     kind = "telegram"
+    account = AT["telegram"]
 
     def __init__(self, server: TelegramServer) -> None:
         self.server = server
@@ -91,15 +97,16 @@ class OnTelegram:
 
     def cards(self) -> list[Shown]:
         """Return the cards."""
-        return [Shown(str(number), str(one["text"]), _labels(one)) for number, one in self.server.cards(int(AT[self.kind])).items()]
+        shown = self.server.cards(int(self.account)).items()
+        return [_with_buttons(str(number), str(one["text"]), _labels(one)) for number, one in shown]
 
     async def press(self, ref: str, label: str) -> None:
         """Press a button."""
-        self.server.press(int(AT[self.kind]), int(AT[self.kind]), int(ref), label)
+        self.server.press(int(self.account), int(self.account), int(ref), label)
 
     async def write(self, text: str, ref: str = "") -> None:
         """Write something."""
-        self.server.write(int(AT[self.kind]), text, about=int(ref) if ref else None)
+        self.server.write(int(self.account), text, about=int(ref) if ref else None)
 
     async def listening(self) -> None:
         """What comes meanwhile is kept."""
@@ -114,6 +121,7 @@ class OnSlack:
     """A direct message of the app."""
 
     kind = "slack"
+    account = AT["slack"]
 
     def __init__(self, server: SlackServer) -> None:
         self.server = server
@@ -128,15 +136,15 @@ class OnSlack:
 
     def cards(self) -> list[Shown]:
         """Return the cards."""
-        return [Shown(str(one["ts"]), _plain(one["blocks"]), _actions(one["blocks"])) for one in self.server.ours]
+        return [_with_buttons(str(one["ts"]), _plain(one["blocks"]), _actions(one["blocks"])) for one in self.server.ours]
 
     async def press(self, ref: str, label: str) -> None:
         """Press a button."""
-        await self.server.press(AT[self.kind], "D-ana", ref, label)
+        await self.server.press(self.account, "D-ana", ref, label)
 
     async def write(self, text: str, ref: str = "") -> None:
         """Write something."""
-        await self.server.write(AT[self.kind], text, "D-ana", **({"thread_ts": ref} if ref else {}))
+        await self.server.write(self.account, text, "D-ana", **({"thread_ts": ref} if ref else {}))
 
     async def listening(self) -> None:
         """Wait for its connection."""
@@ -152,6 +160,7 @@ class OnDiscord:
     """A direct message of the bot."""
 
     kind = "discord"
+    account = AT["discord"]
 
     def __init__(self, server: DiscordServer) -> None:
         self.server = server
@@ -166,15 +175,15 @@ class OnDiscord:
 
     def cards(self) -> list[Shown]:
         """Return the cards."""
-        return [Shown(str(one["id"]), _unescaped(str(one["content"])), _components(one)) for one in self.server.ours]
+        return [_with_buttons(str(one["id"]), _unescaped(str(one["content"])), _components(one)) for one in self.server.ours]
 
     async def press(self, ref: str, label: str) -> None:
         """Press a button."""
-        await self.server.press(AT[self.kind], ref, label)
+        await self.server.press(self.account, ref, label)
 
     async def write(self, text: str, ref: str = "") -> None:
         """Write something."""
-        await self.server.write(AT[self.kind], text, about=ref)
+        await self.server.write(self.account, text, about=ref)
 
     async def listening(self) -> None:
         """Wait for its connection."""
@@ -190,6 +199,7 @@ class OnNtfy:
     """A topic in an app."""
 
     kind = "ntfy"
+    account = AT["ntfy"]
 
     def __init__(self, server: NtfyServer) -> None:
         self.server = server
@@ -205,7 +215,9 @@ class OnNtfy:
     def cards(self) -> list[Shown]:
         """Return the cards."""
         return [
-            Shown(str(one.get("sequence_id", one["id"])), str(one["message"]), tuple(action["label"] for action in one.get("actions", ())))
+            _with_buttons(
+                str(one.get("sequence_id", one["id"])), str(one["message"]), tuple(action["label"] for action in one.get("actions", ()))
+            )
             for one in self.server.shown()
         ]
 
@@ -230,7 +242,30 @@ class OnNtfy:
 
 def on(kind: str) -> AbstractAsyncContextManager[Phone]:
     """Return a phone on a platform that is served meanwhile."""
+    if kind in REAL:
+        from support.channels.real_phones import REAL_PHONES  # what these need is not everywhere
+
+        return REAL_PHONES[kind]()
     return {"telegram": _telegram, "slack": _slack, "discord": _discord, "ntfy": _ntfy}[kind]()
+
+
+def missing(kind: str) -> str:
+    """Say why this machine has no such platform; empty where it has."""
+    from support.channels.dovecot import no_dovecot
+    from support.channels.synapse import no_synapse
+
+    return {"email": no_dovecot, "matrix": no_synapse}[kind]() if kind in REAL else ""
+
+
+def kinds() -> list[Any]:
+    """Return every kind, as parameters of a test: real servers are real parts."""
+    real = [pytest.param(kind, marks=pytest.mark.real("channels")) for kind in REAL]
+    return [*OURS, *real]
+
+
+async def act(phone: Phone, card: Shown, does: str) -> None:
+    """Press the button with this label; where the card has none of it, write that."""
+    await (phone.press(card.ref, does) if does in card.buttons else phone.write(does, card.ref))
 
 
 class ThreadedPhone:
@@ -305,6 +340,10 @@ async def _discord() -> AsyncGenerator[Phone]:
 async def _ntfy() -> AsyncGenerator[Phone]:
     async with ntfy_server() as server:
         yield OnNtfy(server)
+
+
+def _with_buttons(ref: str, text: str, buttons: tuple[str, ...]) -> Shown:
+    return Shown(ref, text, buttons, is_open=bool(buttons) or not re.search(r"(?m)^(Answered by|It is)", text))
 
 
 def _labels(message: Mapping[str, Any]) -> tuple[str, ...]:

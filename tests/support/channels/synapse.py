@@ -88,14 +88,21 @@ class Homeserver:
         self.stop()
         shutil.rmtree(self.path)
 
-    def account(self, name: str = "") -> Account:
+    def limit(self, account: Account, most: int) -> None:
+        """Let an account send so many messages in a second."""
+        admin = self.account("admin", is_admin=True)
+        where = f"{self.url}/_synapse/admin/v1/users/{quote(account.user)}/override_ratelimit"
+        limits = {"messages_per_second": most, "burst_count": most}
+        httpx.post(where, json=limits, headers={"Authorization": f"Bearer {admin.token}"}).raise_for_status()
+
+    def account(self, name: str = "", *, is_admin: bool = False) -> Account:
         """Return a new account."""
         name = f"{name}{next(_NUMBERS)}"
         with httpx.Client(base_url=self.url) as http:
             nonce = http.get("/_synapse/admin/v1/register").json()["nonce"]
-            words = f"{nonce}\0{name}\0pw\0notadmin".encode()
+            words = f"{nonce}\0{name}\0pw\0{'' if is_admin else 'not'}admin".encode()
             mac = hmac.new(_SECRET.encode(), words, hashlib.sha1).hexdigest()
-            made = {"nonce": nonce, "username": name, "password": "pw", "admin": False, "mac": mac}
+            made = {"nonce": nonce, "username": name, "password": "pw", "admin": is_admin, "mac": mac}
             answer = http.post("/_synapse/admin/v1/register", json=made).raise_for_status().json()
         return Account(self, answer["user_id"], answer["access_token"])
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from midturn.store.file_store import FileStore
 from midturn.web import inbox
+from support.channels.phones import missing
 from support.cli import CommandLine
 from support.pages import ada, browsing
 from support.postgres import no_postgres
@@ -328,6 +329,24 @@ class NtfyDoor(ChannelDoor):
 
     name = "ntfy"
     kind = "ntfy"
+
+
+class EmailDoor(ChannelDoor):
+    """By mail."""
+
+    name = "e-mail"
+    kind = "email"
+    part = "channels"
+    missing = staticmethod(partial(missing, "email"))
+
+
+class MatrixDoor(ChannelDoor):
+    """In Matrix."""
+
+    name = "Matrix"
+    kind = "matrix"
+    part = "channels"
+    missing = staticmethod(partial(missing, "matrix"))
 
 
 class AskerDoor(Door):
@@ -707,6 +726,8 @@ ANSWERERS: Sequence[type[Door]] = (
     SlackDoor,
     DiscordDoor,
     NtfyDoor,
+    EmailDoor,
+    MatrixDoor,
     PrompterDoor,
     StoreDoor,
     McpDialogDoor,

@@ -12,7 +12,7 @@ from midturn.channels.port import ChannelSettings
 from midturn.channels.running import run
 from midturn.store.store import ConversationStore
 from support.channels.asked import pair
-from support.channels.phones import AT, Shown, ThreadedPhone
+from support.channels.phones import Shown, ThreadedPhone, act
 from support.hooks import until
 from support.stories.people import WalkingPerson, asked_in
 
@@ -34,21 +34,24 @@ class PhonePerson(WalkingPerson):
     def allow(self, kind: str) -> None:
         """Press yes."""
         self.find(kind)
-        self._say(lambda card: bool({*card.buttons} & {*YES}), YES, "yes")
+        self._say(self._asks, YES, "yes")
 
     def refuse(self, kind: str, reason: str) -> None:
         """Press no, or write why."""
         self.find(kind)
-        self._say(lambda card: bool({*card.buttons} & {*NO}), () if reason else NO, f"no, because {reason}" if reason else "no")
+        self._say(self._asks, () if reason else NO, f"no, because {reason}" if reason else "no")
+
+    def _asks(self, card: Shown) -> bool:
+        """Say whether a card can be answered with yes or no: by its buttons, or where the platform has none, as it says."""
+        return card.is_open and (bool({*card.buttons} & {*YES, *NO}) or 'Reply "yes" or "no"' in card.text)
 
     def _say(self, asks: Callable[[Shown], bool], labels: tuple[str, ...], words: str) -> None:
         """Press the button with one of these labels, or write the words; return when the card says something else."""
         card = self._wait(lambda card: asks(card) and "\nAnswered" not in card.text)
-        label = next((label for label in card.buttons if label in labels), "")
-        self.on.do(self.on.phone.press(card.ref, label) if label else self.on.phone.write(words, card.ref))
+        self.on.do(act(self.on.phone, card, next((label for label in card.buttons if label in labels), words)))
         changed = self._wait(lambda now: now.ref == card.ref and now != card)
-        if "Send it" in changed.buttons:
-            self.on.do(self.on.phone.press(card.ref, "Send it"))
+        if "Shall it be sent?" in changed.text:
+            self.on.do(act(self.on.phone, changed, "Send it"))
             self._wait(lambda now: now.ref == card.ref and now != changed)
 
     def _wait(self, fits: Callable[[Shown], bool]) -> Shown:
@@ -59,7 +62,7 @@ class PhonePerson(WalkingPerson):
 def on_a_phone(kind: str, store: ConversationStore) -> Generator[PhonePerson]:
     """Return a person whose account is paired, while a channel runs on a store."""
     with ThreadedPhone(kind) as on:
-        on.do(pair(store, kind, "ana", AT[kind]))
+        on.do(pair(store, kind, "ana", on.phone.account))
         running = on.do(_begun(on, store))
         try:
             yield PhonePerson(store, on)
