@@ -64,6 +64,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+def every(store: ConversationStore) -> list[str]:
+    """Return all conversations, those included that were never begun."""
+    return drive(store.port.ids())
+
+
 def claimed(worker: ConversationStore) -> list[str]:
     """Claim what is due, and let go of it again."""
     found = drive(worker.claim(10))
@@ -287,8 +292,8 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 def listed(folder: Path) -> list[str]:
     """List the ids as a new process does, and then again."""
-    open_store(folder).ids_sync()  # it makes the folder of the index, and so changes the one that it lists
-    return open_store(folder).ids_sync()
+    every(open_store(folder))  # it makes the folder of the index, and so changes the one that it lists
+    return every(open_store(folder))
 
 
 def test_a_folder_is_listed_once_for_all_processes(tmp_path: Path, lists: list[Path]) -> None:
@@ -296,10 +301,10 @@ def test_a_folder_is_listed_once_for_all_processes(tmp_path: Path, lists: list[P
     kept = [keep(store, finished()) for _ in range(4)]
     assert listed(tmp_path) == kept
     lists.clear()
-    assert open_store(tmp_path).ids_sync() == kept
+    assert every(open_store(tmp_path)) == kept
     assert drive(open_store(tmp_path).port.newest(2)) == kept[:1:-1]
     assert drive(open_store(tmp_path).port.newest(9, kept[2])) == kept[1::-1]
-    assert drive(open_store(tmp_path).port.latest()) == kept[-1]
+    assert drive(open_store(tmp_path).port.newest(1)) == kept[-1:]
     assert lists == []
 
     kept.append(keep(store, finished()))
@@ -317,7 +322,7 @@ def test_a_list_that_cannot_be_used_is_made_again(tmp_path: Path, lists: list[Pa
     assert listed(tmp_path) == kept
     spoil(tmp_path / "index" / f"ids-{host()}")
     lists.clear()
-    assert open_store(tmp_path).ids_sync() == kept
+    assert every(open_store(tmp_path)) == kept
     assert lists == [tmp_path]
 
 
@@ -329,7 +334,7 @@ def test_a_list_of_another_folder_or_time_does_not_count(tmp_path: Path, lists: 
     for states in (*([other] for other in others), [state] * 2, []):
         Derived(tmp_path, "ids", Listed).save(Listed(states, ["1234567890123456"]))
         os.utime(tmp_path, ns=(found.st_atime_ns, found.st_mtime_ns))
-        assert open_store(tmp_path).ids_sync() == kept
+        assert every(open_store(tmp_path)) == kept
     assert lists
 
 
@@ -346,8 +351,8 @@ def test_what_was_begun_since_is_known_without_listing_anything(tmp_path: Path, 
     for _ in range(3):
         kept.append(keep(open_store(tmp_path), finished()))
         kept.append(same.fork_sync(kept[0]))
-        assert open_store(tmp_path).ids_sync() == same.ids_sync() == kept
-        assert drive(open_store(tmp_path).port.newest(1)) == [drive(same.port.latest())] == kept[-1:]
+        assert every(open_store(tmp_path)) == every(same) == kept
+        assert drive(open_store(tmp_path).port.newest(1)) == drive(same.port.newest(1)) == kept[-1:]
     assert lists == []
 
 
@@ -363,11 +368,11 @@ def test_what_others_have_made_or_removed_is_found_whatever_was_begun(tmp_path: 
 
     other = tmp_path / "1234567890123456-x"
     for make, there in ((other.mkdir, ["1234567890123456"]), (other.rmdir, [])):
-        assert listed(tmp_path) == open_store(tmp_path).ids_sync()
+        assert listed(tmp_path) == every(open_store(tmp_path))
         begin("before")
         make()
         begin("after")
-        assert store.ids_sync() == open_store(tmp_path).ids_sync() == there + kept
+        assert every(store) == every(open_store(tmp_path)) == there + kept
 
 
 @pytest.mark.usefixtures("lists")
@@ -379,7 +384,7 @@ def test_what_is_made_while_another_is_begun_is_found(tmp_path: Path) -> None:
         (tmp_path / "1234567890123456-x").mkdir()
     folder.close()
 
-    assert open_store(tmp_path).ids_sync() == ["1234567890123456", *kept, folder.name.partition("-")[0]]
+    assert every(open_store(tmp_path)) == ["1234567890123456", *kept, folder.name.partition("-")[0]]
 
 
 def _of_another_kind(file: Path) -> None:
@@ -394,7 +399,7 @@ def test_steps_that_cannot_be_read_lead_nowhere(tmp_path: Path, lists: list[Path
     spoil(tmp_path / "index" / f"ids-{host()}.since")
     lists.clear()
 
-    assert open_store(tmp_path).ids_sync() == kept
+    assert every(open_store(tmp_path)) == kept
     assert lists == [tmp_path]
 
 
@@ -410,7 +415,7 @@ def test_a_disk_that_takes_no_step_leads_nowhere(
     disk.heal()
     folder.close()
 
-    assert open_store(tmp_path).ids_sync() == [*kept, folder.name.partition("-")[0]]
+    assert every(open_store(tmp_path)) == [*kept, folder.name.partition("-")[0]]
     assert lists
 
 
@@ -433,7 +438,7 @@ def calm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         keep(open_store(tmp_path), finished())
     (tmp_path / "index").mkdir()
     os.utime(tmp_path, (0, 0))
-    assert len(open_store(tmp_path).ids_sync()) == 3
+    assert len(every(open_store(tmp_path))) == 3
     return tmp_path
 
 
@@ -446,10 +451,10 @@ def test_processes_that_begin_at_once_hide_nothing_from_each_other(calm: Path) -
     both = [python(IMPORTS + BEGIN, calm, 40) for _ in range(2)]
     while any(each.poll() is None for each in both):
         before = there(calm)
-        assert set(before) <= set(open_store(calm).ids_sync())
+        assert set(before) <= set(every(open_store(calm)))
     assert [output(each) for each in both] == ["begun\ndone\n"] * 2
 
-    assert len(open_store(calm).ids_sync()) == 3 + 80
+    assert len(every(open_store(calm))) == 3 + 80
 
 
 def test_one_that_is_killed_while_it_begins_is_no_step(calm: Path) -> None:
@@ -458,7 +463,7 @@ def test_one_that_is_killed_while_it_begins_is_no_step(calm: Path) -> None:
         assert making.begin(calm, 1_000) == "begun"
         time.sleep(pause / 300)
         making.kill()
-        assert open_store(calm).ids_sync() == there(calm)
+        assert every(open_store(calm)) == there(calm)
     making.end()
 
 

@@ -91,6 +91,7 @@ async def test_it_is_the_last_word_that_counts_and_not_when_it_was_begun(store: 
 @in_a_loop
 async def test_what_was_never_begun_goes_after_an_hour(store: ConversationStore) -> None:
     killed = await store.new("Killed")
+    assert (await store.ids(), await store.port.ids(), await store.port.newest(1)) == ([], [killed], [])  # no list shows it
 
     assert (await later(store, minutes=59).prune(90 * DAY)).empty == ()
     assert (await later(store, minutes=61).prune(90 * DAY)).empty == (killed,)

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -172,14 +172,14 @@ def _commands() -> Iterator[Finding]:
     settings = settings_if_right()
     if settings is None:
         return
-    store = find_place().store
-    for tool in dict.fromkeys(_asked_as_data(store, store.ids_sync()[-_NEWEST:])):
+    place = find_place()
+    for tool in dict.fromkeys(_asked_as_data(place.store, reversed(place.run(place.store.port.newest(_NEWEST))))):
         found = settings.tools.get(tool)
         if found is not None and found.source == "local" and found.protocol == "text":
             yield Finding(tool, works=False, said=taken_as_data(tool))
 
 
-def _asked_as_data(store: ConversationStore, ids: Sequence[str]) -> Iterator[str]:
+def _asked_as_data(store: ConversationStore, ids: Iterable[str]) -> Iterator[str]:
     """Yield the names of the tools whose result was a question."""
     for id in ids:  # noqa: A001  the store's word
         with suppress(StoreError):  # one that cannot be read is what other commands tell of

@@ -131,9 +131,9 @@ class Place(Struct, frozen=True, kw_only=True):
     def beginning_with(self, typed: str) -> list[str]:
         """Return ids of conversations, among them those that begin with what was typed; of a database not many others."""
         if self.is_on_disk or not typed:
-            return self.store.ids_sync()
+            return self.run(self.store.port.ids())
         before = f"{typed[:-1]}{chr(ord(typed[-1]) - 1)}~"  # ids are digits, and sort as text
-        return self.store.ids_sync(after=before, limit=_MOST)
+        return self.run(self.store.port.ids(after=before, limit=_MOST))
 
     @property
     def current(self) -> str | None:
@@ -141,7 +141,7 @@ class Place(Struct, frozen=True, kw_only=True):
         known = chosen(self._remembers) if self._remembers else None
         if known and self.files.has(known):
             return known
-        return self.run(self.store.port.latest())
+        return next(iter(self.run(self.store.port.newest(1))), None)
 
     def set_current(self, id: str) -> None:
         """Have commands act on this conversation by default."""

@@ -10,6 +10,7 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
@@ -99,7 +100,7 @@ def run_serve(given: Serve) -> ExitStatus:
     listeners = bound(given.listening)
     site = site_of(place, given)
     announce(given.port, given.address)
-    application_ = Health(Port(place.store).latest, application(site, names_of(given), peers_of(given)))
+    application_ = Health(partial(Port(place.store).newest, 1), application(site, names_of(given), peers_of(given)))
     keep = configured_keep(os.environ)
     beside: list[asyncio.Task[None]] = []
 

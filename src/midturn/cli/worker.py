@@ -73,7 +73,7 @@ def _answering_probes(listening: Listening, store: ConversationStore) -> Abstrac
         if error.name is None or error.name.partition(".")[0] == "midturn":
             raise
         raise ConfigError("`--health` needs an extra: pip install 'midturn[web]'") from None
-    return serving(Health(store.port.latest), listening)
+    return serving(Health(partial(store.port.newest, 1)), listening)
 
 
 def _listening(address: str) -> Listening:

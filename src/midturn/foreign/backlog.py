@@ -142,7 +142,7 @@ class Backlog:
         if not id:
             return None
         wanted = canonical(arguments)
-        for conversation in reversed((await self._log.store.ids())[-_RECENT:]):
+        for conversation in await self._log.store.port.newest(_RECENT):
             errand = await self._log.find(conversation)
             if errand and (errand.id, errand.tool, errand.asker.session) == (id, tool, self._asker.session):
                 return errand if canonical(errand.arguments) == wanted else None

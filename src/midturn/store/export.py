@@ -214,7 +214,7 @@ class Copying:
 
     async def _add(self, id: str, history: History, metadata: Metadata) -> tuple[str, Fate]:
         if self._there is None:
-            self._there = set(await self._target.ids())
+            self._there = set(await self._target.port.ids())
         if id in self._there and (await self._target.port.lines(id))[: len(history.lines)] == history.lines:
             return id, "was there"
         made = await self._target.port.add([*history.lines, *history.ending], metadata, id)

@@ -215,7 +215,8 @@ class FileConversations:
                 numbers = self._directories.ids()
                 return list(islice(numbers, start := bisect_right(numbers, after or ""), None if limit is None else start + limit))
             case "begun":
-                found = (number for number in self._directories.ids() if self._is_begun(number))
+                numbers = self._directories.ids()
+                found = filter(self._is_begun, islice(numbers, bisect_right(numbers, after or ""), None))
             case "open":
                 found = (number for number, _ in self.looks(first=after or ""))
             case "ready":
@@ -313,10 +314,6 @@ class FileConversations:
     async def overdue(self, now: str) -> list[str]:
         """Return conversations with a question whose deadline has passed."""
         return self._due.overdue(now)
-
-    async def latest(self) -> str | None:
-        """Return the id of the newest conversation."""
-        return next(reversed(self._directories.ids()), None)
 
     def path(self, id: str) -> Path:
         """Return a conversation's directory. `id` may be the directory's whole name, too."""

@@ -329,10 +329,6 @@ class MemoryConversations:
         """Return the newest conversations in which anything is recorded, the newest first."""
         return [kept.id for kept in reversed(list(self._kept.values())) if kept.events and (not before or kept.id < before)][:limit]
 
-    async def latest(self) -> str | None:
-        """Return the id of the newest conversation."""
-        return max(self._kept, default=None)
-
     async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
         """Return a page of what conversations are called, oldest first."""
         every = list(self._kept.values()) if only is None else [self._kept[id] for id in sorted(only) if id in self._kept]  # noqa: A001

@@ -231,10 +231,6 @@ class StorePort(Protocol):
         """Return the newest conversations in which anything is recorded, the newest first; only those before the id `before`, if any."""
         ...
 
-    async def latest(self) -> str | None:
-        """Return the id of the newest conversation."""
-        ...
-
     async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
         """Return a page of the conversations in which anything is recorded, oldest first, with what they are called.
 

@@ -142,8 +142,8 @@ class ConversationStore:
         return await self.port.read(id)
 
     async def ids(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
-        """Return the ids of all conversations, oldest first, or a page of them: up to `limit` that come after the id `after`."""
-        return await self.port.ids(after=after, limit=limit)
+        """Return ids of conversations in which anything is recorded, oldest first: all, or up to `limit` that come after the id `after`."""
+        return await self.port.ids(after=after, limit=limit, which="begun")
 
     async def fork(self, id: str, turns: int | None = None) -> str:
         """Copy the finished turns of a conversation (the first `turns` of them) into a new one, byte for byte; return its id.

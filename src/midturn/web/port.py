@@ -44,10 +44,6 @@ class Port:
         """Return the newest conversations in which anything is recorded, the newest first; see `StorePort.newest`."""
         return await self._read("newest", lambda: self.store.port.newest(limit, before))
 
-    async def latest(self) -> str | None:
-        """Return the id of the newest conversation."""
-        return await self._read("latest", self.store.port.latest)
-
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
         return await self._read("read", lambda: self.store.read(id))

@@ -76,7 +76,6 @@ EXPLAINED: dict[str, tuple[str, dict[str, object]]] = {
     "a page of all": (statements.IDS["all"], GIVEN),
     "a page of the open": (statements.IDS["open"], GIVEN),
     "those past a deadline": (statements.OVERDUE, GIVEN),
-    "the newest": (statements.LATEST, GIVEN),
     "a page of the newest": (statements.NEWEST, GIVEN),
     "a page of what they are called": (statements.LISTED, GIVEN),
     "what some are called": (statements.LISTED, {**GIVEN, "after": "", "only": [SOME]}),

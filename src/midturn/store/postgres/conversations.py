@@ -204,11 +204,6 @@ class PostgresConversations:
         given = {"limit": limit, "first": before or "~"}
         return [row["id"] for row in await self.loop.run(self.database.rows(statements.NEWEST, given))]
 
-    async def latest(self) -> str | None:
-        """Return the id of the newest conversation."""
-        rows = await self.loop.run(self.database.rows(statements.LATEST))
-        return rows[0]["id"] if rows else None
-
     async def described(self, *, after: str = "", limit: int = _PAGE, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:
         """Return a page of what conversations are called, oldest first."""
         given = {"after": after, "limit": limit, "only": None if only is None else list(only)}

@@ -197,7 +197,6 @@ NEWEST = """
 select id from {s}.conversation where head > 0 and id < %(first)s order by id desc limit %(limit)s
 """
 
-LATEST = "select max(id) as id from {s}.conversation"
 
 LISTED = """
 select id, metadata from {s}.conversation
