@@ -25,6 +25,7 @@ from midturn.store.postgres.conversations import PostgresConversations
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user_call import AskUserTool
 from midturn.turn.step import TurnRequested
+from midturn.turn.view import TurnView
 from midturn.values.json_value import SecretValue
 from support.cli import CommandLine
 from support.hooks import until
@@ -211,8 +212,15 @@ class WatchedAssistant(Assistant):
 
 
 def moves(store: ConversationStore) -> bool:
-    """Say whether a turn is due, or in hand: it may be given up before it is seen to be due, and taken up after that."""
-    return _in_hand(store) or bool(store.ready_sync()) or _in_hand(store)
+    """Say whether a turn is due, or in hand: it may be given up before it is seen to be due, and taken up after that.
+
+    What is on record counts whoever holds it: a turn that is looked at, let go and taken up again is not listed as ready in between.
+    """
+    return _in_hand(store) or _goes_on(store) or bool(store.ready_sync()) or _in_hand(store)
+
+
+def _goes_on(store: ConversationStore) -> bool:
+    return any(TurnView.last(store.read_sync(id).events).is_ready for id in store.ids_sync())
 
 
 def _in_hand(store: ConversationStore) -> bool:
