@@ -25,6 +25,7 @@ from midturn.values.json_value import Json, NotJson, SecretValue, read_json
 from midturn.web.body import Fields
 from midturn.web.controls import DecisionPage, FormPage, PageAgain, ReviewPage, ShownPage, control_of, sent_answer
 from midturn.web.gate import Visitor
+from midturn.web.schema_fields import reshapes
 from midturn.web.site import Site
 from midturn.web.walk import FormWalk, read_steps, rows_of_review
 
@@ -66,6 +67,8 @@ class PageVisit:
         """
         await self._site.board.port.admit(self._question, self._visitor.name)
         try:
+            if reshapes(sent.one("act")):
+                return await self._reshaped(sent)
             return await self._noted(sent.one("act"), sent) or await self._act(sent)
         except QuestionError as error:  # a name that is none
             raise PageAgain(await self.shown(sent.text("walk"), sent), error.problems) from None
@@ -75,6 +78,12 @@ class PageVisit:
             except (AlreadyAnswered, NotOpen):  # the turn has gone on meanwhile: what was wrong is what there is to say
                 raise NotOpen(str(error)) from None
             raise PageAgain(shown, error.problems) from None
+
+    async def _reshaped(self, sent: Fields) -> ShownPage:
+        """Return the page with another item in a list, or one less, or as JSON; or as a form again, where the JSON can be read."""
+        if sent.one("act") == "as fields" and sent.text("answer").strip():
+            _read_json(sent.text("answer"))
+        return await self.shown(sent.text("walk"), sent)
 
     async def _noted(self, act: str | None, sent: Fields) -> Receipt | None:
         """Pass the question on, or take a yes back; None where that is not what was sent."""
@@ -277,10 +286,14 @@ def _checked(question: Question[Any], sent: Fields) -> Json:
 
 
 def _edited(text: str) -> Json:
+    return _read_json(text, "The arguments cannot be used")
+
+
+def _read_json(text: str, said: str = "This cannot be used") -> Json:
     try:
         return read_json(text)
     except NotJson as error:
-        raise AnswerError([Problem("", f"The arguments cannot be used: {error}.")]) from None
+        raise AnswerError([Problem("", f"{said}: {error}.")]) from None
 
 
 def _covers(prompt: Prompt) -> str:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NoReturn, TypeAlias, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.answer_text import options_of, skeleton, written_out
+from midturn.prompts.answer_text import is_number, options_of, skeleton, written_out
 from midturn.prompts.keys import other_text, position, pretty, scalar_text
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.question.question import Question
 from midturn.values.json_value import Json, JsonObject, NotJson, SecretValue, read_json
 from midturn.web.body import Fields
+from midturn.web.hints import number_hints, sentence, text_hints
+from midturn.web.schema_fields import SchemaField, fields_of
+from midturn.web.typed_fields import as_far_as_typed, typed_value
 
-ControlKind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json"]
+ControlKind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json", "fields"]
 SEARCHED_FROM = 12  # options: more than that are searched, not read
 OTHER = "other"
 
@@ -30,7 +34,10 @@ class ControlOption(Struct, frozen=True):
 
 
 class Control(Struct, frozen=True, kw_only=True):
-    """What a page draws for a question. `text` is what a field holds, `limits` its attributes, `hint` what fits."""
+    """What a page draws for a question. `text` is what a field holds, `limits` its attributes, `hint` what fits.
+
+    `form` is the form of a schema; JSON that could be one `has_form`.
+    """
 
     kind: ControlKind
     choices: tuple[ControlOption, ...] = ()
@@ -42,6 +49,8 @@ class Control(Struct, frozen=True, kw_only=True):
     limits: Mapping[str, str] = {}
     hint: str = ""
     is_empty_meant: bool = False
+    form: SchemaField | None = None
+    has_form: bool = False
 
     @property
     def is_searched(self) -> bool:
@@ -51,6 +60,10 @@ class Control(Struct, frozen=True, kw_only=True):
 
 def control_of(question: Question[Any], start: Json | UnsetType, typed: Fields | None = None) -> Control:
     """Return the control of a question, holding `start`, or what was typed before and did not fit."""
+    return _drawn(question, start, typed) or _plain(question, start, typed)
+
+
+def _plain(question: Question[Any], start: Json | UnsetType, typed: Fields | None) -> Control:
     match native(question):
         case BooleanType():
             return Control(kind="boolean", default=start if isinstance(start, bool) else None)
@@ -67,6 +80,30 @@ def control_of(question: Question[Any], start: Json | UnsetType, typed: Fields |
             return _of_schema(schema, start, typed)
         case _ as other:
             assert_never(other)
+
+
+def _drawn(question: Question[Any], start: Json | UnsetType, typed: Fields | None) -> Control | None:
+    """Return the form of a schema, or the JSON that a person would rather write; None where it is asked in another way."""
+    kind = question.answer_type
+    if not isinstance(kind, SchemaType):
+        return None
+    if typed is not None and (typed.one("as") == "json" or "answer" in typed):
+        return _back_to_form(kind.schema, typed)
+    form = fields_of(kind.schema, start, typed)
+    if form is not None and typed is not None and typed.one("act") == "as json":
+        given = as_far_as_typed(form)
+        return _of_schema(kind.schema, given or UNSET, None)
+    return None if form is None else Control(kind="fields", form=form)
+
+
+def _back_to_form(schema: JsonObject, typed: Fields) -> Control | None:
+    """Return the form that holds what was written as JSON, where that was asked for and can be read."""
+    if typed.one("act") != "as fields" or fields_of(schema, UNSET) is None:
+        return None
+    with suppress(NotJson):
+        form = fields_of(schema, read_json(typed.text("answer").strip() or "null"))
+        return None if form is None else Control(kind="fields", form=form)
+    return None
 
 
 def native(question: Question[Any]) -> BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType:
@@ -126,48 +163,28 @@ def _text(question: Question[Any], start: Json | UnsetType, typed: Fields | None
     text = (start if isinstance(start, str) else "") if typed is None else typed.text("answer")
     schema: JsonObject = question.answer_type.schema if isinstance(question.answer_type, SchemaType) else {}
     bounds = {"minlength": schema.get("minLength"), "maxlength": schema.get("maxLength")}
-    hints = [f"{said} {bound}" for said, key in _TEXT_HINTS if (bound := schema.get(key)) is not None]
     return Control(
         kind="text",
         text=text,
         limits={name: str(bound) for name, bound in bounds.items() if bound is not None},
-        hint=_sentence(hints),
+        hint=sentence(text_hints(schema)),
         is_empty_meant=typed is not None and not text,
     )
 
 
-_TEXT_HINTS = (("at least this many characters:", "minLength"), ("at most this many characters:", "maxLength"), ("of the form", "pattern"))
-_NUMBER_HINTS = (
-    ("at least", "minimum"),
-    ("more than", "exclusiveMinimum"),
-    ("at most", "maximum"),
-    ("less than", "exclusiveMaximum"),
-    ("a multiple of", "multipleOf"),
-)
-
-
 def _of_schema(schema: JsonObject, start: Json | UnsetType, typed: Fields | None) -> Control:
     kept = None if typed is None else typed.text("answer")
-    if schema.get("type") in {"integer", "number"}:
+    if is_number(schema):
         text = ("" if start is UNSET else scalar_text(start)) if kept is None else kept
-        return Control(kind="number", text=text, hint=_sentence(_number_hints(schema)))
+        return Control(kind="number", text=text, hint=sentence(number_hints(schema)))
     text = ("" if start is UNSET else pretty(start)) if kept is None else kept
-    return Control(kind="json", text=text, placeholder=pretty(skeleton(schema)), hint=_described(schema))
-
-
-def _number_hints(schema: JsonObject) -> list[str]:
-    kind = "a whole number" if schema.get("type") == "integer" else "a number"
-    return [kind, *(f"{said} {scalar_text(schema[key])}" for said, key in _NUMBER_HINTS if key in schema)]
+    has_form = fields_of(schema, UNSET) is not None
+    return Control(kind="json", text=text, placeholder=pretty(skeleton(schema)), hint=_described(schema), has_form=has_form)
 
 
 def _described(schema: JsonObject) -> str:
     said = schema.get("description")
     return said if isinstance(said, str) else ""
-
-
-def _sentence(parts: Sequence[str]) -> str:
-    joined = ", ".join(parts)
-    return f"{joined[0].upper()}{joined[1:]}." if joined else ""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -182,6 +199,12 @@ def sent_answer(question: Question[Any], sent: Fields) -> Json:
     """
     if sent.one("act") == "skip" and question.optional:
         return None
+    kind = question.answer_type
+    form = fields_of(kind.schema, UNSET, sent) if isinstance(kind, SchemaType) and sent.one("as") == "fields" else None
+    return _plain_answer(question, sent) if form is None else typed_value(form)
+
+
+def _plain_answer(question: Question[Any], sent: Fields) -> Json:
     match native(question):
         case BooleanType():
             return _yes_or_no(sent)
@@ -238,11 +261,11 @@ def _typed_text(sent: Fields, question: Question[Any]) -> str:
 def _typed_json(schema: JsonObject, sent: Fields) -> Json:
     text = sent.text("answer").strip()
     if not text:
-        _refuse("A number is needed." if schema.get("type") in {"integer", "number"} else "JSON is needed.")
+        _refuse("A number is needed." if is_number(schema) else "JSON is needed.")
     try:
         return read_json(text)
     except NotJson as error:
-        if schema.get("type") in {"integer", "number"}:
+        if is_number(schema):
             _refuse("This is not a number.")
         _refuse(f"This cannot be used: {error}.")
 

@@ -36,6 +36,7 @@ from midturn.web.closed import begun, read_named, recorded, secret_elsewhere, un
 from midturn.web.controls import FormPage, PageAgain, ShownPage
 from midturn.web.gate import Visitor
 from midturn.web.library import NEWEST, Sums, fitting, sums
+from midturn.web.schema_fields import reshapes
 from midturn.web.site import Site
 from midturn.web.templating import page
 from midturn.web.timeline import excerpt
@@ -265,7 +266,7 @@ async def _sent(visit: _Visit, answering: PageVisit, found: OpenQuestion) -> Res
         return await _shown(visit, found, shown, _Refused(why.status, sent, [Problem("", why.message)]))
     if isinstance(came_to, Receipt):
         return RedirectResponse(await _next_page(visit, found, sent, stays=bool(came_to.votes) or sent.one("act") in _NOTES), 303)
-    return await _shown(visit, found, came_to)
+    return await _shown(visit, found, came_to, _Refused(200, sent, ()) if reshapes(sent.one("act")) else None)
 
 
 _NOTES = ("pass", "take-back")

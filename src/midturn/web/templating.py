@@ -29,6 +29,7 @@ from midturn.values.json_value import compact
 from midturn.values.text import exact, exact_block, prose, worded
 from midturn.web.changes import change_of, is_cut
 from midturn.web.gate import has_shared_name
+from midturn.web.schema_fields import SchemaField, each
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Text from tools and models on its way into a page: made visible as on the terminal, read as Markdown without HTML, then cleaned again.
@@ -236,6 +237,12 @@ def _code_line(text: str) -> Markup:
     return Markup(_TRAILING.sub(_marked, str(escape(exact(text.removesuffix("\r")))))) + ("␍" if text.endswith("\r") else "")  # noqa: S704  escaped
 
 
+def field_at(shown: object, pointer: str) -> SchemaField | None:
+    """Return the field of a page's form that a problem is about; None where it is about all of it, or there is no form."""
+    form = getattr(getattr(shown, "control", None), "form", None)
+    return next((field for field in each(form) if field.pointer == pointer and pointer), None) if form else None
+
+
 def _finalize(value: object) -> object:
     """Make every character of a text visible on its way into a page."""
     if isinstance(value, Markup) or not isinstance(value, str):
@@ -282,7 +289,7 @@ def _environment() -> Environment:
         part=_as_part,
     )
     functions: dict[str, Any] = {"value_text": value_text, "visible": exact_block, "alone": alone, "left": left}
-    functions |= {"change_of": change_of, "is_cut": is_cut}
+    functions |= {"change_of": change_of, "is_cut": is_cut, "field_at": field_at}
     environment.globals.update(functions)
     return environment
 

@@ -37,7 +37,12 @@ EVERY_TYPE: list[tuple[Question[Any], Steps, Any]] = [
     (Question.schema("q", "How many?", {"type": "integer"}), [("input#answer", "=12"), ("input#answer", "Enter")], 12),
     (
         Question.schema("q", "Which limits?", LIMITS),
-        [("textarea#answer", '={"cpu": 1.5, "memory": "2 GB"}'), ("button.primary", "Enter")],
+        [("input[name='f/cpu']", "=1.5"), ("textarea[name='f/memory']", "=2 GB"), ("button.primary", "Enter")],
+        {"cpu": 1.5, "memory": "2 GB"},
+    ),
+    (
+        Question.schema("q", "Which limits?", LIMITS),
+        [("button[value='as json']", "Enter"), ("textarea#answer", '={"cpu": 1.5, "memory": "2 GB"}'), ("button.primary", "Enter")],
         {"cpu": 1.5, "memory": "2 GB"},
     ),
     (Question.secret("q", "Passphrase?"), [("input#secret", "=hunter2"), ("input#secret", "Enter")], mt.SecretValue),
@@ -79,12 +84,18 @@ def with_clicks(page: Page, steps: Steps) -> None:
             place.click()
 
 
-@pytest.fixture(params=["keyboard", "no script"])
+def with_touch(page: Page, steps: Steps) -> None:
+    """Do the same with a finger, where scripts run."""
+    page.tap("body", position={"x": 1, "y": 1})
+    with_clicks(page, steps)
+
+
+@pytest.fixture(params=["keyboard", "touch", "no script"])
 def person(request: pytest.FixtureRequest, chromium: Browser) -> Generator[tuple[Page, Callable[[Page, Steps], None]]]:
     """Return a narrow page, and how somebody answers there."""
-    has_scripts = request.param == "keyboard"
-    context = chromium.new_context(viewport={"width": 320, "height": 640}, java_script_enabled=has_scripts)
-    yield context.new_page(), with_keys if has_scripts else with_clicks
+    has_scripts, has_touch = request.param != "no script", request.param == "touch"
+    context = chromium.new_context(viewport={"width": 320, "height": 640}, java_script_enabled=has_scripts, has_touch=has_touch)
+    yield context.new_page(), {"keyboard": with_keys, "touch": with_touch}.get(request.param, with_clicks)
     context.close()
 
 

@@ -207,7 +207,7 @@ function start() {
     document.querySelector("main").replaceWith(document.importNode(main, true));
     dress();
     scrollTo(0, 0);
-    (document.querySelector("main [aria-invalid]:not(fieldset)") ?? document.querySelector("main")).focus();
+    (document.querySelector("main [autofocus]") ?? document.querySelector("main [aria-invalid]:not(fieldset)") ?? document.querySelector("main")).focus();
     said.textContent = document.querySelector("main h1")?.textContent ?? "";
   }
 
@@ -409,12 +409,24 @@ function start() {
       if (!field.value.trim()) field.value = field.placeholder;
       field.focus();
     });
+    for (const zone of document.querySelectorAll("[data-zone]")) {
+      const moment = zone.previousElementSibling;
+      moment.addEventListener("change", () => { if (zone.value === "Z" && !zone.dataset.touched) zone.value = offset(moment.value); });
+      zone.addEventListener("input", () => { zone.dataset.touched = ""; });
+    }
     const other = document.querySelector("[data-other]");
     other?.addEventListener("input", () => {
       if (other.value) other.closest(".option").querySelector('input[name="answer"]').checked = true;
     });
   }
   dress();
+
+  function offset(moment) { // of this browser's zone at that time
+    const at = new Date(moment);
+    const minutes = -(Number.isNaN(at.getTime()) ? new Date() : at).getTimezoneOffset();
+    const two = (number) => String(number).padStart(2, "0");
+    return minutes ? `${minutes < 0 ? "-" : "+"}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}` : "Z";
+  }
 
   // Times -----------------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,392 @@
+"""A schema as a form of native controls: a field for a property, a group for an object, a list with add and remove.
+
+The same tree is drawn and read: what was typed becomes the answer, or is shown again with what is wrong beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, Protocol, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from midturn.prompts.answer_text import kind_of, options_of, resolved, written_out
+from midturn.prompts.keys import pretty, scalar_text
+from midturn.values.json_value import Json, JsonObject, items, members, objects, pointer_to, text
+from midturn.web.body import Fields
+from midturn.web.hints import number_hints, sentence, text_hints
+
+FieldKind: TypeAlias = Literal["line", "text", "number", "choice", "switch", "moment", "const", "several", "group", "list", "json"]
+_MOST_FIELDS: Final = 200
+_MOST_ITEMS: Final = 100
+_SHORT: Final = 200  # characters that fit into one line
+_DEEPEST: Final = 8
+_INPUTS: Final = {"email": "email", "uri": "url"}
+_MOMENTS: Final = {"date": "date", "time": "time", "date-time": "datetime-local"}
+_ZONED: Final = re.compile(r"(?P<moment>.*?)(?P<zone>[Zz]|[+-]\d{2}:\d{2})")
+_RESHAPES: Final = ("add ", "remove ", "as ")
+_NOTES: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"})
+
+
+class FieldChoice(Struct, frozen=True):
+    """One of several values."""
+
+    value: str
+    label: str
+    chosen: bool
+
+
+class SchemaField(Struct, frozen=True, kw_only=True):
+    """One field, or a group of them, where `pointer` says. `text` is what it holds, `value` what a constant is.
+
+    `given` is None where it is always a part of the answer, else whether it is one. `limits` are attributes of its control.
+    """
+
+    kind: FieldKind
+    pointer: str
+    label: str
+    schema: JsonObject
+    is_required: bool = True
+    is_nullable: bool = False
+    hint: str = ""
+    text: str = ""
+    zone: str | None = None
+    input: str = "text"
+    limits: Mapping[str, str] = {}
+    choices: Sequence[FieldChoice] = ()
+    parts: Sequence[SchemaField] = ()
+    given: bool | None = None
+    value: Json = None
+    can_add: bool = False
+    can_remove: bool = False
+    is_new: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its name for labels: no blanks, and no two alike."""
+        return "field" + "".join(letter if letter.isascii() and letter.isalnum() else f"_{ord(letter):x}_" for letter in self.pointer)
+
+
+class _Source(Protocol):
+    """Says what fields hold."""
+
+    def value(self) -> Json | UnsetType: ...
+    def typed(self) -> Fields | None: ...
+    def at(self) -> str: ...
+    def part(self, key: str) -> _Source: ...
+    def items(self, least: int) -> list[_Source]: ...
+
+
+class _Given(Struct, frozen=True):
+    """What an answer, or a default, is."""
+
+    json: Json | UnsetType = UNSET
+    is_new: bool = False
+    is_left_out: bool = False
+
+    def value(self) -> Json | UnsetType:
+        return self.json
+
+    def typed(self) -> Fields | None:
+        return None
+
+    def at(self) -> str:
+        return ""
+
+    def part(self, key: str) -> _Source:
+        if not isinstance(self.json, Mapping):
+            return _Given()
+        return _Given(self.json[key]) if key in self.json else _Given(is_left_out=True)
+
+    def items(self, least: int) -> list[_Source]:
+        given: list[_Source] = [_Given(one) for one in items(self.json)] if self.json is not UNSET else []
+        return given + [_Given()] * (least - len(given))
+
+
+class _Typed(Struct, frozen=True):
+    """What was typed, under the names that the page had."""
+
+    fields: Fields
+    pointer: str = ""
+    is_new: bool = False
+
+    def value(self) -> Json | UnsetType:
+        return UNSET
+
+    def typed(self) -> Fields | None:
+        return self.fields
+
+    def at(self) -> str:
+        return self.pointer
+
+    def part(self, key: str) -> _Source:
+        return _Typed(self.fields, pointer_to(self.pointer, key))
+
+    def items(self, least: int) -> list[_Source]:
+        del least
+        count = self.fields.one(f"n{self.pointer}") or "0"
+        number = min(int(count), _MOST_ITEMS) if count.isascii() and count.isdecimal() and len(count) < 5 else 0  # noqa: PLR2004  digits
+        act = self.fields.one("act") or ""
+        kept: list[_Source] = [
+            _Typed(self.fields, f"{self.pointer}/{place}") for place in range(number) if act != f"remove {self.pointer}/{place}"
+        ]
+        return [*kept, _Given(is_new=True)] if act == f"add {self.pointer}" else kept
+
+
+def reshapes(act: str | None) -> bool:
+    """Say whether what was pressed changes the form, and sends nothing."""
+    return act is not None and act.startswith(_RESHAPES)
+
+
+def fields_of(schema: JsonObject, start: Json | UnsetType, typed: Fields | None = None) -> SchemaField | None:
+    """Return the form of a schema, holding `start` or what was typed; None where it is better written as JSON, or is no form."""
+    whole = written_out(schema)
+    kind = "moment" if _moment(whole) else kind_of(whole)
+    is_form = (kind == "object" and members(whole.get("properties"))) or (kind == "array" and "items" in whole) or kind == "moment"
+    if not is_form:
+        return None
+    source: _Source = _Given(start) if typed is None else _Typed(typed)
+    made = _Form(schema).field(whole, "", source, "")
+    return None if made.kind == "json" else made
+
+
+class _Form:
+    """Makes fields, at most `_MOST_FIELDS`: what comes after them is JSON."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._left = _MOST_FIELDS
+
+    def field(self, schema: JsonObject, pointer: str, source: _Source, label: str, *, is_required: bool = True) -> SchemaField:
+        self._left -= 1
+        plain, is_nullable = self._plain(schema)
+        common = SchemaField(
+            kind="json",
+            pointer=pointer,
+            label=text(plain.get("title")) or text(schema.get("title")) or label,
+            schema=plain,
+            is_required=is_required,
+            is_nullable=is_nullable,
+            hint=text(plain.get("description")) or text(schema.get("description")),
+            is_new=getattr(source, "is_new", False),
+        )
+        default = schema.get("default", plain.get("default", UNSET))
+        if isinstance(source, _Given) and source.json is UNSET and not source.is_left_out and default is not UNSET:
+            source = _Given(default, is_new=source.is_new)
+        if self._left < 0 or pointer.count("/") > _DEEPEST:
+            return self._json(common, source)
+        return self._of_kind(common, source)
+
+    def _plain(self, schema: JsonObject) -> tuple[JsonObject, bool]:
+        """Follow references, and set aside that it may be nothing."""
+        is_nullable = False
+        for _ in range(_DEEPEST):
+            if isinstance(reference := schema.get("$ref"), str) and not set(schema) - _NOTES - {"$ref", "$defs"}:
+                schema = {**resolved(reference, self._root), **{key: schema[key] for key in _NOTES & set(schema)}}
+            elif ways := next((objects(schema.get(key)) for key in ("anyOf", "oneOf") if key in schema), None):
+                others = [way for way in ways if way.get("type") != "null"]
+                if len(others) != 1 or set(schema) - _NOTES - {"anyOf", "oneOf", "$defs"}:
+                    break
+                is_nullable |= len(others) < len(ways)
+                schema = {**others[0], **{key: schema[key] for key in _NOTES & set(schema)}}
+            else:
+                break
+        named = items(schema.get("type"))
+        return schema, is_nullable or "null" in named
+
+    def _of_kind(self, field: SchemaField, source: _Source) -> SchemaField:  # noqa: PLR0911  one for each kind
+        schema = field.schema
+        if "const" in schema:
+            return _replaced(field, kind="const", value=schema["const"], text=scalar_text(schema["const"]))
+        typed = source.typed()
+        if typed is not None and typed.one(f"k{source.at()}") == "json":  # it was too much for a control before
+            return self._json(field, source)
+        if set(schema) & _UNDRAWN or len([one for one in items(schema.get("type")) if one != "null"]) > 1:
+            return self._json(field, source)
+        if "enum" in schema:
+            return self._choice(field, source) if options_of(schema) else self._json(field, source)
+        match kind_of(schema):
+            case "boolean":
+                return self._boolean(field, source)
+            case "string":
+                return self._string(field, source)
+            case "integer" | "number":
+                return self._number(field, source)
+            case "object":
+                return self._group(field, source)
+            case "array":
+                return self._list(field, source)
+            case _:
+                return self._json(field, source)
+
+    def _held(self, field: SchemaField, source: _Source, fits: type | tuple[type, ...]) -> str | None:
+        """Return what a control holds; None where it holds something of another kind."""
+        if (typed := source.typed()) is not None:
+            return typed.text(f"f{source.at()}")
+        value = source.value()
+        if value is UNSET or (value is None and (field.is_nullable or not field.is_required)):
+            return ""
+        fitting = isinstance(value, fits) and (not isinstance(value, bool) or fits is bool)
+        return scalar_text(value) if fitting else None
+
+    def _string(self, field: SchemaField, source: _Source) -> SchemaField:
+        schema, held = field.schema, self._held(field, source, str)
+        if held is None:
+            return self._json(field, source)
+        hint = _hinted(field.hint, sentence(text_hints(schema)))
+        named = text(schema.get("format"))
+        if moment := _moment(schema):
+            return _at_a_time(_replaced(field, kind="moment", input=moment, hint=_hinted(field.hint)), held, source)
+        most = schema.get("maxLength")
+        short = isinstance(most, int) and most <= _SHORT
+        is_line = "\n" not in held and (short or "pattern" in schema or named)
+        limits = {"inputmode": {"email": "email", "uri": "url"}.get(named, "text")}
+        return _replaced(field, kind="line" if is_line else "text", text=held, hint=hint, input=_INPUTS.get(named, "text"), limits=limits)
+
+    def _number(self, field: SchemaField, source: _Source) -> SchemaField:
+        held = self._held(field, source, (int, float))
+        if held is None:
+            return self._json(field, source)
+        schema = field.schema
+        named = (("minimum", "min"), ("maximum", "max"))
+        limits = {attribute: scalar_text(schema[key]) for key, attribute in named if key in schema}
+        limits["step"] = "1" if schema.get("type") == "integer" else "any"
+        limits["inputmode"] = "numeric" if schema.get("type") == "integer" else "decimal"
+        hint = _hinted(field.hint, sentence(number_hints(schema)))
+        return _replaced(field, kind="number", text=held, input="number", limits=limits, hint=hint)
+
+    def _boolean(self, field: SchemaField, source: _Source) -> SchemaField:
+        typed, value = source.typed(), source.value()
+        if field.is_required and not field.is_nullable and (typed is not None or value is UNSET or isinstance(value, bool)):
+            chosen = typed.one(f"f{source.at()}") == "yes" if typed is not None else value is True
+            return _replaced(field, kind="switch", text="yes" if chosen else "")
+        given = {True: "yes", False: "no"}[value] if isinstance(value, bool) else ""
+        held = typed.one(f"f{source.at()}") if typed is not None else given
+        choices = [
+            FieldChoice("", _nothing(field), not held),
+            FieldChoice("yes", "yes", held == "yes"),
+            FieldChoice("no", "no", held == "no"),
+        ]
+        return _replaced(field, kind="choice", choices=choices)
+
+    def _choice(self, field: SchemaField, source: _Source) -> SchemaField:
+        options = options_of(field.schema)
+        typed, value = source.typed(), source.value()
+        places = {str(place) for place, option in enumerate(options) if value is not UNSET and _same(option.value, value)}
+        held = (typed.one(f"f{source.at()}") or "") if typed is not None else next(iter(places), "")
+        if typed is None and value is not UNSET and value is not None and not places:
+            return self._json(field, source)
+        every = [FieldChoice("", _nothing(field), not held)]
+        every += [FieldChoice(str(place), scalar_text(option.value), held == str(place)) for place, option in enumerate(options)]
+        return _replaced(field, kind="choice", choices=every)
+
+    def _group(self, field: SchemaField, source: _Source) -> SchemaField:
+        schema = field.schema
+        known, value = members(schema.get("properties")), source.value()
+        if not known or (value is not UNSET and value is not None and not (isinstance(value, Mapping) and value.keys() <= known.keys())):
+            return self._json(field, source)
+        required = items(schema.get("required"))
+        if set(required) - set(known):
+            return self._json(field, source)
+        parts = [
+            self.field(members(part), pointer_to(field.pointer, name), source.part(name), name, is_required=name in required)
+            for name, part in known.items()
+        ]
+        return _replaced(field, kind="group", parts=parts, given=_is_given(field, source))
+
+    def _list(self, field: SchemaField, source: _Source) -> SchemaField:
+        schema, value = field.schema, source.value()
+        if "prefixItems" in schema or "items" not in schema or not (value is UNSET or value is None or isinstance(value, list | tuple)):
+            return self._json(field, source)
+        each = members(schema["items"])
+        if schema.get("uniqueItems") is True and "enum" in each and not set(each) - _NOTES - {"type", "enum"} and options_of(each):
+            return self._several(field, source, each)
+        least, most = (schema.get(key) for key in ("minItems", "maxItems"))
+        lowest = least if isinstance(least, int) else 0
+        given = source.items(min(lowest, _MOST_ITEMS) if field.is_required else 0)
+        parts = [self.field(each, f"{field.pointer}/{place}", one, f"{place + 1}.") for place, one in enumerate(given)]
+        highest = most if isinstance(most, int) else _MOST_ITEMS
+        return _replaced(
+            field,
+            kind="list",
+            parts=[_replaced(part, can_remove=True) for part in parts],
+            given=_is_given(field, source),
+            hint=_hinted(field.hint, _count(lowest, most if isinstance(most, int) else None)),
+            can_add=len(parts) < min(highest, _MOST_ITEMS),
+        )
+
+    def _several(self, field: SchemaField, source: _Source, each: JsonObject) -> SchemaField:
+        options, typed = options_of(each), source.typed()
+        held = items(source.value()) if source.value() is not UNSET else ()
+        places = {str(place) for place, option in enumerate(options) if any(_same(option.value, one) for one in held)}
+        if len(places) < len(held):
+            return self._json(field, source)
+        chosen = set(typed.all(f"f{source.at()}")) if typed is not None else places
+        every = [FieldChoice(str(place), scalar_text(option.value), str(place) in chosen) for place, option in enumerate(options)]
+        return _replaced(field, kind="several", choices=every, given=_is_given(field, source))
+
+    def _json(self, field: SchemaField, source: _Source) -> SchemaField:
+        typed, value = source.typed(), source.value()
+        held = typed.text(f"f{source.at()}") if typed is not None else "" if value is UNSET else pretty(value)
+        return _replaced(field, kind="json", text=held, hint=_hinted("JSON.", field.hint))
+
+
+_UNDRAWN: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "$ref", "dependentSchemas"})
+"""Keywords by which a value has no one kind."""
+
+
+def _replaced(field: SchemaField, **changes: object) -> SchemaField:
+    return replace(field, **changes)
+
+
+def _same(one: Json, other: Json | UnsetType) -> bool:
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def _nothing(field: SchemaField) -> str:
+    return "Choose…" if field.is_required and not field.is_nullable else "(none)"
+
+
+def _is_given(field: SchemaField, source: _Source) -> bool | None:
+    if field.is_required and not field.is_nullable:
+        return None
+    typed = source.typed()
+    return typed.one(f"g{source.at()}") == "yes" if typed is not None else source.value() is not UNSET and source.value() is not None
+
+
+def _moment(schema: JsonObject) -> str:
+    """Return the kind of input that takes a time; empty where it is none, or keeps to other rules, too."""
+    named = text(schema.get("format"))
+    is_bound = set(schema) & {"pattern", "enum", "const"}
+    return _MOMENTS.get(named, "") if kind_of(schema) == "string" and not is_bound else ""
+
+
+def _at_a_time(field: SchemaField, held: str, source: _Source) -> SchemaField:
+    if field.input == "date":
+        return _replaced(field, text=held)
+    if (typed := source.typed()) is not None:
+        return _replaced(field, text=held, zone=typed.text(f"z{source.at()}"), limits={"step": "1"})
+    found = _ZONED.fullmatch(held)
+    moment, zone = (found["moment"].replace(" ", "T"), found["zone"]) if found else (held, "Z")
+    return _replaced(field, text=moment, zone=zone, limits={"step": "any" if "." in moment else "1"})
+
+
+def _hinted(*parts: str) -> str:
+    return " ".join(part if part.endswith((".", "!", "?", ":")) else f"{part}." for part in parts if part)
+
+
+def _count(least: int, most: int | None) -> str:
+    if least and most == least:
+        return f"{least} of them."
+    if most is not None:
+        return f"{least} to {most} of them." if least else f"At most {most}."
+    return f"At least {least}." if least else ""
+
+
+def each(field: SchemaField) -> Iterable[SchemaField]:
+    """Yield a field and all within it."""
+    yield field
+    for part in field.parts:
+        yield from each(part)
