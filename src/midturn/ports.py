@@ -170,7 +170,7 @@ class ModelStarted(Struct, frozen=True):
 
 
 class ModelFinished(Struct, frozen=True):
-    """The model's response is complete."""
+    """The model's response is complete, or broke off."""
 
 
 class ConsultStarted(Struct, frozen=True):
@@ -221,7 +221,11 @@ Happening: TypeAlias = (
 
 
 class Display(Protocol):
-    """The watcher of a turn. `show` must not block; a prompt that is open holds back what it draws."""
+    """The watcher of a turn. `show` must not block; a prompt that is open holds back what it draws.
+
+    One that has `marks_cuts = True` can tell words that do not count from those that do, or shows none: an answer that broke off is asked
+    for again then.
+    """
 
     def show(self, happening: Happening) -> None:
         """Take note of what happened."""

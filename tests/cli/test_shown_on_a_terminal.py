@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.cli import CommandLine, asks, calls
 
 KEEP = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
@@ -50,3 +52,46 @@ def test_ctrl_c_leaves_a_clean_line(midturn: CommandLine) -> None:
         assert not any(" s" in row and "deploy" in row for row in session.rows if not row.startswith("·"))
         assert session.rows[0] == "Words without end"
         assert session.screen.cursor.x == 0
+
+
+BROKEN = {"text": "Half of it", "error": {"status": 529, "message": "overloaded", "retry_after": 0.01}}
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_an_answer_that_broke_off_is_asked_for_again_and_marked_on_a_terminal(midturn: CommandLine, *, plain: bool) -> None:
+    model = midturn.script(BROKEN, {"text": "All of it."})
+
+    with midturn.on_a_terminal("query", "-m", model, "Speak", plain=plain) as session:
+        assert session.wait_for_end() == 0
+        assert session.rows[0] == "Half of it"
+        assert "The answer broke off, and begins anew." in " ".join(session.text.split())
+        assert session.rows[-1] == "All of it."
+
+    assert [event["message"] for event in midturn.events() if event["type"] == "chat_response"] == ["All of it."]
+
+
+def test_words_that_went_into_a_pipe_are_not_followed_by_others(midturn: CommandLine) -> None:
+    finished = midturn.run("query", "-m", midturn.script(BROKEN, {"text": "All of it."}), "Speak")
+
+    assert finished.status == 1
+    assert finished.stdout == "Half of it\n"
+    assert "The answer was cut after" in finished.stderr
+
+
+@pytest.mark.parametrize("flags", [("--output", "json"), ("--output", "jsonl")])
+def test_where_no_piece_is_printed_a_broken_answer_is_asked_for_again(midturn: CommandLine, flags: tuple[str, ...]) -> None:
+    finished = midturn.ok("query", *flags, "-m", midturn.script(BROKEN, {"text": "All of it."}), "Speak")
+
+    assert "All of it." in finished.stdout
+    assert "Half" not in finished.stdout
+
+
+def test_ctrl_c_before_a_broken_answer_begins_anew_keeps_what_was_seen(midturn: CommandLine) -> None:
+    broken = {"text": "Half of it", "error": {"status": 529, "message": "overloaded", "retry_after": 60}}
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(broken), "Speak", plain=False) as session:
+        session.wait_for("trying again in")
+        session.send("\x03")
+        assert session.wait_for_end() == 130
+
+    assert [event["message"] for event in midturn.events() if event["type"] == "chat_response"] == ["Half of it"]

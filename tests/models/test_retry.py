@@ -10,7 +10,7 @@ from midturn.models.scripted import FunctionModel, ScriptedModel
 from midturn.models.wrapper import Retrying, RetryingModel, RetryPolicy, is_transient
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.exchange import Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
+from midturn.record.exchange import AnswerCut, Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
 from support.clocks import FakeClock
 from support.exchanges import ask, finish
 
@@ -129,6 +129,36 @@ def test_nothing_is_repeated_after_text_was_shown() -> None:
 
     assert not caught.value.transient
     assert clock.slept == [0]
+
+
+def anew(model: ScriptedModel | FunctionModel, clock: FakeClock, reports: list[Retrying], retries: int = 4) -> RetryingModel:
+    policy = RetryPolicy(max_retries=retries, begins_anew=True)
+    return RetryingModel(model, clock, policy=policy, report=reports.append, chance=lambda: 0.5)
+
+
+def test_an_answer_that_broke_off_begins_anew_where_that_can_be_seen() -> None:
+    clock, reports = FakeClock(), list[Retrying]()
+    model = ScriptedModel(
+        [{"text": "I will pa", "error": {"status": 529, "message": "overloaded"}}, {"text": "I will patch it."}], sleep=clock.sleep
+    )
+
+    async def events() -> list[ModelEvent]:
+        return [event async for event in anew(model, clock, reports).stream(ModelRequest())]
+
+    seen = asyncio.run(events())
+    assert [type(event) for event in seen] == [TextDelta, AnswerCut, TextDelta, Finished]
+    assert reports == [Retrying("scripted", "overloaded.", 0.5, 1, 4, was_cut=True)]
+    assert reports[0].sentences().endswith("The answer broke off, and begins anew. Trying again in 0.5 s (retry 1 of 4).")
+
+
+def test_an_answer_that_breaks_off_every_time_says_where_the_last_was_cut() -> None:
+    cut = {"text": "I will pa", "error": {"message": "reset"}}
+    clock, reports = FakeClock(), list[Retrying]()
+
+    with pytest.raises(ModelError, match=r"^reset\. The answer was cut after “I will pa”\.$"):
+        ask(anew(ScriptedModel([cut, cut], sleep=clock.sleep), clock, reports, retries=1))
+
+    assert len(reports) == 1
 
 
 def test_a_side_request_is_repeated_even_after_text() -> None:

@@ -167,6 +167,8 @@ class Screen(Struct, frozen=True, kw_only=True):
 class JsonLinesDisplay:
     """Prints each event when it is durable (`--output jsonl`)."""
 
+    marks_cuts = True  # no piece of an answer is shown
+
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
@@ -188,6 +190,8 @@ class JsonLinesDisplay:
 class QuietDisplay:
     """Prints notices only (`--output json`: the result comes at the end)."""
 
+    marks_cuts = True  # no piece of an answer is shown
+
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
@@ -202,6 +206,8 @@ class QuietDisplay:
 
 class WithoutWords:
     """A display that is not shown the assistant's words: they are the JSON that is printed at the end."""
+
+    marks_cuts = True  # no piece of an answer is shown
 
     def __init__(self, display: TurnDisplay) -> None:
         self._display = display

@@ -95,7 +95,7 @@ class Models(Struct, frozen=True, kw_only=True):
     def around(self, model: Model) -> Model:
         """Return a model that the program made itself, asked again when it is down for a moment."""
         retries: object = getattr(model, "max_retries", None)
-        policy = RetryPolicy(max_retries=retries) if isinstance(retries, int) else RetryPolicy()
+        policy = self._policy(retries if isinstance(retries, int) else RetryPolicy().max_retries)
         made = ObservedModel(RetryingModel(model, SYSTEM, policy=policy, report=partial(_waits, self.display)))
         self.made[model.name, -1] = made  # to be closed with the others
         return made
@@ -120,9 +120,10 @@ class Models(Struct, frozen=True, kw_only=True):
     def _make(self, id: str, max_retries: int) -> Model:
         model = model_named(id, self.llm, self._notice)
         watched = _logged(model) if _LOG.isEnabledFor(logging.DEBUG) else model
-        return ObservedModel(
-            RetryingModel(watched, SYSTEM, policy=RetryPolicy(max_retries=max_retries), report=partial(_waits, self.display))
-        )
+        return ObservedModel(RetryingModel(watched, SYSTEM, policy=self._policy(max_retries), report=partial(_waits, self.display)))
+
+    def _policy(self, max_retries: int) -> RetryPolicy:
+        return RetryPolicy(max_retries=max_retries, begins_anew=bool(getattr(self.display, "marks_cuts", False)))
 
     def _notice(self, text: str) -> None:
         self.display.show(Notice(text))

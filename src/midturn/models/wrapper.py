@@ -16,7 +16,7 @@ from msgspec import Struct
 from midturn.errors import ModelError
 from midturn.ports import OBSERVERS, Clock, Model
 from midturn.record.events import Event
-from midturn.record.exchange import DEFAULT_RETRIES, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
+from midturn.record.exchange import DEFAULT_RETRIES, AnswerCut, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
 from midturn.values.json_value import Json
 
 
@@ -164,13 +164,17 @@ def is_transient(status: int | None) -> bool:
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
-    """Waits in seconds: `base`, doubled each time up to `cap`, give or take `jitter`; up to `longest` where the server names one."""
+    """Waits in seconds: `base`, doubled each time up to `cap`, give or take `jitter`; up to `longest` where the server names one.
+
+    `begins_anew`: an answer that broke off is asked for again, too; whoever shows it can mark what came of it, or has shown none.
+    """
 
     max_retries: int = DEFAULT_RETRIES
     base: float = 0.5
     cap: float = 30.0
     jitter: float = 0.25
     longest: float = 120.0
+    begins_anew: bool = False
 
     def wait(self, failures: int, error: ModelError, chance: float) -> float | None:
         """Return how long to wait after that many failures in a row, or None to give up; `chance` in 0…1 is the jitter's dice."""
@@ -187,19 +191,24 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
 
 class Retrying(Struct, frozen=True):
-    """A wait before the next attempt: what failed (a sentence), for how many seconds, and which retry of how many comes then."""
+    """A wait before the next attempt: what failed (a sentence), for how many seconds, and which retry of how many comes then.
+
+    `was_cut`: some of the answer was there already.
+    """
 
     model: str
     error: str
     seconds: float
     retry: int
     max_retries: int
+    was_cut: bool = False
 
     def sentences(self) -> str:
         """Say which model failed and how, and when it is asked again."""
         who = "" if self.error.startswith(self.model) else f"{self.model}: "
         seconds = f"{self.seconds:.0f}" if self.seconds >= _WHOLE_SECONDS else f"{self.seconds:.1f}"
-        return f"{who}{self.error} Trying again in {seconds} s (retry {self.retry} of {self.max_retries})."
+        cut = "The answer broke off, and begins anew. " if self.was_cut else ""
+        return f"{who}{self.error} {cut}Trying again in {seconds} s (retry {self.retry} of {self.max_retries})."
 
 
 def _chance() -> float:
@@ -208,9 +217,10 @@ def _chance() -> float:
 
 
 class RetryingModel(Wrapper):
-    """A model that is asked again when it fails, but never after text was shown; what it comes to in the end is counted.
+    """A model that is asked again when it fails; what it comes to in the end is counted.
 
-    `report` hears of each wait before it begins. A side request shows nothing, so it may be repeated at any time.
+    After text was shown it is, too, where the policy `begins_anew`: `AnswerCut` says so. `report` hears of each wait before it begins.
+    A side request shows nothing, so it may be repeated at any time.
     """
 
     def __init__(
@@ -249,15 +259,18 @@ class RetryingModel(Wrapper):
                 error = ModelError(f"{self.name} stopped before its answer was complete.", transient=True)
             except ModelError as failure:
                 error = failure
-            if shown:
-                raise _cut(error, shown) from error
             failures += 1
             seconds = self._policy.wait(failures, error, self._chance())
+            if shown and (seconds is None or not self._policy.begins_anew):
+                raise _cut(error, shown) from error
             if seconds is None and self._policy.is_too_long(error):
                 raise _too_long(error) from error
             if seconds is None:
                 raise error
-            self._report(Retrying(self.name, f"{str(error).rstrip('.')}.", seconds, failures, self._policy.max_retries))
+            if shown:
+                yield AnswerCut()
+            sentence = f"{str(error).rstrip('.')}."
+            self._report(Retrying(self.name, sentence, seconds, failures, self._policy.max_retries, was_cut=bool(shown)))
             await self._clock.sleep(seconds)
 
 

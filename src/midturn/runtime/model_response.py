@@ -25,7 +25,7 @@ from midturn.ports import (
 from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
 from midturn.record.events import Event, InquiryRequest
-from midturn.record.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
+from midturn.record.exchange import AnswerCut, Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Surroundings
 from midturn.turn.step import (
@@ -103,7 +103,10 @@ class ModelResponse:
 
     async def _stream(self, request: ModelRequest) -> Happened:
         finished: Finished | None = None
+        is_anew = False
         async for event in self._model.stream(request):
+            if is_anew:  # until then, what was shown of the answer that broke off is all that there is
+                self._said, is_anew = [], False
             match event:
                 case TextDelta(text):
                     self._said.append(event)
@@ -111,6 +114,10 @@ class ModelResponse:
                 case ReasoningDelta(text):
                     self._said.append(event)
                     self._display.show(ReasoningShown(text))
+                case AnswerCut():
+                    is_anew = True
+                    self._display.show(ModelFinished())
+                    self._display.show(ModelStarted())
                 case Finished():
                     finished = event
         if finished is None:

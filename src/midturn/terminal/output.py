@@ -68,6 +68,8 @@ class TerminalDisplay:
         gate = gate or Gate()
         out, err = streams or (sys.stdout, sys.stderr)
         page = Page(Outlet(out, gate, nobody_reads), Outlet(err, gate), choose_look(self._settings.mode, os.environ))
+        self.marks_cuts = page.out.is_terminal
+        """Whether words that turn out not to count are told from those that do: in a file or a pipe nothing could say so."""
         self._words = StreamedMessage(page, "words")
         self._reasoning = StreamedMessage(page, "reasoning")
         self._spinner = _spinner(gate, page, clock)
