@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, LiteralString
 
 import click
@@ -199,7 +200,7 @@ def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
     for question in questions:
         for left, right in question_rows(question):
             note("{}  {}", left, right)
-        for row in answered(question):
+        for row in answered(question, sys.stderr):
             note(row)
     status = ExitStatus.DONE
     for question, value in zip(questions, typed, strict=True):
@@ -217,7 +218,7 @@ def _who() -> AnsweredBy:
 
 def _say_recorded(question: OpenQuestion, value: Typed) -> None:
     """Say what was recorded, under what a yes or a no was said to; and where a form has more questions, that they are still to come."""
-    for row in answered(as_edited(question, value)):
+    for row in answered(as_edited(question, value), sys.stderr):
         note(row)
     rows = recorded_rows(question, value)
     for asked, answer in rows:

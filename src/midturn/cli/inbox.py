@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -153,7 +154,7 @@ def _rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:
 
     named = line(" ({})", title) if title else line("")
     where = line("in conversation {}, since {}{}", question.conversation, moment(question.asked_at), named)
-    return [*question_rows(question), (line(""), where), *_who(question.asker)]
+    return [*question_rows(question, sys.stdout), (line(""), where), *_who(question.asker)]
 
 
 def _titles(place: Place, questions: Sequence[OpenQuestion]) -> dict[str, str]:

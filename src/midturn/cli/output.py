@@ -43,6 +43,12 @@ class Shown(str):
     __slots__ = ()
 
 
+class Drawn(Shown):
+    """A row that is drawn for the width of its terminal, with its colours: it is printed as it is."""
+
+    __slots__ = ()
+
+
 def line(template: LiteralString, *fields: object) -> Shown:
     """Fill a template of ours (`{}` for each field); a field that is not `Shown` becomes one line in which every character is seen."""
     return Shown(template.format(*(field if isinstance(field, Shown) else exact(str(field)) for field in fields)))
@@ -68,6 +74,11 @@ def presented(text: str) -> Shown:
     return Shown(text)
 
 
+def drawn(row: str) -> Drawn:
+    """Take over a row that was drawn."""
+    return Drawn(row)
+
+
 def joined(separator: LiteralString, parts: Iterable[str]) -> Shown:
     """Join parts; those that are not `Shown` are shown as one line each."""
     return Shown(separator.join(part if isinstance(part, Shown) else exact(part) for part in parts))
@@ -80,6 +91,7 @@ def joined(separator: LiteralString, parts: Iterable[str]) -> Shown:
 _GAP = 2
 _LEAST = 24  # cells; a last column with less room begins on a line of its own
 _INDENT = "  "
+_UNLIMITED = 1_000
 QUOTED = "| "
 """Prefix of a line that is shown character by character, such as one of a diff: every row of it stands behind the same."""
 
@@ -99,6 +111,8 @@ def wrapped(text: Shown, stream: TextIO | None, indent: str = "") -> list[Shown]
 
     Lines after the first of a paragraph stand behind `indent`; those of a paragraph that is indented itself stand behind more than that.
     """
+    if isinstance(text, Drawn):
+        return [text]
     width = columns(stream)
     rows: list[Shown] = []
     for paragraph in text.split("\n"):
@@ -124,8 +138,17 @@ def table(rows: Sequence[Sequence[Shown]], stream: TextIO | None = None) -> list
     return lines
 
 
+def room_behind(first: str, stream: TextIO | None) -> int:
+    """Return how many cells `table` leaves for a last column behind one whose widest cell is `first`."""
+    width = columns(stream) or _UNLIMITED
+    room = width - _cells(first) - _GAP
+    return room if room >= _LEAST else max(1, width - len(_INDENT))
+
+
 def _behind(padded: str, last: Shown, width: int | None) -> list[Shown]:
     """Wrap the last column behind the others."""
+    if isinstance(last, Drawn):
+        return [Drawn(f"{padded}{last}")]
     first, *more = _hang(last, None if width is None else max(1, width - _cells(padded)), "")
     rows = [padded + first, *(" " * _cells(padded) + row for row in more)]
     return [Shown(row.rstrip()) for row in rows if row.strip()]
@@ -234,7 +257,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 def _write(stream: TextIO | None, text: str) -> None:
     if stream is None:  # it was closed before we began
         return
-    stream.write(f"{_encodable(text, stream)}\n")
+    stream.write(f"{text if isinstance(text, Drawn) else _encodable(text, stream)}\n")
     stream.flush()
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from midturn.cli.output import QUOTED, Shown, asked, joined, line, presented
+from msgspec.structs import replace
+
+from midturn.cli.drawing import drawing
+from midturn.cli.output import QUOTED, Shown, asked, drawn, joined, line, presented, room_behind
 from midturn.clock import now
 from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
@@ -38,8 +41,8 @@ _MOST_OPTIONS = 9
 _LONGEST = 300  # characters of one row of a list
 
 
-def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
-    """Return the id with the question, and below it what is decided about."""
+def question_rows(question: OpenQuestion, stream: TextIO | None = None) -> list[tuple[Shown, Shown]]:
+    """Return the id with the question, and below it what is decided about, drawn where it is for a `stream` to a terminal that can."""
     said = asked(question.question.text) if question.kind == "tool" else line("{}", question.question.text)
     head = line("{} asks: {}{}", question.source.header, said, _of_form(question))
     allowed = _allowed(question)
@@ -47,7 +50,7 @@ def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     until = [line("To be answered by {} ({}).", *_until(question, question.deadline))] if question.deadline else []
     options = [line("[{}]", allowed)] if allowed else []
     whose = [line("It is {}.", question.whose.line)] if question.whose and question.whose.line else []
-    below = [*listed(question), *whose, *until, *problem, *options, *_always_row(question), *_rest_of_form(question)]
+    below = [*listed(question, stream), *whose, *until, *problem, *options, *_always_row(question), *_rest_of_form(question)]
     return [(line("{}", question.id), head), *((line(""), about) for about in below)]
 
 
@@ -158,23 +161,38 @@ def _shortened(text: str) -> str:
 _LISTED = 8  # lines of one question in a list of many
 
 
-def listed(question: OpenQuestion) -> list[Shown]:
+def listed(question: OpenQuestion, stream: TextIO | None = None) -> list[Shown]:
     """Return the beginning of what a question is about, for a list in which it is one of many."""
-    lines = _about(question)
-    shown = [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…" for text in lines[:_LISTED]]
-    more = len(lines) - len(shown)
-    left_out = [line("({} more line{}: `midturn answer ID` shows them)", more, "" if more == 1 else "s")] if more else []
-    return [*map(_quoted, shown), *left_out]
+    rows = _drawn(question, stream, room_behind(question.id, stream))
+    if rows is None:
+        lines = _about(question)
+        rows = [_quoted(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…") for text in lines]
+    more = len(rows) - _LISTED
+    left_out = [line("({} more line{}: `midturn answer ID` shows them)", more, "" if more == 1 else "s")] if more > 0 else []
+    return [*rows[:_LISTED], *left_out]
 
 
-def answered(question: OpenQuestion) -> list[Shown]:
+def answered(question: OpenQuestion, stream: TextIO | None = None) -> list[Shown]:
     """Return what a yes or a no was said to; of other answers the words say enough."""
     if not isinstance(question.question.answer_type, BooleanType):
         return []
-    lines = _about(question)
-    more = len(lines) - ROWS_SHOWN
+    rows = _drawn(question, stream, room_behind("", stream))
+    if rows is None:
+        rows = list(map(_quoted, _about(question)))
+    more = len(rows) - ROWS_SHOWN
     left_out = [line("({} more lines are not shown)", more)] if more > 0 else []
-    return [*map(_quoted, lines[:ROWS_SHOWN]), *left_out]
+    return [*rows[:ROWS_SHOWN], *left_out]
+
+
+def _drawn(question: OpenQuestion, stream: TextIO | None, width: int) -> list[Shown] | None:
+    """Draw what a question is about as its prompt does; None where it is not drawn but listed."""
+    prompt = _prompt(question)
+    draws = drawing(stream) if prompt and (prompt.question.context or prompt.subject) else None
+    if draws is None or prompt is None:
+        return None
+    if prompt.kind == "deliver":  # a result is its own context
+        prompt = replace(prompt, question=replace(prompt.question, context=None))
+    return [drawn(row) for row in draws.prompt(prompt, width)]
 
 
 def _quoted(text: str) -> Shown:
@@ -183,13 +201,20 @@ def _quoted(text: str) -> Shown:
 
 def _about(question: OpenQuestion) -> list[str]:
     """Return all lines, as a prompt shows them but without the marks that fence code in."""
-    try:
-        asked = question.question.asked(question.question_id)
-    except QuestionError:  # of a newer version, or damaged
+    prompt = _prompt(question)
+    if prompt is None:
         return []
-    prompt = Prompt(question=asked, kind=question.kind, subject=_subject(question), tool=question.tool, arguments=question.arguments)
     context = [text for text in context_lines(prompt) if not text.lstrip().startswith("```")]
     return [*subject_lines(prompt), *(context if question.kind != "deliver" else ())]  # a result is its own context
+
+
+def _prompt(question: OpenQuestion) -> Prompt | None:
+    """Return the prompt that would ask it; None for a question of a newer version, or a damaged one."""
+    try:
+        asked = question.question.asked(question.question_id)
+    except QuestionError:
+        return None
+    return Prompt(question=asked, kind=question.kind, subject=_subject(question), tool=question.tool, arguments=question.arguments)
 
 
 def _subject(question: OpenQuestion) -> Subject | None:

@@ -83,7 +83,7 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
 def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, option: str = "") -> None:
     """Print the open questions with their ids, and the command that answers them."""
     note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
-    rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question)]
+    rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question, sys.stderr)]
     for row in table(rows, sys.stderr):
         note(row)
     if pending:

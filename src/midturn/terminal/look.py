@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from midturn.prompts.rich.screen import Style
 from midturn.prompts.settings import Mode, PromptSettings
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -34,6 +35,36 @@ def choose_look(setting: Mode, environment: Mapping[str, str]) -> Look:
     """Return what the mode allows, without colours where `NO_COLOR` is set."""
     moves = choose_mode(setting, environment) == "rich"
     return Look(moves, moves and not environment.get("NO_COLOR"))
+
+
+STYLES: dict[Style, str] = {
+    "header": "bold",
+    "quoted": "ansibrightblack",
+    "gutter": "ansibrightblack",
+    "dim": "ansibrightblack",
+    "key": "ansicyan",
+    "pointer": "ansicyan bold",
+    "chosen": "ansigreen",
+    "error": "ansired",
+    "hidden": "reverse",
+    "added": "ansigreen",
+    "removed": "ansired",
+    "inserted": "ansigreen bold underline",
+    "deleted": "ansired bold underline",
+    "hunk": "ansicyan",
+    "code": "ansiyellow",
+    "strong": "bold",
+    "emphasis": "italic",
+    "struck": "strike",
+    "heading": "bold underline",
+    "name": "ansicyan",
+    "string": "ansigreen",
+    "number": "ansiyellow",
+    "found": "ansicyan underline",
+    "link": "ansicyan underline",
+    "keyword": "ansimagenta",
+}
+"""What the styles of rows look like, in the words of prompt_toolkit."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------

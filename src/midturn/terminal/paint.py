@@ -13,36 +13,12 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
 from midturn.prompts.rich.keyboard import Key
-from midturn.prompts.rich.screen import Row, Style, row_cells
+from midturn.prompts.rich.screen import Row, row_cells
 from midturn.terminal.ascii import ascii_row
 from midturn.terminal.device import Device, DeviceStream
+from midturn.terminal.look import STYLES
 
-_LOOKS: dict[Style, str] = {
-    "header": "bold",
-    "quoted": "ansibrightblack",
-    "gutter": "ansibrightblack",
-    "dim": "ansibrightblack",
-    "key": "ansicyan",
-    "pointer": "ansicyan bold",
-    "chosen": "ansigreen",
-    "error": "ansired",
-    "hidden": "reverse",
-    "added": "ansigreen",
-    "removed": "ansired",
-    "hunk": "ansicyan",
-    "code": "ansiyellow",
-    "strong": "bold",
-    "emphasis": "italic",
-    "struck": "strike",
-    "heading": "bold underline",
-    "name": "ansicyan",
-    "string": "ansigreen",
-    "number": "ansiyellow",
-    "found": "ansicyan underline",
-    "link": "ansicyan underline",
-    "keyword": "ansimagenta",
-}
-LOOKS = PtkStyle.from_dict({name: look for name, look in _LOOKS.items() if name})
+LOOKS = PtkStyle.from_dict({name: look for name, look in STYLES.items() if name})
 
 
 class Canvas:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
@@ -84,11 +86,15 @@ def test_what_is_drawn_anew_in_another_width_stays_behind_its_gutter(context: st
     assert sum(row.startswith("xxx") for row in rows) == 1
 
 
+def without_number(row: str) -> str:
+    return re.sub(r"^│ +\d+ ", "│ ", row)
+
+
 def test_every_row_of_a_long_diff_can_be_viewed_before_it_is_approved() -> None:
     keys = Keys(asked(context=DIFF)).press("v")
     seen: list[str] = []
     while not seen or not seen[-1].startswith("│ +4999 "):
-        seen += keys.live[:-1]
+        seen += [without_number(row) for row in keys.live[:-1]]
         keys.press(" ")
 
     assert [row for row in dict.fromkeys(seen) if row.startswith("│ +")][-4_000:] == [

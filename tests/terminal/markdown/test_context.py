@@ -63,8 +63,8 @@ def test_a_diff_without_a_fence_is_one_to_its_end() -> None:
 
     rows = context_rows(UNICODE, text, 60)
 
-    assert [row_text(row) for row in rows][-3:] == ["-* gone", "+* **come**", "  | a | b |"]
-    assert [row[0].style for row in rows[-3:-1]] == ["removed", "added"]
+    assert [row_text(row) for row in rows][-3:] == ["1 -* gone", "1 +* **come**", "2   | a | b |"]
+    assert [row[1].style for row in rows[-3:-1]] == ["removed", "added"]
 
 
 def test_nothing_hidden_stays_hidden_in_code() -> None:

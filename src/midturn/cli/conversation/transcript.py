@@ -9,7 +9,22 @@ from typing import TypeAlias, assert_never
 
 from msgspec import UNSET
 
-from midturn.cli.output import Shown, block, indented, joined, line, presented, say, say_json, spoken, table, wrapped
+from midturn.cli.drawing import drawing
+from midturn.cli.output import (
+    Shown,
+    block,
+    columns,
+    drawn,
+    indented,
+    joined,
+    line,
+    presented,
+    say,
+    say_json,
+    spoken,
+    table,
+    wrapped,
+)
 from midturn.prompts.body import argument_lines
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.walker import Cancelled
@@ -70,7 +85,8 @@ def _marker(result: ToolCallResponse | None) -> Cancelled | None:
     return None if result is None or result.is_error else Cancelled.read(result.content)
 
 
-_TEXT, _RESULT, _ERROR, _DETAIL = line("  "), line("  | "), line("  ! "), line("      ")
+_TEXT, _RESULT, _ERROR, _DETAIL, _CONTEXT = line("  "), line("  | "), line("  ! "), line("      "), line("    ")
+_WIDE = 80
 _HANG = "      "
 _UNANSWERED = {"user": "(end turn)"}
 _GONE_BACK = ("back", "superseded")
@@ -100,7 +116,7 @@ class _Transcript:
             case WordsEntry(kind="request"):
                 return [line("{}:", entry.author or "You"), *indented(spoken(entry.text), _TEXT), line("")]
             case WordsEntry(kind="message"):
-                return [line("Assistant:"), *indented(spoken(entry.text), _TEXT), line("")]
+                return [line("Assistant:"), *_said(entry.text), line("")]
             case WordsEntry(kind="structured"):
                 return [line("Assistant:"), *indented(block(json.dumps(entry.value, ensure_ascii=False, indent=2)), _TEXT), line("")]
             case CallEntry():
@@ -203,8 +219,25 @@ def _is_gone_back(response: InquiryResponse | None) -> bool:
 
 
 def _drawn(question: PersistedQuestion | None) -> list[Shown]:
-    """Show what stands above a question."""
-    return indented(block(question.context), line("    ")) if question is not None and question.context else []
+    """Show what stands above a question, as its prompt did."""
+    if question is None or not question.context:
+        return []
+    draws = drawing(sys.stdout)
+    if draws is None:
+        return indented(block(question.context), _CONTEXT)
+    return [drawn(f"{_CONTEXT}{row}".rstrip()) for row in draws.context(question.context, _room(_CONTEXT))]
+
+
+def _said(text: str) -> list[Shown]:
+    """Show what a model said, as it was when it came."""
+    draws = drawing(sys.stdout)
+    if draws is None:
+        return indented(spoken(text), _TEXT)
+    return [drawn(f"{_TEXT}{row}".rstrip()) for row in draws.words(text, _room(_TEXT))]
+
+
+def _room(indent: Shown) -> int:
+    return max(1, (columns(sys.stdout) or _WIDE) - len(indent))
 
 
 def _row(question: str, answer: str, who: str) -> list[Shown]:

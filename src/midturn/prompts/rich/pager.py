@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from msgspec import Struct
-
 from midturn.prompts.cells import cells, clip
-from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line
+from midturn.prompts.keys import DIFFS, code_line, one_line
 from midturn.prompts.rich.buffer import Buffer
+from midturn.prompts.rich.diff_lines import ContextLine, diff_lines
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
-from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, cut, fitted, joined, row, row_text, wrapped
+from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, fitted, joined, row, row_text
 from midturn.question.answer_type import EndedTurn
 from midturn.values.text import prose
 
@@ -145,7 +144,6 @@ ContextRows: TypeAlias = Callable[[str, int], Sequence[Row]]
 
 _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?P<text>.*)")
-_HUNK = re.compile(r"@@ -\d")
 _INLINE = re.compile(
     r"(?P<code>`[^`]+`)|(?P<strong>\*\*[^*\s](?:[^*]*[^*\s])?\*\*)|(?P<emphasis>(?<![\w*])\*[^*\s](?:[^*]*[^*\s])?\*(?![\w*]))"
 )
@@ -168,13 +166,6 @@ _DIFF_LINES = (
 )
 
 
-class ContextLine(Struct, frozen=True):
-    """One line of a context. `kept` lines are broken at the edge of the screen with every character, others between words."""
-
-    spans: Row
-    kept: bool = False
-
-
 def markdown_lines(text: str) -> list[ContextLine]:
     """Return the lines of a context, fit to be shown."""
     return list(_read(text.rstrip("\n").split("\n"))) if text else []
@@ -182,7 +173,7 @@ def markdown_lines(text: str) -> list[ContextLine]:
 
 def plain_context(text: str, width: int) -> list[Row]:
     """Return the rows of a context at a width."""
-    return [found for line in markdown_lines(text) for found in (cut if line.kept else wrapped)(line.spans, width)]
+    return [found for line in markdown_lines(text) for found in line.rows(width)]
 
 
 def json_spans(line: str) -> Row:
@@ -216,22 +207,31 @@ _JSON_STYLES: dict[str, Style] = {"name": "name", "string": "string", "number": 
 def _read(lines: list[str]) -> Iterator[ContextLine]:
     fence = ""
     language = ""
-    diff = False
+    diff = list[str]()
     for number, line in enumerate(lines):
-        if found := _FENCE.match(line) if not diff else None:
+        begins = not fence and (begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES))))
+        if begins or (fence and language in DIFFS and not _closes(line, fence)):
+            diff.append(line)
+            continue
+        yield from diff_lines(diff)
+        diff.clear()
+        if found := _FENCE.match(line):
             if not fence:
                 fence, language = found[1], line[found.end() :].strip()
                 continue
             if found[1].startswith(fence):
                 fence = ""
                 continue
-        diff = not fence and (begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES))))
-        if fence or diff:
-            yield ContextLine(_code(line, is_diff=diff or language in DIFFS), kept=True)
-        elif line.startswith(("    ", "\t")):
-            yield ContextLine(_code(line, is_diff=False), kept=True)
+        if fence or line.startswith(("    ", "\t")):
+            yield ContextLine(row(code_line(line), "code"), kept=True)
         else:
             yield ContextLine(_prose(line.removesuffix("\r")))
+    yield from diff_lines(diff)
+
+
+def _closes(line: str, fence: str) -> bool:
+    found = _FENCE.match(line)
+    return found is not None and found[1].startswith(fence)
 
 
 def begins_diff(lines: list[str], number: int) -> bool:
@@ -239,17 +239,6 @@ def begins_diff(lines: list[str], number: int) -> bool:
     line = lines[number]
     following = lines[number + 1] if number + 1 < len(lines) else ""
     return line.startswith(_DIFF_BEGINS) or (line.startswith("--- ") and following.startswith("+++ "))
-
-
-def _code(line: str, *, is_diff: bool) -> Row:
-    if not is_diff:
-        return row(code_line(line), "code")
-    shown = diff_line(line)
-    if _HUNK.match(line):
-        return row(shown, "hunk")
-    if line.startswith(("+++", "---")):
-        return row(shown, "strong")
-    return row(shown, _CHANGES.get(line[:1], ""))
 
 
 def _prose(line: str) -> Row:

@@ -29,7 +29,8 @@ from midturn.values.json_value import Scalar
 
 Style: TypeAlias = Literal[
     "", "header", "quoted", "gutter", "dim", "key", "pointer", "chosen", "error", "hidden",
-    "added", "removed", "hunk", "code", "strong", "emphasis", "struck", "heading", "name", "string", "number", "found", "link", "keyword",
+    "added", "removed", "inserted", "deleted", "hunk", "code", "strong", "emphasis", "struck", "heading", "name", "string", "number",
+    "found", "link", "keyword",
 ]  # fmt: skip
 
 
