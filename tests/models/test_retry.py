@@ -10,7 +10,7 @@ from midturn.models.scripted import FunctionModel, ScriptedModel
 from midturn.models.wrapper import Retrying, RetryingModel, RetryPolicy, is_transient
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.exchange import AnswerCut, Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
+from midturn.record.exchange import BrokeOff, Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
 from support.clocks import FakeClock
 from support.exchanges import ask, finish
 
@@ -146,7 +146,7 @@ def test_an_answer_that_broke_off_begins_anew_where_that_can_be_seen() -> None:
         return [event async for event in anew(model, clock, reports).stream(ModelRequest())]
 
     seen = asyncio.run(events())
-    assert [type(event) for event in seen] == [TextDelta, AnswerCut, TextDelta, Finished]
+    assert [type(event) for event in seen] == [TextDelta, BrokeOff, TextDelta, Finished]
     assert reports == [Retrying("scripted", "overloaded.", 0.5, 1, 4, was_cut=True)]
     assert reports[0].sentences().endswith("The answer broke off, and begins anew. Trying again in 0.5 s (retry 1 of 4).")
 

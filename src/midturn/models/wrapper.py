@@ -16,7 +16,7 @@ from msgspec import Struct
 from midturn.errors import ModelError
 from midturn.ports import OBSERVERS, Clock, Model
 from midturn.record.events import Event
-from midturn.record.exchange import DEFAULT_RETRIES, AnswerCut, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
+from midturn.record.exchange import DEFAULT_RETRIES, BrokeOff, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
 from midturn.values.json_value import Json
 
 
@@ -219,7 +219,7 @@ def _chance() -> float:
 class RetryingModel(Wrapper):
     """A model that is asked again when it fails; what it comes to in the end is counted.
 
-    After text was shown it is, too, where the policy `begins_anew`: `AnswerCut` says so. `report` hears of each wait before it begins.
+    After text was shown it is, too, where the policy `begins_anew`: `BrokeOff` says so. `report` hears of each wait before it begins.
     A side request shows nothing, so it may be repeated at any time.
     """
 
@@ -268,7 +268,7 @@ class RetryingModel(Wrapper):
             if seconds is None:
                 raise error
             if shown:
-                yield AnswerCut()
+                yield BrokeOff()
             sentence = f"{str(error).rstrip('.')}."
             self._report(Retrying(self.name, sentence, seconds, failures, self._policy.max_retries, was_cut=bool(shown)))
             await self._clock.sleep(seconds)

@@ -305,11 +305,11 @@ class Finished(Struct, frozen=True):
         return (*before, replace(last, metadata={**(last.metadata or {}), **Spent(model, self.usage).metadata}))
 
 
-class AnswerCut(Struct, frozen=True):
+class BrokeOff(Struct, frozen=True):
     """The answer broke off and is asked for again: the pieces before this are not part of what comes."""
 
 
-ModelEvent: TypeAlias = TextDelta | ReasoningDelta | AnswerCut | Finished
+ModelEvent: TypeAlias = TextDelta | ReasoningDelta | BrokeOff | Finished
 
 
 # A tool call, as it runs ----------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from midturn.ports import (
 from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
 from midturn.record.events import Event, InquiryRequest
-from midturn.record.exchange import AnswerCut, Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
+from midturn.record.exchange import BrokeOff, Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Surroundings
 from midturn.turn.step import (
@@ -114,7 +114,7 @@ class ModelResponse:
                 case ReasoningDelta(text):
                     self._said.append(event)
                     self._display.show(ReasoningShown(text))
-                case AnswerCut():
+                case BrokeOff():
                     is_anew = True
                     self._display.show(ModelFinished())
                     self._display.show(ModelStarted())
