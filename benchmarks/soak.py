@@ -4,23 +4,24 @@ Usage: soak.py [MINUTES [ANSWERS]], such as `soak.py 30 4`: so many minutes, so 
 first question is answered in the store, the second on the page, which a browser listens to. They are in the same few conversations again
 and again, each of which is removed after some turns: of each conversation that there is, a page knows how long it is, and of the last ones
 what they hold. The chat asks at a terminal, in one conversation, whose history it holds. Prints a row a minute, and what each grew by after
-the first fifth; asserts nothing.
+the first fifth: what the kernel counts, and what of it is in use (probe/sitecustomize.py); asserts nothing.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
@@ -38,11 +39,13 @@ from support.serving import asked_here  # noqa: E402
 MINUTES = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
 RATE = float(sys.argv[2]) if len(sys.argv) > 2 else 4.0
 SAMPLE = min(60.0, MINUTES * 6)
+PROBE = str(HERE / "probe")
 CONVERSATIONS = 50
 TURNS = 10
 """How many conversations there are, and how many turns each has before another takes its place."""
 A_TURN = 3.0  # seconds between two turns of the chat
 PATIENCE = 60.0
+Row: TypeAlias = Mapping[str, tuple[float, float]]
 ASKS = {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
 
 
@@ -75,9 +78,10 @@ class Page:
 
 
 @contextmanager
-def working(store: Path) -> Generator[int]:
+def working(store: Path, probe: Mapping[str, str]) -> Generator[int]:
     """Run a worker; yield its process."""
-    environment = {**os.environ, "BENCH_STORE": str(store), "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])}
+    path = os.pathsep.join([str(HERE), probe["PYTHONPATH"], os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, **probe, "BENCH_STORE": str(store), "PYTHONPATH": path}
     command = [sys.executable, "-m", "midturn", "worker", "machines:agent"]
     worker = subprocess.Popen(command, cwd=HERE, env=environment, stderr=subprocess.DEVNULL)
     try:
@@ -90,12 +94,12 @@ def working(store: Path) -> Generator[int]:
 class Chat:
     """A chat at a terminal, whose every turn asks once."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, probe: Mapping[str, str]) -> None:
         turns = int(MINUTES * 60 / A_TURN) + 10
         (directory / "play.json").write_text(json.dumps({"replies": [{"calls": [ASKS]}, {"text": "Done."}] * turns}))
         homes = {name: str(directory) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
         command = [sys.executable, "-m", "midturn", "chat", "-m", f"scripted:{directory / 'play.json'}"]
-        self.session = PtySession(command, environment=homes)
+        self.session = PtySession(command, environment={**homes, **probe})
         self.session.wait_for(POINTER.strip())
         self.turns = 0
 
@@ -144,34 +148,50 @@ def main() -> None:
         conversations = directory / "conversations"
         store = mt.open_store(conversations)
         agent.with_store(store).run_sync("Ship it.")
-        served = Served(directory, (), prefix=["env"])  # a process of its own: one that is forked begins with the memory of another
-        page, chat = Page(served), Chat(directory)
-        with working(conversations) as worker:
+        probe = {"PYTHONPATH": PROBE, "MIDTURN_PROBE": folder}
+        own = ["env", *(f"{name}={value}" for name, value in probe.items())]
+        served = Served(directory, (), prefix=own)  # a process of its own: one that is forked begins with the memory of another
+        page, chat = Page(served), Chat(directory, probe)
+        with working(conversations, probe) as worker:
             processes = {"worker": worker, "page": page.pid, "chat": chat.pid}
             until = time.monotonic() + MINUTES * 60
             given: list[int] = []
             answering = threading.Thread(target=lambda: given.append(people(store, page, until)))
             answering.start()
-            rows = list(sampled(processes, chat, until))
+            rows = list(sampled(processes, chat, until, directory))
             answering.join()
         cast("Any", chat.session).child.close(force=True)
         served.end()
     after = rows[len(rows) // 5 :]
-    grown = ", ".join(f"{name} {after[-1][name] - after[0][name]:+.1f} MB" for name in processes)
+    grown = ", ".join(f"{name} {_grown(after, name, 0):+.1f} MB (in use {_grown(after, name, 1):+.2f})" for name in processes)
     print(f"{sum(given):,} answers, {chat.turns:,} turns of the chat; after the first fifth: {grown}")
 
 
-def sampled(processes: Mapping[str, int], chat: Chat, until: float) -> Generator[Mapping[str, float]]:
-    """Yield the memory of each process, once a minute, while the chat goes on."""
+def _grown(rows: Sequence[Row], name: str, place: int) -> float:
+    return rows[-1][name][place] - rows[0][name][place]
+
+
+def in_use(process: int, directory: Path) -> float:
+    """Return the MB that a process has in use; it is asked for that by a signal."""
+    told = directory / str(process)
+    told.unlink(missing_ok=True)
+    os.kill(process, signal.SIGUSR2)
+    until = time.monotonic() + PATIENCE
+    while not told.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    return int(told.read_text()) / 1024 / 1024
+
+
+def sampled(processes: Mapping[str, int], chat: Chat, until: float, directory: Path) -> Generator[Row]:
+    """Yield the memory of each process, all of it and what of it is in use, once a minute, while the chat goes on."""
     began = following = time.monotonic()
     while time.monotonic() < until:
         chat.turn()
         if time.monotonic() >= following:
             following += SAMPLE
-            row = {name: memory_of(process) for name, process in processes.items()}
-            load = os.getloadavg()[0]
-            told = ", ".join(f"{name} {megabytes:.1f} MB" for name, megabytes in row.items())
-            print(f"{(time.monotonic() - began) / 60:5.1f} min: {told} (load {load:.1f})", flush=True)
+            row = {name: (memory_of(process), in_use(process, directory)) for name, process in processes.items()}
+            told = ", ".join(f"{name} {all_of_it:.1f} MB (in use {used:.2f})" for name, (all_of_it, used) in row.items())
+            print(f"{(time.monotonic() - began) / 60:5.1f} min: {told} (load {os.getloadavg()[0]:.1f})", flush=True)
             yield row
         chat.session.wait_for_quiet(A_TURN)
 

@@ -16,7 +16,7 @@ from midturn.question.python_types import Mismatch, schema_as_json, value_type
 from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart, model_responses, user_requests
 from midturn.record.exchange import Spent, Usage, spent_in
 from midturn.record.open_question import OpenQuestion
-from midturn.record.window import Window, refused
+from midturn.record.window import refused
 from midturn.runtime.driver import RunEnding
 from midturn.store.metadata import event_id
 from midturn.turn.pending import pending_in
@@ -151,27 +151,27 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
     return schema_as_json(wanted)[0]
 
 
-def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent: Iterable[Spent] = ()) -> RunResult[Any]:
-    """Read a result from the events of a turn, and from what the requests of this run have cost."""
-    said = [*model_responses(turn)]
+def result_of(conversation: str, turn: TurnView, ending: RunEnding, spent: Iterable[Spent] = ()) -> RunResult[Any]:
+    """Read a result from a turn, and from what the requests of this run have cost."""
+    said = [*model_responses(turn.events)]
     structured = [event.structured for event in said if event.structured is not UNSET]
     is_suspended = ending.status == "suspended"
-    waiting = pending_in(TurnView(Window(tuple(turn), open=True)), conversation) if is_suspended else ()
+    waiting = pending_in(turn, conversation) if is_suspended else ()
     return RunResult(
         conversation=conversation,
         status=cast("Status", ending.status),
         text="\n\n".join(event.message for event in said if event.message),
         structured=structured[-1] if structured else None,
         pending=tuple(waiting),
-        refused=tuple(refused(turn)),
-        usage=turn_usage(spent_in(turn)),
+        refused=tuple(refused(turn.events)),
+        usage=turn_usage(spent_in(turn.events)),
         run_usage=turn_usage(spent),
         error=ending.error,
     )
 
 
 def finished(
-    conversation: str, turn: Sequence[Event], ending: RunEnding, wanted: JsonObject | type | None, spent: Iterable[Spent]
+    conversation: str, turn: TurnView, ending: RunEnding, wanted: JsonObject | type | None, spent: Iterable[Spent]
 ) -> RunResult[Any]:
     """Read what a run came to, with the answer as a value of the type that was `wanted`.
 
@@ -181,10 +181,10 @@ def finished(
     if ending.status == "open":
         raise _model_is_down(conversation, ending.error or "", ending.failure)
     result = result_of(conversation, turn, ending, spent)
-    if result.status == "completed" and _lacks_shape(turn):
+    if result.status == "completed" and _lacks_shape(turn.events):
         said = textwrap.shorten(result.text, _MOST_SAID, placeholder=" …")
         return replace(result, status="failed", error=f"The answer of the model is not in the shape that `schema` asks for: {said!r}")
-    return result if result.structured is None else _shaped(result, wanted, recorded_schema(turn))
+    return result if result.structured is None else _shaped(result, wanted, recorded_schema(turn.events))
 
 
 def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: JsonObject | None) -> RunResult[Any]:

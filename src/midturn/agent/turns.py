@@ -374,7 +374,7 @@ async def _finish(begun: _Begun, session: Session, requested: TurnRequested | No
     conversation, nested = begun.journal.conversation, begun.nested
     if nested and begun.window and (ending := nested.recorded_end(begun.window)):
         await nested.over(ending.status)
-        return finished(conversation, begun.window.events, ending, wanted, ())
+        return finished(conversation, TurnView(begun.window), ending, wanted, ())
     spent: list[Spent] = []
     outside = SPENT.set(spent)
     try:
@@ -386,4 +386,4 @@ async def _finish(begun: _Begun, session: Session, requested: TurnRequested | No
         SPENT.reset(outside)
     if nested:
         await nested.over(ending.status)
-    return finished(conversation, session.window, ending, wanted, spent)
+    return finished(conversation, session.view, ending, wanted, spent)

@@ -163,8 +163,8 @@ def _call(name: str, parts: CommandParts) -> ExitStatus:
         return await session.run(TurnRequested(name))
 
     ending = asyncio.run(with_signals(run, session.interrupt))
-    result = result_of(journal.conversation, session.window, ending)
-    failed = _print(session.window)
+    result = result_of(journal.conversation, session.view, ending)
+    failed = _print(session.view.events)
     if result.status == "suspended":
         note("midturn: no one was there to answer; run it at a terminal.")
         return ExitStatus.ERROR

@@ -263,11 +263,11 @@ _MISSHAPEN = "the answer does not have the shape that was asked for"
 
 
 class Ended(Struct, frozen=True):
-    """A run that is over: the turn's events, and what models have counted."""
+    """A run that is over: the turn, and what models have counted."""
 
     conversation: str
     ending: RunEnding
-    turn: Sequence[Event]
+    turn: TurnView
     spent: Sequence[Spent]
 
 
@@ -292,7 +292,7 @@ class EndReport(Struct, frozen=True, kw_only=True):
         result = result_of(ended.conversation, ended.turn, ended.ending, ended.spent)
         status = status_of(result)
         waits = status == ExitStatus.SUSPENDED and self.waits
-        misfit = _misfit(result, ended.turn) if self.shaped and result.status == "completed" else None
+        misfit = _misfit(result, ended.turn.events) if self.shaped and result.status == "completed" else None
         match self.output:
             case _ if misfit is not None:
                 status = self._misshapen(result, misfit)
@@ -305,7 +305,7 @@ class EndReport(Struct, frozen=True, kw_only=True):
         if waits:
             report_waiting(result.pending, line("Waiting. Ctrl-C leaves the turn as it is."), self.option)
         else:
-            report(result, ended.turn, attached=self.attached, option=self.option)
+            report(result, ended.turn.events, attached=self.attached, option=self.option)
         return status
 
     def _left_open(self, ended: Ended) -> ExitStatus:

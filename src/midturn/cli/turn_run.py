@@ -115,7 +115,7 @@ class TurnRunner:
         end = EndReport(
             output=run.output, shaped=run.shaped, waits=run.waits, attached=run.attached, option=run.place.option, again=run.again
         )
-        return end.tell(Ended(held.conversation, ending, session.window, spent))
+        return end.tell(Ended(held.conversation, ending, session.view, spent))
 
     async def _perform(self, session: Session, requested: TurnRequested | None) -> RunEnding:
         work = session.resume if requested is None else lambda: session.run(requested)

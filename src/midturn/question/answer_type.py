@@ -216,12 +216,10 @@ class AuthoredFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict
 # The lenient reader of recorded answer types: anything that an older or newer version wrote
 
 
-_KNOWN: Mapping[str, type[BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType]] = {
-    "boolean": BooleanType,
+_WITHOUT_FIELDS: Mapping[str, BooleanType | TextType | SecretType] = {"boolean": BooleanType(), "text": TextType(), "secret": SecretType()}
+_KNOWN: Mapping[str, type[SelectType | MultiSelectType | SchemaType]] = {
     "select": SelectType,
     "multi_select": MultiSelectType,
-    "text": TextType,
-    "secret": SecretType,
     "schema": SchemaType,
 }
 
@@ -230,14 +228,16 @@ def read_persisted_type(raw: JsonObject) -> PersistedType:
     """Return the answer type; one that this version does not know, or cannot read, is kept as it is."""
     tag = raw.get("type")
     name = tag if isinstance(tag, str) else ""
+    if (plain := _WITHOUT_FIELDS.get(name)) is not None:
+        return plain
     known = _KNOWN.get(name)
     if known is None:
         return UnknownType(name, raw)
     options = raw.get("options")
     objects = _as_objects(options)
-    plain = raw if objects is options else {**raw, "options": objects}
+    whole = raw if objects is options else {**raw, "options": objects}
     try:
-        return msgspec.convert(plain, known)
+        return msgspec.convert(whole, known)
     except msgspec.ValidationError:
         return UnknownType(name, raw)
 

@@ -16,7 +16,7 @@ from midturn.question.constructors import Constructors, authored, bounded, terms
 from midturn.question.people import Deadline, People
 from midturn.question.persisted_question import PERSISTED, PersistedQuestion, question_json
 from midturn.question.python_types import python_answer
-from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -102,9 +102,10 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
         deadline=deadline,
         people=people,
     )
-    bounds = {"pattern": pattern, "minLength": min_length, "maxLength": max_length}
-    is_free = all(bound is None for bound in bounds.values())
-    answer_type = {"type": "text"} if is_free else bounded({"type": "string", **bounds})
+    if pattern is None and min_length is None and max_length is None:
+        answer_type: JsonObject = {"type": "text"}
+    else:
+        answer_type = bounded({"type": "string", "pattern": pattern, "minLength": min_length, "maxLength": max_length})
     return authored(_cls, {"id": id, "text": text, "answer_type": answer_type, **terms})
 
 

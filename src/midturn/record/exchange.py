@@ -135,15 +135,17 @@ def spent_in(events: Iterable[Event]) -> Iterator[Spent]:
     """Yield what is on record of each request that a model answered. A question that a model failed to answer has cost as much, too."""
     response: Spent | None = None
     for event in events:
-        recorded = _recorded(event)
         if isinstance(event, ChatResponse | ToolCallRequest):
+            recorded = _recorded(event)
             response = Spent(recorded.model, recorded.usage + (response.usage if response else Usage()))
             continue
         if response:
             yield response
             response = None
-        if isinstance(event, InquiryAnswered | InquiryCancelled) and (_by_model(event) or recorded.usage != Usage()):
-            yield recorded
+        if isinstance(event, InquiryAnswered | InquiryCancelled) and (event.metadata or _by_model(event)):
+            recorded = _recorded(event)
+            if recorded.usage != Usage() or _by_model(event):
+                yield recorded
     if response:
         yield response
 

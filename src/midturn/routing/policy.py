@@ -61,6 +61,9 @@ class QuestionPolicy(Struct, frozen=True):
     people: People | None = None
 
 
+_NOTHING_SAID = QuestionPolicy()
+
+
 class ToolPolicy(Struct, frozen=True, kw_only=True):
     """Configuration of one tool, resolved: `questions` are by id, `'*'` for every other id.
 
@@ -87,7 +90,7 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
 
     def question(self, id: str) -> QuestionPolicy:
         """Return what applies to the question `id`."""
-        return self.questions.get(id) or self.questions.get("*") or QuestionPolicy()
+        return self.questions.get(id) or self.questions.get("*") or _NOTHING_SAID
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from midturn.record.events import Event, TurnEnd
 from midturn.record.window import last_turn, open_turn
 from midturn.runtime.driver import Driver, RunEnding, record_expired, time_of
 from midturn.runtime.surroundings import Services, Surroundings
+from midturn.turn.record import TurnRecord
 from midturn.turn.step import Effect, TurnRequested, TurnResumed, TurnSettings
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView
@@ -23,6 +24,7 @@ class Session:
         self._settings = settings
         self._surroundings = surroundings
         self._driver: Driver | None = None
+        self._record: TurnRecord | None = None
 
     @property
     def turn_is_open(self) -> bool:
@@ -30,10 +32,9 @@ class Session:
         return open_turn(self._services.journal.events) is not None
 
     @property
-    def window(self) -> Sequence[Event]:
-        """The events of the last turn."""
-        window = last_turn(self._services.journal.events)
-        return window.events if window else ()
+    def view(self) -> TurnView:
+        """The last turn: the one that was run last, where any was."""
+        return TurnView(last_turn(self._services.journal.events), self._record)
 
     async def run(self, requested: TurnRequested) -> RunEnding:
         """Run a new turn.
@@ -84,6 +85,7 @@ class Session:
             )
 
     async def _drive(self, turn: Turn, effects: Sequence[Effect]) -> RunEnding:
+        self._record = turn.record
         if self._surroundings.nest:
             parent = self._settings.start.parent
             self._settings.family[parent.child if parent else ""] = turn.record

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import MidturnError, NotAnswered, Problem, QuestionError
@@ -86,10 +86,12 @@ def _check_weight(form: Form, limits: Limits) -> None:
 
 def _most(limits: Limits, question: Question[Any]) -> int:
     """Return a number of bytes that the JSON of a question surely does not have, without looking at each part."""
+    if question.when is not None or question.people is not None or not isinstance(question.default, UnsetType | bool):
+        return limits.batch
     match question.answer_type:
-        case BooleanType() | TextType() | SecretType() if question.default is None or isinstance(question.default, bool):
+        case BooleanType() | TextType() | SecretType():
             return (limits.question + limits.context) * _ESCAPED
-        case SelectType(options=options) if question.default is None:
+        case SelectType(options=options):
             return (limits.question + limits.context + len(options) * (2 * limits.question + _VALUE)) * _ESCAPED
         case _:
             return limits.batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import CancelledError as WaitCancelled, Future
 from contextlib import suppress
 from contextvars import copy_context
@@ -108,7 +108,7 @@ class FormPending(Coroutine[Any, Any, T_co]):
 class UnaskedError(RuntimeError):
     """A call has ended, and questions of it were never asked."""
 
-    def __init__(self, asks: Sequence[FormPending[Any]]) -> None:
+    def __init__(self, asks: Iterable[FormPending[Any]]) -> None:
         asked = ", ".join(ask.asked for ask in asks)
         super().__init__(f"{asked} was never asked: nobody awaited the ask. Write `await` in front of it.")
 
@@ -119,7 +119,7 @@ class CallLife:
     def __init__(self) -> None:
         self.ended = False
         self.returned = False
-        self.unasked: list[FormPending[Any]] = []
+        self.unasked: dict[FormPending[Any], None] = {}
         """Questions that have not been awaited so far."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -154,11 +154,11 @@ class CallLife:
         if not self._is_here():
             raise RuntimeError(f"No coroutine of this call runs here to await the answer. In a function that is not async use `{instead}`.")
         ask = FormPending(asked, begin, self._begun)
-        self.unasked.append(ask)
+        self.unasked[ask] = None
         return ask
 
     def _begun(self, ask: FormPending[Any]) -> None:
-        self.unasked = [other for other in self.unasked if other is not ask]
+        self.unasked.pop(ask, None)
 
     def _is_here(self) -> bool:
         try:

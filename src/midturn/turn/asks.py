@@ -160,11 +160,11 @@ class Asks:
             case _ as other:
                 assert_never(other)
 
-    def deadlines(self, asking: FormWanted) -> list[str | float | None]:
+    def deadlines(self, asking: FormWanted) -> list[str | float]:
         """Return the deadlines of what is asked: moments, or in how many seconds; of its author, and of the configuration."""
-        questions = asking.form.questions
-        own = [moment for question in questions for moment in (question.deadline, question.deadline_seconds)]
-        return [*own, *(self._view.policy.question(question.id).deadline for question in questions)]
+        policy = self._view.policy
+        each = [(asked.deadline, asked.deadline_seconds, policy.question(asked.id).deadline) for asked in asking.form.questions]
+        return [moment for moments in each for moment in moments if moment is not None]
 
     def _reach(self, walk: Walk, ask: Ask) -> Inquiry | Answers | Respond | None:
         """Count what the tool emits, then answer from the record, or ask."""

@@ -189,7 +189,7 @@ class Call:
 
     def has_deadline(self, asking: FormWanted) -> bool:
         """Whether one of these questions has a deadline, of its own or by configuration."""
-        return any(moment is not None for moment in self.asks.deadlines(asking))
+        return bool(self.asks.deadlines(asking))
 
     def expire(self, now: str) -> None:
         """Close what no one has answered in time; its tool hears of that, or the call ends."""

@@ -47,7 +47,7 @@ class _PendingTurn:
 
     def asked(self, call: CallRecord, chain: Chain) -> OpenQuestion:
         """Show a question. Another program may not have said which call asks."""
-        request = chain.last.request
+        request = self._turn.on_record(chain.last.request)
         return OpenQuestion(
             id=address(self._conversation, request.event_id),
             conversation=self._conversation,
@@ -65,6 +65,7 @@ class _PendingTurn:
 
     def to_approve(self, call: CallRecord, approval: Approval) -> OpenQuestion:
         """Show an approval; of a call, with the arguments that are voted on."""
+        approval = self._turn.on_record(approval)
         poll = open_poll(approval, self._turn.record.notes)
         edited = UNSET if poll is None else poll.arguments
         return OpenQuestion(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -31,6 +31,7 @@ from midturn.record.open_question import Address, Asker, asker_of
 from midturn.record.window import Window, last_turn, turns
 from midturn.turn.record import CallRecord, ChildRecord, TurnRecord
 
+E = TypeVar("E", bound=Event)
 CallPair: TypeAlias = tuple[ToolCallRequest, ToolCallResponse | None]
 
 
@@ -41,16 +42,19 @@ class Exchange(NamedTuple):
     response: InquiryResponse | None
 
 
+_WAITING: Final = (InquiryRequest, Approval)
 _NO_TURN: Final = Window(())
 
 
 class TurnView:
     """A turn, open or over, and who asks in it. Where there is none, nothing is open in it."""
 
-    def __init__(self, window: Window | None) -> None:
-        """View the events of one turn."""
+    def __init__(self, window: Window | None, record: TurnRecord | None = None) -> None:
+        """View the events of one turn; a run of it has its durable state already."""
         self.events = (window or _NO_TURN).events
         self.is_open = window is not None and window.open
+        if record is not None:
+            self.record = record
 
     @classmethod
     def last(cls, events: Sequence[Event]) -> TurnView:
@@ -113,7 +117,7 @@ class TurnView:
         """
         if self.is_open and self.asker:
             return dict.fromkeys(self.open_ids, self.asker.ends) if self.asker.ends else {}
-        if not self.is_open or not any(getattr(event, "deadline", None) for event in self.events):
+        if not self.is_open or not any(event.deadline for event in self.events if isinstance(event, _WAITING)):
             return {}
         return {event_id: deadline for call in self.record.open_calls() for event_id, deadline in waiting_until(call)}
 
@@ -145,6 +149,12 @@ class TurnView:
             events.append(ToolCallResponse(id=call.request.id, call=call.request.event_id, content=content))
         events.append(TurnEnd(status="completed"))
         return tuple(replace(event, event_id=next(ids)) for event in events)
+
+    def on_record(self, event: E) -> E:
+        """Return an event of its state as it is on record: what a run has written itself has no time in there."""
+        if event.timestamp:
+            return event
+        return cast("E", next((each for each in reversed(self.events) if each.event_id == event.event_id), event))
 
     def _place(self, event_id: str) -> int:
         return next(place for place, event in enumerate(self.events) if event.event_id == event_id)
@@ -234,7 +244,7 @@ class TurnView:
         return [child.began for child in self._children() if child.state != "done"]
 
     def _children(self) -> Iterator[ChildRecord]:
-        if not self.is_open or not any(event.__class__ is Child for event in self.events):  # most turns have none
+        if not self.is_open or Child not in map(type, self.events):  # most turns have none
             return
         for call in self.record.open_calls():
             yield from call.children.values()

@@ -73,7 +73,7 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
     integers beyond 1,024 bits, lone surrogates, keys that are not strings, and Python values that JSON does not know. The walk keeps its
     own stack, so that depth cannot exhaust Python's, and writes no pointer before one is needed, so that long keys cost nothing.
     """
-    if is_plain(value, depth_limit, parts_limit):
+    if (isinstance(value, str) and value.isascii()) or is_plain(value, depth_limit, parts_limit):
         return None
     open_values: list[tuple[object, _Path, int]] = [(value, None, 0)]
     parts = 0
