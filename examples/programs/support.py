@@ -1,16 +1,14 @@
 """A support bot for several shops: what it may not decide itself goes to the people of that shop, and no one else sees it.
 
-$ uvicorn --app-dir examples/programs support:app
-
-POST /acme/messages {"text": "My kettle broke."}    what the bot says; "suspended" while someone of the shop has to decide
-GET /acme/messages/<conversation>                   the same, as it is now, for the customer who wrote
-/acme/inbox/                                        what acme's people are asked: a page, and below api/ the same for programs
+$ uvicorn --app-dir examples/programs support:app      POST /acme/messages {"text": "My kettle broke."}, GET /acme/messages/ID, /acme/inbox/
 """
 
-import os
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Annotated
 
-from fastapi import Body, FastAPI, Header, HTTPException
+from fastapi import Body, FastAPI, Header, HTTPException, Response
 
 import midturn as mt
 from midturn.web import inbox
@@ -20,40 +18,43 @@ MODEL = mt.ScriptedModel([{"calls": [{"name": "refund", "arguments": {"order": "
 Customer = Annotated[str, Header(alias="x-user")]  # a proxy in front sets it, where people sign in
 
 
-def support(shop: str, staff: list[str]) -> FastAPI:
-    """Return what a shop's customers and people see. Its conversations lie apart from those of other shops, and only its people answer."""
-    store = mt.open_store(f"{os.environ.get('CONVERSATIONS', 'var/conversations')}/{shop}", may_answer=lambda _, user: user in staff)
+@asynccontextmanager
+async def working(_: FastAPI) -> AsyncGenerator[None]:
+    """Go on with what is answered, also if that was before the start."""
+    work = asyncio.gather(*(agent.work() for agent in AGENTS))
+    yield
+    work.cancel()
+
+
+def support(shop: str, staff: list[str]) -> mt.Agent:
+    """Open what a shop's customers and people see. Its conversations lie apart from those of other shops, and only its people answer."""
+    store = mt.open_store(f"var/conversations/{shop}", may_answer=lambda _, user: user in staff)
     people = mt.People(ask=[shop], only=True, members={shop: staff})
 
     @mt.tool
     async def refund(order: str, euros: int) -> str:
         """Pay an order back."""
-        if not await mt.ask(mt.Question.boolean("pay", f"Pay {euros} € back for order {order}?", people=people)):
-            raise mt.Rejected("The shop does not pay this back.")
-        return "Paid."
+        is_right = await mt.ask(mt.Question.boolean("pay", f"Pay {euros} € back for order {order}?", people=people))
+        return "Paid." if is_right else "The shop does not pay this back."
 
-    agent, app = mt.Agent(MODEL, tools=[refund], instructions=f"You help customers of {shop}.", store=store), FastAPI()
-
-    @app.post("/messages")
+    @app.post(f"/{shop}/messages")
     async def write(text: Annotated[str, Body(embed=True)], customer: Customer) -> dict[str, str]:
         result = await agent.run(text, author=customer)
         return {"conversation": result.conversation, "status": result.status, "text": result.text}
 
-    @app.get("/messages/{conversation}")
+    @app.get(f"/{shop}/messages/{{conversation}}")
     async def read(conversation: str, customer: Customer) -> dict[str, str]:
-        try:
-            kept = await store.read(conversation)
-        except mt.NoConversation:
-            raise HTTPException(404) from None
+        kept = await store.read(conversation)
         if not any(isinstance(event, mt.events.ChatRequest) and event.author == customer for event in kept.events):
             raise HTTPException(404)
         said = [event.message for event in kept.events if isinstance(event, mt.events.ChatResponse) and event.message]
         return {"status": "suspended" if kept.turns[-1].open else "completed", "text": "".join(said[-1:])}
 
-    app.mount("/inbox", inbox(agent, user=lambda request: user if (user := request.headers.get("x-user")) in staff else None))
-    return app
+    agent = mt.Agent(MODEL, tools=[refund], instructions=f"You help customers of {shop}.", store=store)
+    app.mount(f"/{shop}/inbox", inbox(agent, user=lambda request: user if (user := request.headers.get("x-user")) in staff else None))
+    return agent
 
 
-app = FastAPI()
-for name, members in STAFF.items():
-    app.mount(f"/{name}", support(name, members))
+app = FastAPI(lifespan=working)
+app.add_exception_handler(mt.NoConversation, lambda _request, _error: Response(status_code=404))
+AGENTS = [support(shop, staff) for shop, staff in STAFF.items()]

@@ -6,17 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import pytest
 
 import midturn as mt
+from support.programs import PROGRAMS, play, served_by
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-PROGRAMS = [*sorted((EXAMPLES / "programs").glob("*.py")), *sorted((EXAMPLES / "frameworks").glob("*.py"))]
+SHORT = [*sorted(PROGRAMS.glob("*.py")), *sorted((PROGRAMS.parent / "frameworks").glob("*.py"))]
 LONGEST = 60
 AT_ONCE = """\
 To the party come: Ada, Eve (only for the cake).
@@ -24,47 +23,16 @@ To the meeting come: Ada, Eve (only for the cake).
 Everybody is asked.
 6 questions were open at once.
 """
-SERVE = """
-import importlib, socket, sys, uvicorn
-sys.path.insert(0, sys.argv[1])
-app = importlib.import_module(sys.argv[2]).app
-listening = socket.create_server(("127.0.0.1", 0))
-print(listening.getsockname()[1], flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listening])
-"""
 
 
-def play(name: str, directory: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *arguments, str(EXAMPLES / "programs" / name)]
-    return subprocess.run(
-        command, cwd=directory, input=typed, capture_output=True, text=True, timeout=90, start_new_session=True, check=False
-    )
-
-
-@contextmanager
-def served_by(name: str, directory: Path) -> Generator[httpx.Client]:
-    """Run a service in a process of its own; yield a client of it."""
-    command = [sys.executable, "-c", SERVE, str(EXAMPLES / "programs"), name]
-    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
-        try:
-            assert served.stdout
-            assert served.stderr
-            port = served.stdout.readline()
-            assert port, served.stderr.read()
-            with httpx.Client(base_url=f"http://127.0.0.1:{int(port)}", timeout=60, trust_env=False) as client:
-                yield client
-        finally:
-            served.kill()
-
-
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SHORT, ids=lambda path: path.stem)
 def test_a_program_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LONGEST
 
 
 def test_what_one_worker_asks_another_takes_the_answer_to(tmp_path: Path) -> None:
     with ExitStack() as workers:
-        one, other = (workers.enter_context(served_by("service", tmp_path)) for _ in range(2))
+        one, other = (workers.enter_context(served_by(PROGRAMS / "service.py", tmp_path)) for _ in range(2))
         begun = one.post("/turns", json={"text": "Ship it."}).json()
         (asked,) = other.get("/questions").json()
         assert (begun["status"], begun["pending"][0]["id"], asked["question_id"]) == ("suspended", asked["id"], "confirm")
@@ -82,7 +50,7 @@ def test_what_one_worker_asks_another_takes_the_answer_to(tmp_path: Path) -> Non
 
 
 def test_what_a_shop_has_to_decide_reaches_its_own_people_and_no_one_else(tmp_path: Path) -> None:
-    with served_by("support", tmp_path) as client:
+    with served_by(PROGRAMS / "support.py", tmp_path) as client:
 
         def get(path: str, user: str) -> httpx.Response:
             return client.get(path, headers={"x-user": user})
@@ -109,44 +77,48 @@ def test_what_a_shop_has_to_decide_reaches_its_own_people_and_no_one_else(tmp_pa
 
 
 def test_a_job_that_was_killed_goes_on_and_reports_who_decided_what(tmp_path: Path) -> None:
-    command, store = [sys.executable, str(EXAMPLES / "programs" / "rows.py")], tmp_path / "var" / "rows"
+    command, store = [sys.executable, str(PROGRAMS / "rows.py")], tmp_path / "var" / "rows"
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as job:
         while not (store.is_dir() and len(list(store.glob("*-rows-*"))) > 20):
             time.sleep(0.001)
         job.kill()
     assert job.returncode == -signal.SIGKILL
-    assert play("rows.py", tmp_path).stdout == "240 decided by house rules, 10 open\n"
+    assert play(PROGRAMS / "rows.py", tmp_path).stdout == "240 decided by house rules, 10 open\n"
 
     kept = mt.open_store(store)
     for number, question in enumerate(kept.pending_sync()):
         kept.answer_sync(question, "12.50", user="ana" if number else "bo")
-    (one, other) = (play("rows.py", tmp_path).stdout for _ in range(2))
+    (one, other) = (play(PROGRAMS / "rows.py", tmp_path).stdout for _ in range(2))
     assert one == other == "240 decided by house rules, 9 decided by ana, 1 decided by bo, 0 open\n"
     asked = [pair.request.id for id in kept.ids_sync() for pair in kept.read_sync(id).pairs()]
     assert (len(kept.ids_sync()), len(asked)) == (100, 250), "what was begun before the kill was not begun again"
 
 
 def test_how_far_judges_agree_is_read_from_the_record(tmp_path: Path) -> None:
-    assert play("judges.py", tmp_path, "-W", "error").stdout == (
+    assert play(PROGRAMS / "judges.py", tmp_path, options=("-W", "error")).stdout == (
         "ana agrees with most about 4 of 4 tickets\nbo agrees with most about 3 of 4 tickets\ncy agrees with most about 3 of 4 tickets\n"
     )
 
 
 def test_many_are_asked_at_once(tmp_path: Path) -> None:
-    played = play("at_once.py", tmp_path, "-W", "error")
+    played = play(PROGRAMS / "at_once.py", tmp_path, options=("-W", "error"))
     assert (played.stdout, played.stderr) == (AT_ONCE, "")
 
 
 def test_a_model_on_a_server_of_ones_own_is_asked_with_its_settings(tmp_path: Path) -> None:
-    played = play("own_server.py", tmp_path)
+    played = play(PROGRAMS / "own_server.py", tmp_path)
     assert (played.stdout, played.stderr) == ("I hear: staging is live. (2 requests, 220 tokens)\n", "")
 
 
 def test_a_program_that_used_input_is_answered_as_before(tmp_path: Path) -> None:
-    played = play("migrated.py", tmp_path, "-W", "error", typed="2\n3\ny\n")
+    played = play(PROGRAMS / "migrated.py", tmp_path, options=("-W", "error"), typed="2\n3\ny\n")
     assert (played.stdout.endswith("Ordered: 3 large boxes. Thank you.\n"), played.stderr) == (True, "")
 
 
 def test_the_tests_of_a_tool_pass_where_nothing_is_set_up(tmp_path: Path) -> None:
-    played = play("test_deploy.py", tmp_path, "-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:randomly")
+    played = play(
+        PROGRAMS / "test_deploy.py",
+        tmp_path,
+        options=("-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:randomly"),
+    )
     assert "5 passed" in played.stdout, played.stdout + played.stderr
