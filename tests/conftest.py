@@ -23,6 +23,8 @@ from hypothesis import HealthCheck, settings
 from midturn import files
 from midturn.testing import Clock
 
+pytest_plugins = ["support.forked"]
+
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long a machine takes, however loaded, fails no test
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import gc
 import importlib
 import json
 import os
@@ -40,6 +41,7 @@ _DECIDED_AT_START = ("PYTHON", "LC_", "LANG")
 _NUMBER = struct.Struct("i")
 _TESTS = Path(__file__).parents[1]
 _OF_PROGRAMS = ("support.prompt_catalogue",)  # what programs of the tests import, and need not load each time
+_SHARED: dict[bool, list[socket.socket]] = {}  # the ways to the process for commands that speak, and to the one for those that do not
 
 
 def can_be_warm(environment: Mapping[str, str]) -> bool:
@@ -199,42 +201,67 @@ def _write(end: int, data: bytes) -> None:
         stream.write(data)
 
 
+def share(number: int) -> None:
+    """Have so many processes that are forked from this one start their commands through the same two processes."""
+    _SHARED.update({speaks: _launch(speaks, number) for speaks in (False, True)})
+
+
+def use_shared(place: int) -> None:
+    """In one of the processes that are forked, this one of them: use its own way to the two."""
+    for speaks, ends in _SHARED.items():
+        for other in {*ends} - {ends[place]}:
+            other.close()
+        _SHARED[speaks] = [ends[place]]
+
+
 @cache
 def _zygote(speaks: bool) -> socket.socket:  # noqa: FBT001  there are two
-    """Start the process that has loaded everything; it ends with the tests, or when they are gone."""
-    ours, theirs = socket.socketpair()
+    """Return the way to the process that has loaded everything."""
+    (way,) = _SHARED.get(speaks) or _launch(speaks, 1)
+    return way
+
+
+def _launch(speaks: bool, number: int) -> list[socket.socket]:  # noqa: FBT001  there are two
+    """Start it, with so many ways to it; it loads when it is first used, and ends with the tests, or when they are gone."""
+    ways = [socket.socketpair() for _ in range(number)]
+    theirs = [passed_on.fileno() for _, passed_on in ways]
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
-    command = [sys.executable, str(Path(__file__)), str(theirs.fileno()), *(["learning"] if speaks else [])]
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
-    theirs.close()
+    command = [sys.executable, str(Path(__file__)), "learning" if speaks else "loaded", *map(str, theirs)]
+    process = subprocess.Popen(command, pass_fds=theirs, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
+    for _, passed_on in ways:
+        passed_on.close()
 
     def end() -> None:
-        ours.close()
+        for ours, _ in ways:
+            ours.close()
         process.communicate()
 
     atexit.register(end)
-    return ours
+    return [ours for ours, _ in ways]
 
 
 # In the process that has loaded everything ----------------------------------------------------------------------------------
 
 
-def _serve(requests: socket.socket, lessons: Lessons | None) -> None:
+def _serve(ways: list[socket.socket], lessons: Lessons | None) -> None:
+    select.select(ways, [], [])
     for package in _LOADED:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if module.name not in _SCRIPTS:
                 importlib.import_module(module.name)
     if not lessons:
         _load_for_programs()
+    gc.freeze()  # what commands never look through stays one in memory
     ends = Ends()
-    while received := _received(requests, ends):
+    while received := _received(ways, ends):
         request, streams = received
         if lessons:
             lessons.learn()
         *standard, status = streams
         command = os.fork()
         if command == 0:
-            requests.close()
+            for way in ways:
+                way.close()
             ends.forget()
             os.close(status)
             _become(request, standard, lessons)
@@ -332,17 +359,29 @@ class Lessons:
                 os.write(self._told, f"{name}\n".encode())
 
 
-def _received(requests: socket.socket, ends: Ends) -> tuple[Request, list[int]] | None:
-    while requests not in select.select([requests, ends.heard], [], [])[0]:
-        ends.tell()
-    head, streams, _, _ = socket.recv_fds(requests, 4, 4)
-    if not head:
-        return None
+def _received(ways: list[socket.socket], ends: Ends) -> tuple[Request, list[int]] | None:
+    """Wait for a request by any of these ways; return None when no one is left who could make one."""
+    while ways:
+        ready = select.select([*ways, ends.heard], [], [])[0]
+        if ends.heard in ready:
+            ends.tell()
+        for way in ways:
+            if way in ready:
+                head, streams, _, _ = socket.recv_fds(way, 4, 4)
+                if head:
+                    return _read_request(way, head), list(streams)
+                ways.remove(way)
+                way.close()
+                break
+    return None
+
+
+def _read_request(way: socket.socket, head: bytes) -> Request:
     (length,) = struct.unpack("I", head)
     data = b""
     while len(data) < length:
-        data += requests.recv(length - len(data))
-    return Request(*json.loads(data)), list(streams)
+        data += way.recv(length - len(data))
+    return Request(*json.loads(data))
 
 
 def _become(request: Request, standard: list[int], lessons: Lessons | None) -> NoReturn:
@@ -399,4 +438,4 @@ def _run(program: str, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])), Lessons() if sys.argv[2:] else None)
+    _serve([socket.socket(fileno=int(way)) for way in sys.argv[2:]], Lessons() if sys.argv[1] == "learning" else None)
