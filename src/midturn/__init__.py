@@ -59,6 +59,7 @@ _HOMES: dict[str, str] = {
     ".turn.step": "Answer",
     "msgspec": "UNSET",
 }
+_MODULES = {"channels": "midturn.channels", "events": "midturn.record.events"}
 _RENAMED = {"AnswersSubject": "FormSubject"}
 """Names of earlier versions, and what they are now."""
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -66,10 +67,10 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home (PEP 562)."""
-    if name == "events":
-        return import_module("midturn.record.events")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name == "__all__":
-        return ["events", *_HOME_OF]
+        return [*_MODULES, *_HOME_OF]
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(_advice(name))
@@ -85,7 +86,7 @@ def _loaded(home: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(["__version__", "events", *_HOME_OF])
+    return sorted(["__version__", *_MODULES, *_HOME_OF])
 
 
 def _advice(name: str) -> str:

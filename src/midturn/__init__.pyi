@@ -1,5 +1,6 @@
 from msgspec import UNSET as UNSET
 
+from midturn import channels as channels
 from midturn.agent.agent import Agent as Agent
 from midturn.agent.inquirer import Inquirer as Inquirer
 from midturn.agent.inquirer_call import InquirerCall as InquirerCall

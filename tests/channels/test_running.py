@@ -174,6 +174,45 @@ def test_an_answer_elsewhere_and_passing_on_change_the_cards(store: Conversation
     played(store, play)
 
 
+def test_what_was_answered_while_nothing_ran_is_said_at_the_next_start(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = await scene.ask(GO)
+        async with scene.running():
+            handle, _ = await scene.platform.card("7")
+            await scene.noted(handle)
+        await scene.store.answer(question.id, value=False, user="bo", via="web")
+        async with scene.running():
+            assert (await scene.platform.over(handle)).notice == "Answered by bo (web)."
+
+    played(store, play)
+
+
+def test_what_a_platform_refuses_is_one_line_and_is_sent_once_when_it_takes_it(
+    store: ConversationStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("midturn.channels.deck._REFUSED", 0.01)
+
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.pair("bo", "8")
+        scene.platform.blocked_by = {"7"}
+        for _ in range(3):
+            await scene.ask(GO)
+        async with scene.running():
+            await until(lambda: scene.platform.refused > 20)
+            assert len(scene.platform.open_cards("8")) == 3
+            scene.platform.blocked_by.clear()
+            await until(lambda: len(scene.platform.open_cards("7")) == 3)
+        assert len(scene.platform.sent) == 6
+
+    with caplog.at_level("WARNING"):
+        played(store, play)
+    assert [record.getMessage() for record in caplog.records if "blocked" in record.getMessage()] == [
+        "a card of the channel phone could not be sent, and will be tried again: they have blocked the bot"
+    ]
+
+
 def test_several_people_say_yes(store: ConversationStore) -> None:
     async def play(scene: Scene) -> None:
         await scene.pair("ana", "7")

@@ -28,9 +28,10 @@ from midturn.clock import now
 from midturn.errors import AlreadyAnswered, NotAllowed, NotOpen, QuestionError
 from midturn.prompts.answer_text import value_text
 from midturn.record.events import Event, Notified
-from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.record.open_question import OpenQuestion, holds_secret, parse_address
 from midturn.record.prompt import Prompt
 from midturn.store.metadata import event_ids
+from midturn.store.outside_answers import too_late
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json
 from midturn.values.text import exact
@@ -40,6 +41,7 @@ from midturn.web.walk import FormWalk
 
 _LOG = logging.getLogger("midturn.channels")
 _LOOK: Final = 10.0  # seconds after which questions of certain people are looked at anyway: they may have been passed on
+_REFUSED: Final = 300.0  # seconds until what a platform refused is tried again: a token may be good again, a room be entered
 _PAGE: Final = 500
 _MOST_CLOSED: Final = 5_000  # buttons of cards that are over, which are known for a while
 
@@ -76,6 +78,16 @@ class Due:
             yield question
 
 
+def answered_by(who: str) -> str:
+    """Return the last words of a card whose question somebody has answered."""
+    return f"Answered by {exact(who)}."
+
+
+def last_words(late: AlreadyAnswered | NotOpen) -> str:
+    """Return what a card says of a question that was closed before somebody answered it here."""
+    return answered_by(late.by) if isinstance(late, AlreadyAnswered) and late.by else str(late)
+
+
 class _Recipient(Struct, frozen=True):
     """An account or room that a card is for, and whose it is: nobody's alone in a room."""
 
@@ -101,6 +113,7 @@ class Deck:
         self.over: dict[str, str] = {}  # by question
         self._closed: OrderedDict[str, tuple[Sent, str]] = OrderedDict()  # by token: for who presses a button too late
         self._notices: dict[str, str] = {}  # by card
+        self._refusals: dict[str, str] = {}  # by account or room
 
     async def load(self) -> None:
         """Read which cards are there."""
@@ -125,8 +138,9 @@ class Deck:
         question = await self.board.find(id)
         sent = {card.to: card for card in self._cards.values() if card.question == id}
         if question is None:
+            why = await self._became(id) if sent else ""
             for card in sent.values():
-                await self._close(card, self.over.get(id, "It is over."))
+                await self._close(card, why)
             self.over.pop(id, None)
             return
         wanted = {recipient.to: recipient for recipient in await self._recipients(question)}
@@ -137,6 +151,13 @@ class Deck:
             await self._put(question, recipient)
         if question.whose is not None or question.deadline:
             self.due.mark(id, _LOOK)
+
+    async def _became(self, id: str) -> str:
+        """Say what became of a question: as one has heard, or, where one looks before one hears, as it is on record."""
+        at = parse_address(id)
+        if id in self.over or at is None:
+            return self.over.get(id, "It is over.")
+        return last_words(await too_late(self.board.port.store.port, at))
 
     async def _recipients(self, question: OpenQuestion) -> list[_Recipient]:
         """Return who gets a card: those whose question it is, as far as they are paired here."""
@@ -171,16 +192,24 @@ class Deck:
                 return
             handle = await self.channel.send(card)
         except ChannelRefused as refused:
-            _LOG.warning("a card of the channel %s could not be sent: %s", self.settings.name, refused)
+            self._refuse(recipient.to, str(refused))
+            self.due.mark(question.id, _REFUSED)
             return
         except ChannelAway:
             self._notices.setdefault(key, card.notice)
             raise
+        self._refusals.pop(recipient.to, None)
         await self._keep_there(replace(sent, handle=handle))
         where = {"channel": self.settings.name, "message": handle}
         sent_to = Notified(id="", about="sent", to=(recipient.person or recipient.to,), metadata={**where})
         with suppress(NotOpen, NotAllowed, AlreadyAnswered):  # it was answered meanwhile
             await self.board.port.store.note(question.id, sent_to)
+
+    def _refuse(self, to: str, why: str) -> None:
+        """Say that nothing can be sent there, once, however much waits."""
+        if self._refusals.get(to) != why:
+            self._refusals[to] = why
+            _LOG.warning("a card of the channel %s could not be sent, and will be tried again: %s", self.settings.name, why)
 
     async def _reserved(self, question: OpenQuestion, new: Sent) -> tuple[Sent, Card] | None:
         """Keep a card as it is to be sent, and return it; None where there is nothing to send."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
@@ -170,7 +170,7 @@ class Ntfy:
         try:
             async with self._connected.get(url, params=asked, allow_redirects=False) as response:
                 await _checked(response)
-                async for line in response.content:
+                async for line in _lines(response.content.iter_any()):
                     told = _message(line)
                     if told is not None:
                         yield told
@@ -216,6 +216,20 @@ def _text(card: Card, exact: str, files: list[tuple[str, bytes]]) -> str:
     above = f"The whole is in {files[0][0]}, above." if files else ""
     parts = (card.text, exact, above, "" if card.is_over else card.hint, card.left, card.notice)
     return "\n\n".join(part for part in parts if part) or "…"
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield the lines of a stream. What is longer than a message can be is passed over: it would be told again after each new beginning."""
+    line, is_long = b"", False
+    async for chunk in chunks:
+        for number, part in enumerate(chunk.split(b"\n")):
+            if number and not is_long:
+                yield line
+            line, is_long = (b"", False) if number else (line, is_long)
+            is_long = is_long or len(line) + len(part) > _LINE
+            line = b"" if is_long else line + part
+    if line:
+        yield line
 
 
 def _message(line: bytes) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.channels.card import AGAIN, BACK, CONFIRM, ELSEWHERE, NO, OPTION, REPLY, SKIP, TOO_LONG, YES, Said, chosen, meant
-from midturn.channels.deck import Deck, digest
+from midturn.channels.deck import Deck, digest, last_words
 from midturn.channels.ledger import Sent, Taking
 from midturn.channels.port import Reply
 from midturn.clock import now
@@ -151,7 +151,7 @@ class Replies:
         except NotAllowed as error:
             self._deck.say(sent, str(error))
         except (AlreadyAnswered, NotOpen) as late:
-            self._deck.over.setdefault(question.id, str(late))
+            self._deck.over.setdefault(question.id, last_words(late))
 
     def _check_shown(self, question: OpenQuestion, prompt: Prompt, sent: Sent, said: Said | None) -> None:
         """Let no one say yes to what they were not shown whole, in words either.

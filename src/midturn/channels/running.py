@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
-from midturn.channels.deck import Deck
+from midturn.channels.deck import Deck, answered_by
 from midturn.channels.ledger import Ledger
 from midturn.channels.port import Channel, ChannelAway, ChannelRefused, ChannelSettings
 from midturn.channels.replies import Replies
 from midturn.clock import Outage, now
-from midturn.errors import StoreError
+from midturn.errors import ConfigError, StoreError
 from midturn.store.store import ConversationStore
 from midturn.store.watching import StoreChange
 from midturn.turn.view import describe
-from midturn.values.text import exact
 from midturn.web.board import Board
 from midturn.web.port import Port
 
@@ -84,9 +83,8 @@ class ChannelRun:
                 raise ChannelAway("another server runs it", after=_RENEW)
 
     def _hear(self, change: StoreChange) -> None:
-        if change.kind in ("answered", "withdrawn"):
-            by = describe(change.answered_by)
-            self._deck.over[change.id] = f"Answered by {exact(by)}." if by else "It is not asked any more."
+        if change.kind in ("answered", "withdrawn") and (by := describe(change.answered_by)):
+            self._deck.over[change.id] = answered_by(by)
         if change.id:
             self._deck.due.mark(change.id)
 
@@ -130,17 +128,29 @@ def _heed_cancellation() -> None:
         raise asyncio.CancelledError
 
 
-async def run(store: ConversationStore, channels: Sequence[tuple[Channel, ChannelSettings]]) -> None:
+async def run(store: ConversationStore, channels: Sequence[Channel | tuple[Channel, ChannelSettings]]) -> None:
     """Run channels on a store until cancelled.
 
     Args:
         store: Whose questions are sent, and where the answers go.
-        channels: What is run, and how.
+        channels: What is run; with how, or as it is, under the name of its kind.
+
+    Raises:
+        ConfigError: Two have one name, under which the store keeps what each has sent.
     """
+    named = [each if isinstance(each, tuple) else (each, ChannelSettings(name=each.kind)) for each in channels]
+    names = [settings.name for _, settings in named]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ConfigError(f'Two channels are named {min(twice)!r}: give each a name: (channel, ChannelSettings(name="…")).')
     board = Board(Port(store))
     try:
         async with asyncio.TaskGroup() as tasks:
-            for channel, settings in channels:
+            for channel, settings in named:
                 tasks.create_task(ChannelRun(board, channel, settings).run())
     finally:
         await board.stop()
+
+
+async def pairing_code(store: ConversationStore, person: str, kind: str) -> str:
+    """Return a code, good once, for five minutes: the account that sends it to a channel of this kind is the person's from then on."""
+    return await Ledger(store.port, now).code_for(person, kind)

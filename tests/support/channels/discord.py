@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
@@ -53,6 +53,10 @@ class DiscordServer:
 
     async def press(self, user: str, message: str, label: str, *, room: str = "") -> None:
         """Have a person press a button."""
+        await self.pressing(user, message, label, room=room)()
+
+    def pressing(self, user: str, message: str, label: str, *, room: str = "") -> Callable[[], Awaitable[None]]:
+        """Return what presses a button as it is now."""
         shown = self.messages[message]
         buttons = [one for row in shown["components"] for one in row["components"]]
         custom_id = next(one["custom_id"] for one in buttons if one["label"] == label)
@@ -75,7 +79,13 @@ class DiscordServer:
             "member": {"user": who, "roles": [], "joined_at": None, "deaf": False, "mute": False, "permissions": "0", "flags": 0}
         }
         pressed |= {"guild_id": room, **member} if room else {"user": who}
-        await self._dispatch("INTERACTION_CREATE", pressed)
+        return lambda: self._dispatch("INTERACTION_CREATE", {**pressed, "id": self._id()})
+
+    async def edit(self, user: str, text: str, *, about: str) -> None:
+        """Have a person edit what they wrote as a reply."""
+        message = self._message("500", {"id": user, "username": f"u{user}", "discriminator": "0", "avatar": None}, text)
+        reply = {"type": 19, "message_reference": {"type": 0, "message_id": about, "channel_id": "500"}}
+        await self._dispatch("MESSAGE_UPDATE", {**message, **reply, "edited_timestamp": message["timestamp"]})
 
     @property
     def ours(self) -> list[dict[str, Any]]:
@@ -97,8 +107,9 @@ class DiscordServer:
         event = {"op": 0, "t": name, "s": len(self._events) + 2, "d": data}
         self._events.append(event)
         for socket in self.sockets:
-            if not socket.closed:
-                await socket.send_json(event)
+            with suppress(ConnectionError):  # who was there is gone, and has not said so
+                if not socket.closed:
+                    await socket.send_json(event)
 
     async def gateway(self, request: web.Request) -> web.WebSocketResponse:
         """Speak the gateway's protocol."""

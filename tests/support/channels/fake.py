@@ -20,6 +20,7 @@ class Platform:
         self.confirmed = 0
         self.is_away = False
         self.is_revoked = False
+        self.blocked_by: set[str] = set()
         self.refused = 0
         self.is_forgetful = False  # the next card is taken, and its handle never comes back
         self.news = asyncio.Event()
@@ -28,6 +29,9 @@ class Platform:
     def post(self, card: Card) -> str:
         """Take a card."""
         self.check()
+        if card.to in self.blocked_by:
+            self.refused += 1
+            raise ChannelRefused("they have blocked the bot")
         handle = str(next(self._numbers))
         self.cards[handle] = card
         self.sent.append(handle)

@@ -49,6 +49,10 @@ class NtfyServer:
                 newest[message.get("sequence_id", message["id"])] = message
         return list(newest.values())
 
+    def answers(self, topic: str = TOPIC) -> str:
+        """Return the topic to which the buttons of a topic post."""
+        return str(self.shown(topic)[-1]["actions"][0]["url"]).rpartition("/")[2]
+
     async def press(self, message: dict[str, Any], label: str) -> int:
         """Press a button as an app does: by a request of its own; return what the server said to it."""
         action = next(action for action in message["actions"] if action["label"] == label)

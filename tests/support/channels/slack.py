@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
@@ -46,11 +46,15 @@ class SlackServer:
 
     async def press(self, user: str, place: str, ts: str, label: str) -> str:
         """Have a person press a button; return the id of its envelope."""
+        return await self.pressing(user, place, ts, label)()
+
+    def pressing(self, user: str, place: str, ts: str, label: str) -> Callable[[], Awaitable[str]]:
+        """Return what presses a button as it is now."""
         actions = next(block for block in self.messages[place, ts]["blocks"] if block["type"] == "actions")
         button = next(one for one in actions["elements"] if one["text"]["text"] == label)
-        action = {"type": "button", "action_id": button["action_id"], "value": button["value"], "action_ts": self._ts()}
-        pressed = {"type": "block_actions", "user": {"id": user}, "channel": {"id": place}, "message": {"ts": ts}, "actions": [action]}
-        return await self._send("interactive", pressed)
+        action = {"type": "button", "action_id": button["action_id"], "value": button["value"]}
+        pressed = {"type": "block_actions", "user": {"id": user}, "channel": {"id": place}, "message": {"ts": ts}}
+        return lambda: self._send("interactive", {**pressed, "actions": [{**action, "action_ts": self._ts()}]})
 
     async def sent(self, number: int = 1) -> dict[str, Any]:
         """Wait for so many messages of ours; return the last."""
@@ -87,8 +91,9 @@ class SlackServer:
         self._sent[id] = envelope
         self.unacknowledged[id] = envelope
         for socket in self.sockets:
-            if not socket.closed:
-                await socket.send_json(envelope)
+            with suppress(ConnectionError):  # who was there is gone, and has not said so
+                if not socket.closed:
+                    await socket.send_json(envelope)
         return id
 
     async def call(self, request: web.Request) -> web.Response:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -42,17 +42,37 @@ class TelegramServer:
             message["reply_to_message"] = self._message(chat, 1) | {"message_id": about}
         self._tell({"message": message})
 
+    def edit(self, user: int, text: str, *, about: int) -> None:
+        """Have a person edit what they wrote: a bot is told only if it asks for that."""
+        message = {**self._message(user, user), "text": text, "edit_date": int(time.time())}
+        message["reply_to_message"] = self._message(user, 1) | {"message_id": about}
+        self._tell({"edited_message": message})
+
     def press(self, user: int, chat: int, number: int, label: str) -> None:
         """Have a person press a button."""
+        self._press(user, chat, number, self._data(chat, number, label))
+
+    def pressing(self, user: int, chat: int, number: int, label: str) -> Callable[[], Awaitable[None]]:
+        """Return what presses a button as it is now."""
+        data = self._data(chat, number, label)
+
+        async def press() -> None:
+            self._press(user, chat, number, data)
+
+        return press
+
+    def _data(self, chat: int, number: int, label: str) -> str:
         rows = self.messages[chat, number]["reply_markup"]["inline_keyboard"]
-        button = next(button for row in rows for button in row if button["text"] == label)
+        return str(next(button["callback_data"] for row in rows for button in row if button["text"] == label))
+
+    def _press(self, user: int, chat: int, number: int, data: str) -> None:
         about = self._message(chat, 1) | {"message_id": number}
         query = {
             "id": str(next(self._numbers)),
             "from": _user(user),
             "chat_instance": "1",
             "message": about,
-            "data": button["callback_data"],
+            "data": data,
         }
         self._tell({"callback_query": query})
 
