@@ -22,7 +22,7 @@ NAME_postgres := PostgreSQL
 NAME_channels := channels
 
 .PHONY: extras pythons attacks bars stories audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
-.PHONY: parts newest-postgres $(addprefix test-,$(REAL_PARTS))
+.PHONY: parts newest-postgres test-postfix $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
 	@$(BIN)/midturn demo
@@ -44,6 +44,11 @@ test-postgres: newest-postgres
 
 # A homeserver of Matrix, in an environment of its own.
 test-channels: $(HOMESERVER)/.ready
+
+# E-mail as providers have it: Postfix with opendkim, before Dovecot. As root, on this machine's loopback alone.
+test-postfix: $(READY)
+	@tools/install_parts postfix
+	@MIDTURN_REAL=Postfix tools/run_tests -m real tests/channels/test_postfix.py
 
 $(HOMESERVER)/.ready: tools/homeserver-requirements.txt
 	@$(PYTHON) -m venv $(HOMESERVER)

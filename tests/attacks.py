@@ -14,8 +14,13 @@ from typing import Literal, TypeAlias
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).parents[1]
-PARTS = {"bubblewrap": "bwrap", "Chromium": "chromium", "PostgreSQL": "pg_ctl"}
-"""What some tests need, and the program by which it is found."""
+PARTS = {
+    "bubblewrap": ("bwrap",),
+    "Chromium": ("chromium",),
+    "PostgreSQL": ("pg_ctl",),
+    "channels": ("/usr/sbin/dovecot", "/usr/lib/dovecot/lmtp", str(ROOT / ".venv-homeserver" / "bin" / "python")),
+}
+"""What some tests need, and the programs by which it is found."""
 BROWSER = "tests/web/browser"
 """These have processes of their own: what drives a browser leaves a loop running in the thread that other tests would run theirs in."""
 Outcome: TypeAlias = Literal["failed", "worked", "not tried"]
@@ -68,7 +73,7 @@ def _run(places: Sequence[str], report: Path) -> int:
     """Run the tests beside each other; how far they are, and what failed, is said on stderr."""
     if not places:
         return 0
-    here = ",".join(part for part, program in PARTS.items() if shutil.which(program))
+    here = ",".join(part for part, programs in PARTS.items() if all(map(shutil.which, programs)))
     options = ["-q", "-n", "2", "--dist", "worksteal", f"--junitxml={report}", "-o", "junit_family=xunit1"]
     command = [sys.executable, "-m", "pytest", *options, *places]
     return subprocess.run(command, stdout=sys.stderr, cwd=ROOT, check=False, env=os.environ | {"MIDTURN_REAL": here}).returncode

@@ -90,7 +90,7 @@ class MailHouse:
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="midturn-mail-", dir="/tmp"))
-        self.imap, self._lmtp, self.smtp = free_port(), free_port(), free_port()
+        self.imap, self.lmtp, self.smtp = free_port(), free_port(), free_port()
         self.keys: dict[str, tuple[bytes, bytes]] = {}  # by domain: its private key, and what it publishes
         self.code = ""  # what the server says to every mail, such as "450 later"
         self.limit: Limit | None = None
@@ -107,7 +107,7 @@ class MailHouse:
         if os.geteuid() == 0:
             for path in (self.path, *self.path.iterdir()):
                 shutil.chown(path, owner, group)
-        settings = _SETTINGS.format(path=self.path, owner=owner, group=group, password=PASSWORD, imap=self.imap, lmtp=self._lmtp)
+        settings = _SETTINGS.format(path=self.path, owner=owner, group=group, password=PASSWORD, imap=self.imap, lmtp=self.lmtp)
         (self.path / "conf").write_text(settings)
         user = owner if os.geteuid() == 0 else None
         self._dovecot = subprocess.Popen(
@@ -119,7 +119,7 @@ class MailHouse:
             extra_groups=[] if user else None,
         )
         wait_until_taken(self.imap)
-        wait_until_taken(self._lmtp)
+        wait_until_taken(self.lmtp)
 
     def start(self) -> None:
         """Take mails in."""
@@ -173,7 +173,7 @@ class MailHouse:
         domain = str(signature).partition("d=")[2].partition(";")[0].strip() if signature else ""
         result = "pass" if signature and dkim.verify(content, dnsfunc=self.dns) else "fail" if signature else "none"
         stated = f"Authentication-Results: {AUTHSERV};\r\n dkim={result} header.d={domain or 'none'}\r\n".encode()
-        with smtplib.LMTP("127.0.0.1", self._lmtp) as lmtp:
+        with smtplib.LMTP("127.0.0.1", self.lmtp) as lmtp:
             lmtp.sendmail(sender, list(to), stated + content)
 
     def post(self, mail: EmailMessage | bytes, sender: str, *, signed_by: str = "", to: str = BOT) -> None:
