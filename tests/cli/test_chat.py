@@ -195,21 +195,20 @@ def test_a_key_between_two_lines_is_not_lost(midturn: CommandLine, said: str, af
         assert session.read_settings() == session.settings
 
 
-@pytest.mark.parametrize("plain", [True, False])
-def test_what_is_typed_while_a_turn_runs_stands_in_the_next_line_and_is_not_sent(midturn: CommandLine, *, plain: bool) -> None:
+def test_what_is_typed_while_a_turn_runs_stands_in_the_next_plain_line_and_is_not_sent(midturn: CommandLine) -> None:
     midturn.asker()
     gate = midturn.root / "gate"
     os.mkfifo(gate)
     model = script(midturn, calls("deploy", note=str(gate), say="shipped"), {"text": "Hello."}, {"text": "Fine."})
 
-    with midturn.on_a_terminal("chat", "-m", model, plain=plain) as session:
+    with midturn.on_a_terminal("chat", "-m", model, plain=True) as session:
         session.wait_for("/help lists the commands")
-        session.wait_until(lambda: session.rows[-1] == (">" if plain else POINTER.strip()), "a line to type in")
+        session.wait_until(lambda: session.rows[-1] == ">", "a line to type in")
         session.send("Good morning\r")
         session.wait_for("· deploy")
         session.send("\r\rHow are yoi\x7fu\r")
         gate.read_text()
-        session.wait_for("> How are you" if plain else f"{POINTER}How are you")
+        session.wait_for("> How are you")
         session.send("\x7f\x7f\x7f\x7fwe?\r")
         session.wait_for("Fine.")
         session.send("\x04")
@@ -219,6 +218,159 @@ def test_what_is_typed_while_a_turn_runs_stands_in_the_next_line_and_is_not_sent
     (conversation,) = midturn.conversations()
     said = [event["content"] for event in midturn.events(conversation) if event["type"] == "chat_request"]
     assert [" ".join(words.split()) for words in said] == ["Good morning", "How are we?"]
+
+
+def typed_meanwhile(midturn: CommandLine) -> tuple[str, Path]:
+    """Return a model whose first turn runs until its gate is read, and the gate."""
+    midturn.asker()
+    midturn.hasty()
+    gate = midturn.root / "gate"
+    os.mkfifo(gate)
+    return script(midturn, calls("deploy", note=str(gate), say="shipped"), *({"text": f"Answer {n}."} for n in range(4))), gate
+
+
+def said_in(midturn: CommandLine) -> list[str]:
+    (conversation,) = midturn.conversations()
+    return [event["content"] for event in midturn.events(conversation) if event["type"] == "chat_request"]
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_line_below_a_running_turn_is_seen_edited_queued_and_taken_back(midturn: CommandLine, columns: int) -> None:
+    model, gate = typed_meanwhile(midturn)
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False, size=(columns, 40)) as session:
+        ready(session, "Ctrl-D")
+        say(session, "Good morning")
+        session.wait_for("· deploy")
+        session.send("How are yoi\x7fu?")
+        session.wait_at("How are you?")
+        session.send("\r")
+        session.wait_for("1 message queued" if columns == 80 else "1 queued")
+        session.send("\x1b[200~" + "\r".join(f"row {n}" for n in range(200)) + "\x1b[201~ and more")
+        session.wait_at("[200 lines] and more")
+        session.send("\r")
+        session.wait_for("2 messages queued" if columns == 80 else "2 queued")
+        session.send("\x1b[A")
+        session.wait_at("[200 lines] and more")
+        session.send("!\r")
+        session.wait_for("2 messages queued" if columns == 80 else "2 queued")
+        session.send("begun")
+        session.wait_at("begun")
+        session.resize(columns - 5, 30)
+        gate.read_text()
+        session.wait_for("Answer 2.")
+        session.wait_until(lambda: session.rows[-1] == f"{POINTER}begun", "the line that was begun")
+        assert "> [200 lines] and more!" in session.text
+        session.send("\x15\x04")
+        assert session.wait_for_end() == 0
+        assert session.read_settings() == session.settings
+
+    assert session.raw.rindex(b"\x1b[?2004l") > session.raw.rindex(b"\x1b[?2004h")
+    first, second, third = said_in(midturn)
+    assert [first, second] == ["Good morning", "How are you?"]
+    assert third == "\n".join(f"row {n}" for n in range(200)) + " and more!"
+
+
+def test_ctrl_c_ends_the_turn_and_what_was_typed_stands_in_the_next_line(midturn: CommandLine) -> None:
+    model, _ = typed_meanwhile(midturn)
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "Ctrl-D")
+        say(session, "Good morning")
+        session.wait_for("· deploy")
+        session.send("one\r")
+        session.wait_for("1 message queued")
+        session.send("two")
+        session.wait_at("two")
+        session.send("\x03")
+        session.wait_for("the turn was ended")
+        session.wait_until(lambda: session.rows[-1].strip() == "two", "the next line")
+        assert session.rows[-2] == f"{POINTER}one"
+        session.send("\r")
+        ready(session, "Answer 0.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    assert said_in(midturn) == ["Good morning", "one\ntwo"]
+
+
+def test_in_plain_lines_ctrl_c_keeps_what_was_typed_before_it(midturn: CommandLine) -> None:
+    model, _ = typed_meanwhile(midturn)
+
+    with midturn.on_a_terminal("chat", "-m", model) as session:
+        session.wait_at("> ")
+        session.send("Good morning\r")
+        session.wait_for("· deploy")
+        session.send("one thing\x03")
+        session.wait_for("the turn was ended")
+        session.wait_at("> one thing")
+        session.send("\r")
+        session.wait_for("Answer 0.")
+        session.wait_at("> ")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    assert said_in(midturn) == ["Good morning", "one thing"]
+
+
+def test_what_was_typed_ahead_answers_no_prompt_and_is_there_after_it(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.hasty()
+    gate = midturn.root / "gate"
+    os.mkfifo(gate)
+    model = script(midturn, calls("deploy", note=str(gate)), calls("deploy", ask=asks()), {"text": "Done."}, {"text": "More."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "Ctrl-D")
+        say(session, "Good morning")
+        session.wait_for("· deploy")
+        session.send("yyy")
+        session.wait_at("yyy")
+        gate.read_text()
+        session.wait_for("Deploy to staging?")
+        session.wait_for("all keys")
+        session.send("n")
+        session.wait_for("Done.")
+        session.wait_until(lambda: session.rows[-1] == f"{POINTER}yyy", "the line")
+        session.send("\x15\x04")
+        assert session.wait_for_end() == 0
+
+    assert [event["answer"] for event in midturn.events() if event["type"] == "inquiry_response"] == [False]
+
+
+def test_lines_that_are_pasted_at_once_are_one_message_where_the_terminal_does_not_mark_them(midturn: CommandLine) -> None:
+    model, gate = typed_meanwhile(midturn)
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "Ctrl-D")
+        say(session, "Good morning")
+        session.wait_for("· deploy")
+        session.send("one\rtwo\r")
+        session.wait_for("one⏎ two")
+        session.send("three\r")
+        session.wait_for("1 message queued")
+        gate.read_text()
+        ready(session, "Answer 1.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    assert said_in(midturn) == ["Good morning", "one\ntwo\nthree"]
+
+
+def test_a_long_paste_into_the_line_is_folded_and_sent_whole(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "One."}), plain=False) as session:
+        ready(session, "Ctrl-D")
+        session.send("see \x1b[200~" + "\r".join(f"row {n}" for n in range(200)) + "\x1b[201~")
+        session.wait_at("see [200 lines]")
+        session.send("\x1b[D\x1b[C!")
+        session.wait_at("see [200 lines]!")
+        session.send("\r")
+        ready(session, "One.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    assert said_in(midturn) == ["see " + "\n".join(f"row {n}" for n in range(200)) + "!"]
+    assert "+row 199!\n" in histories(midturn)[0].read_text()
 
 
 @pytest.mark.parametrize("plain", [True, False])
@@ -486,7 +638,8 @@ import gc
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import InMemoryHistory
 from midturn.cli.chat_line import RichLine
-line = RichLine(InMemoryHistory(), {}, lambda words: [])
+from midturn.terminal.folds import Folds
+line = RichLine(InMemoryHistory(), {}, lambda words: [], Folds())
 for _ in range(4):
     said = line.read()
     gc.collect()

@@ -16,7 +16,7 @@ from midturn.cli.loading import Flags, load_for, model_to_be_trusted
 from midturn.cli.main import run
 from midturn.cli.open_turn import AFTER_A_FAILURE, BEFORE_A_CHAT, IN_A_CHAT, resolve_open_turn
 from midturn.cli.options import LOCAL, with_id, with_model, with_store, without
-from midturn.cli.output import ExitStatus, block, line, note, table
+from midturn.cli.output import ExitStatus, block, line, note, presented, table
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.query import Around, Query, begin, go_on
 from midturn.cli.resume import check_is_ours, resume_held
@@ -28,6 +28,7 @@ from midturn.record.window import open_turn
 from midturn.routing.policy import Toggle
 from midturn.terminal.device import open_device
 from midturn.terminal.restore import HUSH, Restored
+from midturn.terminal.typed_ahead import LEAVE_PASTES, Message
 from midturn.turn.step import TurnRequested
 from midturn.values.text import did_you_mean
 
@@ -127,20 +128,22 @@ class Chat:
         self._servers = Servers()
         self._draft = ""
         """Text typed and not sent: it stands in the next line."""
+        self._queued: list[Message] = []
+        """Messages sent while a turn ran: they are said next, as long as all goes well."""
+        self._went_well = True
 
     def run(self) -> ExitStatus:
         """Talk until the person leaves."""
-        with self._servers, HUSH.during_chat():
+        with self._servers, HUSH.during_chat(self._words.ahead):
             return self._talk()
 
     def _talk(self) -> ExitStatus:
         if self._conversation is not None:
             self._safely(self._resume)
+            self._take_typed()
         while True:
             try:
-                self._announce()
-                draft, self._draft = self._draft, ""
-                said = self._words.read(draft).strip()
+                said = self._next()
             except KeyboardInterrupt:
                 note("midturn: Ctrl-D leaves.")
                 continue
@@ -150,8 +153,29 @@ class Chat:
                 return ExitStatus.DONE
             if said:
                 self._safely(self._heard, said)
+                self._take_typed()
+
+    def _next(self) -> str:
+        """Return what is said next: what waits for its turn, or the next line."""
+        if self._queued:
+            message = self._queued.pop(0)
+            self._words.keep(message.text)
+            note(line("\n> {}", presented(message.shown)))
+            return message.text.strip()
+        self._announce()
+        begun = self._words.ahead.take_line() if self._words.ahead else ""
+        draft, self._draft = "\n".join(filter(None, (self._draft, begun))), ""
+        return self._words.read(draft).strip()
+
+    def _take_typed(self) -> None:
+        """Take over the messages that were sent meanwhile; after a turn that was ended, or that failed, none is sent unseen."""
+        self._queued += self._words.ahead.take_messages() if self._words.ahead else ()
+        if not self._went_well:
+            self._draft = "\n".join(filter(None, (self._draft, *(message.text for message in self._queued))))
+            self._queued.clear()
 
     def _heard(self, said: str) -> None:
+        self._went_well = True
         if said.startswith("/") and self._is_command(said):
             self._command(said)
         else:
@@ -159,8 +183,9 @@ class Chat:
 
     def _safely(self, work: Callable[..., object], *given: str) -> None:
         """Do something: what goes wrong ends it, and not the loop; neither does Ctrl-C."""
+        farewell = LEAVE_PASTES if self._words.ahead else ""
         try:
-            with open_device() as device, Restored(device):
+            with open_device() as device, Restored(device, farewell):
                 work(*given)
         except TerminalGone:
             raise
@@ -182,6 +207,7 @@ class Chat:
         self._after(status)
 
     def _turn(self, said: str) -> None:
+        self._went_well = False
         self._draft = said
         around = Around(opened=self._opened, sent=self._sent, servers=self._servers, offer=IN_A_CHAT)
         if self._conversation is None:
@@ -207,9 +233,11 @@ class Chat:
             if is_over and self._draft:
                 self._turn(self._draft)
                 return
+        self._went_well = status in (None, ExitStatus.DONE, ExitStatus.REFUSED)
 
     def _again(self) -> None:
         """Go on with the open turn at once."""
+        self._went_well = False
         with Held.existing(self._place, self._known()) as held:
             if open_turn(held.events) is None:
                 raise click.UsageError("No turn is open in this conversation.")

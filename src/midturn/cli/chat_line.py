@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +16,13 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout.processors import TabsProcessor
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.processors import Processor, TabsProcessor, Transformation, TransformationInput
+from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import Output
 
 from midturn.cli import completing
@@ -31,10 +35,12 @@ from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
 from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import open_device
+from midturn.terminal.folds import Folds
 from midturn.terminal.lines import InputEnded, LineInterrupted, LineReader
 from midturn.terminal.look import choose_mode
 from midturn.terminal.paint import Canvas
 from midturn.terminal.restore import Restored
+from midturn.terminal.typed_ahead import TypedAhead
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -52,6 +58,15 @@ class ChatLine(Protocol):
 
     keys: str
 
+    @property
+    def ahead(self) -> TypedAhead | None:
+        """What shows and edits what is typed while a turn runs; None where nothing is drawn."""
+        ...
+
+    def keep(self, said: str) -> None:
+        """Keep in the history what is sent without being read here."""
+        ...
+
     def read(self, draft: str = "") -> str:
         """Return what is said next; `draft` was typed already, and may still be changed.
 
@@ -63,13 +78,26 @@ class ChatLine(Protocol):
         ...
 
 
+class History(FileHistory):
+    """What was said in a workspace, pastes whole."""
+
+    def __init__(self, file: Path, folds: Folds) -> None:
+        super().__init__(str(file))
+        self._folds = folds
+
+    def append_string(self, string: str) -> None:
+        """Keep what was said."""
+        super().append_string(self._folds.unfold(string))
+
+
 def line_here(setting: Mode, root: Path, commands: Mapping[str, str], offers: Offers) -> ChatLine:
     """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it.
 
     `commands` says of each what it does, and `offers` what may follow its words.
     """
-    history = FileHistory(str(history_file(root)))
-    return PlainLine(history) if choose_mode(setting, os.environ) == "plain" else RichLine(history, commands, offers)
+    folds = Folds()
+    history = History(history_file(root), folds)
+    return PlainLine(history) if choose_mode(setting, os.environ) == "plain" else RichLine(history, commands, offers, folds)
 
 
 def history_file(root: Path) -> Path:
@@ -85,9 +113,14 @@ class PlainLine:
     """Lines as the terminal edits them itself."""
 
     keys = "Enter sends; end a line with \\ to go on in the next."
+    ahead = None
 
     def __init__(self, history: FileHistory) -> None:
         self._history = history
+
+    def keep(self, said: str) -> None:
+        """Keep what is sent."""
+        self._history.store_string(said)
 
     def read(self, draft: str = "") -> str:
         """Return the next line; several, where several were pasted or a line says that it goes on. Enter alone sends the `draft`."""
@@ -121,19 +154,26 @@ class RichLine:
 
     keys = "Enter sends, Alt-Enter begins a new line, Tab completes, the arrows and Ctrl-R find what you said before."
 
-    def __init__(self, history: FileHistory, commands: Mapping[str, str], offers: Offers) -> None:
+    def __init__(self, history: History, commands: Mapping[str, str], offers: Offers, folds: Folds) -> None:
         self._history = history
+        self._folds = folds
+        self.ahead = TypedAhead(folds)
         self._rows_of_menu = len(commands) + 1
         self._completer = LineCompleter(commands, offers)
         self._session: PromptSession[str] | None = None
 
+    def keep(self, said: str) -> None:
+        """Keep what is sent."""
+        self._history.append_string(said)
+
     def read(self, draft: str = "") -> str:
         """Return what is typed until Enter; the `draft` stands there already."""
+        self._folds.forget()
         with open_device() as device, Restored(device, _FAREWELL) as restored:
             keyboard = io.TextIOWrapper(io.FileIO(device.fd, "r", closefd=False), encoding="utf-8")
             session = self._on(LineKeys(keyboard, restored), Canvas(device).output)
             try:
-                return session.prompt(POINTER if device.unicode else _ASK, default=draft)
+                return self._folds.unfold(session.prompt(POINTER if device.unicode else _ASK, default=self._folds.fold(draft)))
             except EOFError:
                 device.check()
                 raise
@@ -148,9 +188,9 @@ class RichLine:
                 completer=self._completer,
                 complete_while_typing=False,
                 reserve_space_for_menu=self._rows_of_menu,
-                key_bindings=_new_rows(),
+                key_bindings=_keys(self._folds),
                 prompt_continuation=" " * len(POINTER),
-                input_processors=[TabsProcessor(tabstop=TAB_STOP, char1=TAB, char2=" ")],
+                input_processors=[FoldedPastes(self._folds), TabsProcessor(tabstop=TAB_STOP, char1=TAB, char2=" ")],
                 input=keys,
                 output=output,
                 enable_suspend=True,
@@ -203,8 +243,36 @@ class LineCompleter(Completer):
         yield from self._paths.get_completions(Document(word), complete_event)
 
 
-def _new_rows() -> KeyBindings:
+class FoldedPastes(Processor):
+    """Shows `[200 lines]` for a paste that is folded."""
+
+    def __init__(self, folds: Folds) -> None:
+        self._folds = folds
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        """Replace the sign of each paste."""
+        shown: StyleAndTextTuples = []
+        starts = [0]
+        for style, char, *_ in explode_text_fragments(transformation_input.fragments):
+            folded = self._folds.shown(char)
+            shown.append((f"{style} bold" if folded else style, folded or char))
+            starts.append(starts[-1] + len(folded or char))
+
+        def to_shown(at: int) -> int:
+            return starts[at] if at < len(starts) else starts[-1] + at - len(starts) + 1
+
+        def to_typed(at: int) -> int:
+            return max(0, bisect_right(starts, at) - 1)
+
+        return Transformation(shown, to_shown, to_typed)
+
+
+def _keys(folds: Folds) -> KeyBindings:
     bindings = KeyBindings()
+
+    @bindings.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text(folds.fold(event.data.replace("\r\n", "\n").replace("\r", "\n")))
 
     @bindings.add("escape", "enter")
     @bindings.add("c-j")  # Enter, too, where it was pressed before the line was there: it sends nothing

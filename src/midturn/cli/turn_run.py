@@ -63,7 +63,7 @@ class TurnRunner:
 
     def __init__(self, run: TurnRun) -> None:
         settings = run.loaded.settings
-        gate = Gate()
+        self._gate = gate = Gate()
         prompter = (run.prompter or _terminal(settings, gate)) if run.attached else None
         attached = prompter is not None
         self._own_servers: Servers | None = None
@@ -125,7 +125,8 @@ class TurnRunner:
             session.interrupt()
 
         try:
-            return await with_signals(work, interrupt)
+            with _typing(self._gate, attached=self._run.attached):
+                return await with_signals(work, interrupt)
         finally:
             await self._command_line.aclose()
 
@@ -152,6 +153,15 @@ def _hushed(*, attached: bool) -> AbstractContextManager[None]:
     from midturn.terminal.restore import HUSH  # without a person there, no terminal is touched
 
     return HUSH.during_turn()
+
+
+def _typing(gate: Gate, *, attached: bool) -> AbstractContextManager[None]:
+    """Show what a person types in a chat while the turn runs."""
+    if not attached:
+        return nullcontext()
+    from midturn.terminal.restore import HUSH  # as above
+
+    return HUSH.typing(gate)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

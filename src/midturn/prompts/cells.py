@@ -57,6 +57,13 @@ def clip(text: str, width: int) -> str:
     return f"{_head(text, width - 1)}{ELLIPSIS}" if width > 0 else ""
 
 
+def clip_start(text: str, width: int) -> str:
+    """Cut `text` to its last `width` cells; what was cut begins with an ellipsis."""
+    if cells(text) <= width:
+        return text
+    return f"{ELLIPSIS}{_head(text[::-1], width - 1)[::-1]}" if width > 0 else ""
+
+
 def clip_middle(text: str, width: int) -> str:
     """Cut `text` to `width` cells in its middle: names that begin alike differ at their end."""
     if cells(text) <= width or width < _BOTH_ENDS:

@@ -44,9 +44,19 @@ def without_echo(found: Attributes) -> Attributes:
 
 
 def kept_for_later(found: Attributes) -> Attributes:
-    """Return settings in which nothing that is typed is shown, and every key is kept as it is for the next reader; Ctrl-C interrupts."""
+    """Return settings in which nothing that is typed is shown, and every key is kept as it is for the next reader.
+
+    Ctrl-C interrupts, and what was typed before it is kept, too.
+    """
     wanted = silent_mode(found)
-    wanted[_At.LFLAG] = wanted[_At.LFLAG] & ~termios.IEXTEN | (found[_At.LFLAG] & termios.ISIG)
+    wanted[_At.LFLAG] = wanted[_At.LFLAG] & ~termios.IEXTEN | (found[_At.LFLAG] & termios.ISIG) | termios.NOFLSH
+    return wanted
+
+
+def edited_meanwhile(found: Attributes) -> Attributes:
+    """Return settings as of `kept_for_later`, for a line that is edited while a turn runs: Enter is told from Ctrl-J."""
+    wanted = kept_for_later(found)
+    wanted[_At.IFLAG] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
     return wanted
 
 

@@ -9,11 +9,15 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from midturn.errors import TerminalGone
-from midturn.terminal.attributes import Attributes, kept_for_later, without_echo
+from midturn.terminal.attributes import Attributes, edited_meanwhile, kept_for_later, without_echo
 from midturn.terminal.device import Device, NoTerminal, open_device
+
+if TYPE_CHECKING:
+    from midturn.terminal.gate import Gate
+    from midturn.terminal.typed_ahead import TypedAhead
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -130,6 +134,7 @@ class Hush:
     def __init__(self) -> None:
         self._found: Attributes | None = None
         self._quiet: Callable[[Attributes], Attributes] = without_echo
+        self._ahead: TypedAhead | None = None
 
     @contextmanager
     def during_turn(self) -> Generator[None]:
@@ -141,10 +146,33 @@ class Hush:
             yield
 
     @contextmanager
-    def during_chat(self) -> Generator[None]:
-        """Echo nothing, and keep every key for the line that is read next: Ctrl-D too, which a terminal takes for itself otherwise."""
-        with self._kept(kept_for_later):
+    def during_chat(self, ahead: TypedAhead | None = None) -> Generator[None]:
+        """Echo nothing, and keep every key for the line that is read next: Ctrl-D too, which a terminal takes for itself otherwise.
+
+        What is typed while a turn runs is shown and edited `ahead`, where it can be drawn.
+        """
+        self._ahead = ahead
+        try:
+            with self._kept(kept_for_later):
+                yield
+        finally:
+            self._ahead = None
+
+    @contextmanager
+    def typing(self, gate: Gate) -> Generator[None]:
+        """Have what is typed shown below what goes through `gate` while the block runs, in a chat that can draw it."""
+        if self._ahead is None or self._found is None:
             yield
+            return
+        self._keep_quiet(edited_meanwhile)
+        line = _Line(self, self._ahead)
+        hold(line)
+        try:
+            with self._ahead.reading(gate):
+                yield
+        finally:
+            let_go(line)
+            self._keep_quiet(kept_for_later)
 
     @contextmanager
     def lifted(self) -> Generator[None]:
@@ -181,12 +209,38 @@ class Hush:
             let_go(self)
             self.restore()
 
+    def _keep_quiet(self, quiet: Callable[[Attributes], Attributes]) -> None:
+        """Be quiet in another way."""
+        self._quiet = quiet
+        found = self._found
+        if found is not None:
+            with suppress(NoTerminal, TerminalGone), open_device() as device:
+                if device.in_foreground:
+                    device.set(quiet(found))
+
     def _quieten(self) -> None:
         with suppress(NoTerminal, TerminalGone), open_device() as device:
             if device.in_foreground:
                 found = device.settings()
                 device.set(self._quiet(found))
                 self._found = found
+
+
+class _Line:
+    """The line that is edited while a turn runs, as a holder of the terminal."""
+
+    def __init__(self, hush: Hush, ahead: TypedAhead) -> None:
+        self._hush = hush
+        self._ahead = ahead
+
+    def restore(self) -> None:
+        """Leave the rest to the holders before it."""
+        self._ahead.leave()
+
+    def again(self) -> None:
+        """Take keys as before, and draw the row."""
+        self._hush.again()
+        self._ahead.again()
 
 
 HUSH = Hush()

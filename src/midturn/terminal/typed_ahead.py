@@ -1,0 +1,166 @@
+"""What a person types while a turn runs: a row below everything, and messages that wait for their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+
+from msgspec import Struct
+
+from midturn.errors import TerminalGone
+from midturn.prompts.cells import cells, clip, clip_start
+from midturn.prompts.keys import one_line
+from midturn.prompts.rich.buffer import Buffer
+from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
+from midturn.prompts.rich.screen import POINTER
+from midturn.terminal.ascii import as_ascii
+from midturn.terminal.device import Device, DeviceStream, NoTerminal, open_device, watched
+from midturn.terminal.folds import Folds
+from midturn.terminal.gate import Footing, Gate
+
+MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
+_ESCAPE_TIMEOUT = 0.05
+_NEW_LINE = frozenset({"c-j", "m-enter", "s-enter"})
+_WIDE = 60  # cells; below, fewer words
+
+
+class Message(Struct, frozen=True):
+    """What was sent while a turn ran, and how it is shown in one row."""
+
+    text: str
+    shown: str
+
+
+class TypedAhead:
+    """One line that is edited in the bottom row, through the gate; Enter queues it, and Up takes the last message back to edit it.
+
+    Nothing that is typed here answers a prompt: while one is open, this reads nothing.
+    """
+
+    def __init__(self, folds: Folds) -> None:
+        self._folds = folds
+        self._line = Buffer()
+        self._messages: list[str] = []
+        self._keyboard = Keyboard()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._device: Device | None = None
+        self._gate: Gate | None = None
+        self._reads = ExitStack()
+
+    def take_messages(self) -> list[Message]:
+        """Hand over the messages that wait; the line that was begun stays."""
+        messages, self._messages = self._messages, []
+        return [Message(self._folds.unfold(text), self._shown(text)) for text in messages]
+
+    def take_line(self) -> str:
+        """Hand over the line that was begun."""
+        line, self._line = self._line, Buffer()
+        return self._folds.unfold(line.text)
+
+    @contextmanager
+    def reading(self, gate: Gate) -> Generator[None]:
+        """Read and show what is typed while the block runs, inside a running loop."""
+        with ExitStack() as stack:
+            with suppress(NoTerminal):
+                self._device = stack.enter_context(open_device())
+                self._gate = gate
+                stack.enter_context(gate.above(self, DeviceStream(self._device)))
+            try:
+                yield
+            finally:
+                stack.close()
+                self._device = self._gate = None
+
+    def resume(self) -> None:
+        """Read."""
+        self._say(MARK_PASTES)
+        if self._device is not None:
+            self._reads.enter_context(watched(self._device.fd, self._readable))
+
+    def pause(self) -> None:
+        """Leave the keys to a prompt, or to whoever comes next."""
+        self._reads.close()
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave the terminal as it was found."""
+        self._say(LEAVE_PASTES)
+
+    def again(self) -> None:
+        """Go on after a stop: the shell had the terminal in the meantime."""
+        if self._gate is not None and not self._gate.closed:
+            self._say(MARK_PASTES)
+            self._gate.repaint()
+
+    def _say(self, sequence: str) -> None:
+        if self._device is not None and self._device.in_foreground:
+            with suppress(TerminalGone):
+                self._device.write_drawn(sequence)
+
+    def footing(self, doing: str) -> Footing:
+        """Draw the row: the end of what was typed, the messages that wait, and what goes on where there is room."""
+        columns = self._device.size.columns if self._device else 0
+        waits = self._waits(columns)
+        if not self._line.text:
+            return Footing(self._fit(" · ".join(filter(None, (doing, waits))), columns - 1))
+        head = f"{waits} · {POINTER}" if waits else POINTER
+        room = max(4, columns - 1 - cells(self._fit(head, columns)))
+        before, after = self._shown(self._line.text[: self._line.cursor]), self._shown(self._line.text[self._line.cursor :])
+        left = clip_start(before, room)
+        right = clip(after, room - cells(left)) if after and room > cells(left) else ""
+        return Footing(self._fit(f"{head}{left}{right}", columns - 1), cells(right))
+
+    def _waits(self, columns: int) -> str:
+        count = len(self._messages)
+        if not count:
+            return ""
+        if columns < _WIDE:
+            return f"{count} queued"
+        return f"{count} message{'' if count == 1 else 's'} queued" + ("" if self._line.text else ", Up edits the last")
+
+    def _shown(self, text: str) -> str:
+        """Show what was typed in one line, fit for this terminal."""
+        shown = "".join(self._folds.shown(part) or one_line(part) for part in self._folds.parts(text))
+        return shown if self._device is None or self._device.unicode else as_ascii(f" {shown}")[1:]
+
+    def _fit(self, row: str, width: int) -> str:
+        return clip(row, max(1, width))
+
+    def _readable(self) -> None:
+        if self._device is None or not self._device.in_foreground:
+            return
+        try:
+            data = self._device.read()
+        except TerminalGone:
+            data = b""
+        if not data:
+            self._reads.close()  # the signal that comes with it ends the chat
+            return
+        text = self._decoder.decode(data)
+        if "\r" in text[:-1] and "\x1b" not in text:  # no hand is so fast: a paste, where the terminal does not mark it
+            self._press(Paste(text.replace("\r\n", "\n").replace("\r", "\n")))
+        else:
+            for key in self._keyboard.feed(text):
+                self._press(key)
+            asyncio.get_running_loop().call_later(_ESCAPE_TIMEOUT, self._keyboard.flush)
+        if self._gate is not None:
+            self._gate.repaint()
+
+    def _press(self, key: Key) -> None:
+        line = self._line
+        if isinstance(key, Paste):
+            line.insert(self._folds.fold(key.text))
+        elif key.key == "enter":
+            if line.text.strip():
+                self._messages.append(line.text)
+                self._line = Buffer()
+        elif key.key in _NEW_LINE:
+            line.insert("\n")
+        elif key.key == "up" and self._messages and not line.text:
+            line.replace(self._messages.pop())
+        elif key.character:
+            line.type(key.character)
+        else:
+            line.press(key.key)
