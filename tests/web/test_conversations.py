@@ -19,7 +19,8 @@ from midturn.question.question import Question
 from midturn.store import tail
 from midturn.store.memory_conversations import MemoryStore
 from midturn.web import inbox, timeline
-from midturn.web.library import FormFact, sums
+from midturn.web.library import FormFact
+from midturn.web.sums import sums
 from support.pages import ada, agent_with, asking, browsing, send, wait_for
 from support.stored import keep, path_of
 from support.tapes import Tape

@@ -348,7 +348,7 @@ def test_many_questions_are_shown_in_pages_and_titles_are_read_for_one_page_alon
     with browsing(inbox(store, user=ada)) as client:
         first = client.get("/").text
         assert titled == [question.conversation for question in asked[:2]]
-        assert ("5 questions wait" in first, 'data-total="5"' in first, "Page 1 of 3" in first) == (True, True, True)
+        assert ("5 open questions" in first, 'data-total="5"' in first, "Page 1 of 3" in first) == (True, True, True)
         assert ('href="/?page=2"' in first, "Older ones" in first) == (True, False)
         assert [shown(client, f"?page={number}") for number in (1, 2, 3, 4, "x", "0")] == [[0, 1], [2, 3], [4], [4], [0, 1], [0, 1]]
         assert shown(client, "?part=list&page=2") == [2, 3]
@@ -365,7 +365,7 @@ def test_of_very_many_questions_as_many_are_counted_as_are_read(store: MemorySto
     asked = [wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))), f"Ship {number}.") for number in range(7)]
     with browsing(inbox(store, user=ada)) as client:
         first, last = client.get("/").text, client.get("/?page=4").text
-        assert ("4+ questions wait" in first, 'data-total="4+"' in first, "Page 1 of 2 or more" in first) == (True, True, True)
+        assert ("4+ open questions" in first, 'data-total="4+"' in first, "Page 1 of 2 or more" in first) == (True, True, True)
         assert ('href="/?page=3"' in client.get("/?page=2").text, "Page 4 of 4" in last, 'rel="next"' in last) == (True, True, False)
         assert [question.id in last for question in asked] == [False] * 6 + [True]
-        assert "7 questions wait" in last
+        assert "7 open questions" in last

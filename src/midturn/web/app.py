@@ -15,6 +15,8 @@ from typing import TypeAlias
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -155,6 +157,7 @@ def server_ends() -> bool:
     return any(getattr(getattr(handler, "__self__", None), "should_exit", False) is True for handler in handlers)
 
 
+_PACKED_FROM = 4_096  # bytes of a response; less is sent as it is
 _LOG = logging.getLogger(__name__)
 _Page: TypeAlias = Callable[[Request, Visitor, Site], Awaitable[Response]]
 _FILES = {
@@ -219,7 +222,8 @@ def application(site: Site, names: Names | None, peers: Peers = "any") -> ASGIAp
         *_installed(site),
     ]
     handlers = {TooLarge: _too_large, HTTPException: _problem, StoreError: _unavailable}
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
+    packed = [Middleware(GZipMiddleware, minimum_size=_PACKED_FROM, compresslevel=4)]
+    app = Starlette(routes=routes, lifespan=lifespan, middleware=packed, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
     return RequestGate(app, names, peers)
 
 

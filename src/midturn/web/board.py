@@ -71,6 +71,11 @@ class Feed:
         """The number of the last change."""
         return self._last
 
+    @property
+    def id(self) -> str:
+        """The number of the last change, as browsers send it back."""
+        return f"{self._run}-{self._last}"
+
     async def follow(self, after: int) -> AsyncGenerator[FeedEvent | None]:
         """Yield every change after a number, as it comes, until `close`; None now and then, where nothing happens."""
         while not self.closed:
@@ -140,6 +145,11 @@ class Board:
         self._unread = Outage(_LOG, "the open questions can be read again")
         self._looking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def seen(self) -> str:
+        """What a page that is drawn now has seen, as an id of the feed; empty where no one listens yet, and so nothing is kept."""
+        return self.feed.id if self._looked_at else ""
 
     async def waiting(self, most: int = MOST) -> Waiting:
         """Return what is open now, the oldest first; where there is more, so many questions of the oldest conversations."""

@@ -15,9 +15,10 @@ from starlette.requests import Request
 
 from midturn.clock import SYSTEM_TIME
 from midturn.errors import AlreadyAnswered, Busy, NoConversation, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked, TooOld
+from midturn.prompts.answer_text import HIDDEN, value_text
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.entries import ApprovalEntry, RequestEntry, entry_among
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryResponse
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, InquiryResponse
 from midturn.record.open_question import Address, OpenQuestion, parse_address
 from midturn.record.prompt import asked_text
 from midturn.store.conversation import turns_in
@@ -46,6 +47,8 @@ class Closed(Struct, frozen=True, kw_only=True):
     """Who answered it; None where no one did."""
     why: AlreadyAnswered | NotOpen
     """What an answer to it is told now."""
+    answers: Sequence[tuple[str, str]] = ()
+    """The questions of its form, and what was answered to each."""
     elsewhere: str = ""
     """Why a question of another agent is over that was not answered here."""
 
@@ -101,8 +104,26 @@ def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None
         decision=turn.decision(at.event_id),
         answered_by=answer.answered_by if answer else None,
         why=why_closed(events, at, SYSTEM_TIME.now(events) or ""),
+        answers=_of_form(event, events, turn),
         elsewhere=why_superseded(turn, at.event_id),
     )
+
+
+def _of_form(event: Event, events: Sequence[Event], turn: TurnView) -> list[tuple[str, str]]:
+    """Return each question of a form with its answer, as it stands after Back."""
+    if not isinstance(event, InquiryRequest) or event.form is None:
+        return []
+    given: dict[str, tuple[str, str]] = {}
+    for one in events:
+        if isinstance(one, InquiryRequest) and one.call == event.call:
+            match turn.decision(one.event_id):
+                case InquiryAnswered(answer=answer):
+                    given[one.question_id] = one.question.text, value_text(one.question.asked(one.question_id), answer)
+                case InquiryRedacted():
+                    given[one.question_id] = one.question.text, HIDDEN
+                case _:
+                    given.pop(one.question_id, None)
+    return [*given.values()]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

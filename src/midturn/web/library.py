@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
-from statistics import median
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from midturn.errors import MidturnError
+from midturn.record.entries import ApprovalEntry, RequestEntry, told
 from midturn.record.events import InquiryRequest, InquiryResponse, user_requests
+from midturn.record.prompt import asked_text
 from midturn.store.conversation import Conversation
-from midturn.store.waited import Waited, waited_for
+from midturn.store.waited import NAMELESS, Waited, waited_for
 from midturn.turn.view import calls
 from midturn.web.port import Port
-from midturn.web.templating import lasted, moment
 from midturn.web.timeline import waited
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -24,8 +22,9 @@ from midturn.web.timeline import waited
 
 
 class FormFact(Struct, frozen=True, kw_only=True):
-    """One question. `by` is who answered (empty: no one, or no one yet), `closed_at` empty while it waits.
+    """One question, or one approval that people were asked for. `by` is who answered (empty: no one, or no one yet), `person` their name.
 
+    `closed_at` is empty while it waits. `is_refused` says, of an approval, whether it was; None of a question.
     `overturns` says, of a person's answer after a model's no, whether it was another one; None everywhere else.
     """
 
@@ -36,21 +35,54 @@ class FormFact(Struct, frozen=True, kw_only=True):
     by: str
     waited: float | None
     overturns: bool | None = None
+    person: str = ""
+    is_refused: bool | None = None
+    address: str = ""
 
 
 def asked(conversation: Conversation) -> Iterator[FormFact]:
-    """Return every question of a conversation, oldest first."""
+    """Return every question of a conversation, and every approval that waited, oldest first."""
     names = {call.event_id: call.name for call, _ in calls(conversation.events)}
-    for request, response in conversation.pairs():
-        yield FormFact(
-            tool=names.get(request.call) or request.source.name or request.source.header,
-            text=request.question.text,
-            at=request.timestamp,
-            closed_at=response.timestamp if response else "",
-            by=_by(response),
-            waited=waited(request, response),
-            overturns=_overturns(request, response),
-        )
+    for entry in told(conversation.events):
+        match entry:
+            case RequestEntry():
+                yield _question(entry, names, conversation.id)
+            case ApprovalEntry() if entry.waits:
+                yield _approval(entry, conversation.id)
+            case _:
+                pass
+
+
+def _question(entry: RequestEntry, names: Mapping[str, str], conversation: str) -> FormFact:
+    request, response = entry.event, entry.response
+    who = response.answered_by if response and response.outcome != "cancelled" else None
+    return FormFact(
+        tool=names.get(request.call) or request.source.name or request.source.header,
+        text=request.question.text,
+        at=request.timestamp,
+        closed_at=response.timestamp if response else "",
+        by=_by(response),
+        waited=waited(request, response),
+        overturns=_overturns(request, response),
+        person=(who.user or NAMELESS) if who and who.by == "user" else "",
+        address=f"{conversation}#e-{request.event_id}",
+    )
+
+
+def _approval(entry: ApprovalEntry, conversation: str) -> FormFact:
+    event, decision = entry.event, entry.decision
+    tool, who = entry.call.event.name if entry.call else "", decision.answered_by if decision else None
+    return FormFact(
+        tool=tool,
+        text=asked_text(event, tool),
+        at=event.timestamp,
+        closed_at=decision.timestamp if decision else "",
+        by=who.by if who else "user" if decision else "",
+        waited=waited(event, decision) if decision else None,
+        person=(who.user or NAMELESS) if who and who.by == "user" else "",
+        is_refused=decision.state == "skipped" if decision else None,
+        address=f"{conversation}#e-{event.event_id}",
+    )
 
 
 def _by(response: InquiryResponse | None) -> str:
@@ -110,6 +142,14 @@ class Library:
         self._kept[id] = (time.monotonic(), summary)
         return summary
 
+    async def newest_before(self, before: str, limit: int) -> list[Summary]:
+        """Return a page of conversations, the newest first; no other one is read."""
+        return [summary for id in await self._port.newest(limit, before) if (summary := await self._summary(id))]  # noqa: A001  as above
+
+    async def count(self) -> int:
+        """Return how many conversations there are; none of them is read."""
+        return len(await self._port.ids())
+
     def forget(self, id: str) -> None:
         """Read a conversation again when it is asked for: something happened in it."""
         self._kept.pop(id, None)
@@ -135,92 +175,3 @@ def _summarized(conversation: Conversation) -> Summary:
         asked=tuple(asked(conversation)),
         waited=tuple(waited_for(conversation.events)),
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Sums over what was asked: how much waits, for how long, who answers
-
-
-_DAYS = 30
-_ROWS = 10
-_NAMES = {
-    "user": "People",
-    "policy": "Policies of programs",
-    "assistant": "Models",
-    "static": "Configuration",
-    "configuration": "Rules of the configuration",
-    "default": "Defaults",
-    "cached": "Remembered answers",
-}
-
-
-class SumRow(Struct, frozen=True):
-    """One row of a picture: `share` is between 0 and 1 of the longest."""
-
-    name: str
-    count: int
-    said: str
-    share: float
-
-
-class Sums(Struct, frozen=True, kw_only=True):
-    """Everything that the page shows. `days` are (day, how many were open at its end)."""
-
-    total: int
-    days: list[tuple[date, int]]
-    waiting: list[SumRow]
-    answered_by: list[SumRow]
-    most: list[SumRow]
-    overturned: int
-    escalated: int
-
-
-def sums(facts: Iterable[FormFact], today: date | None = None) -> Sums:
-    """Add up."""
-    every = list(facts)
-    judged = [one.overturns for one in every if one.overturns is not None]
-    return Sums(
-        total=len(every),
-        days=_days(every, today or datetime.now(UTC).date()),
-        waiting=_waiting(every),
-        answered_by=_rows(Counter(_NAMES.get(one.by, one.by) for one in every if one.by)),
-        most=_rows(Counter(f"{one.tool}: {one.text}" for one in every)),
-        overturned=sum(judged),
-        escalated=len(judged),
-    )
-
-
-def _days(every: Sequence[FormFact], today: date) -> list[tuple[date, int]]:
-    """Count what was open at the end of each of the last days."""
-    changes: Counter[date] = Counter()
-    for one in every:
-        begun, closed = moment(one.at), moment(one.closed_at) if one.closed_at else None
-        if begun:
-            changes[begun.date()] += 1
-        if begun and closed:
-            changes[closed.date()] -= 1
-    first = today - timedelta(days=_DAYS - 1)
-    level = sum(count for day, count in changes.items() if day < first)
-    days: list[tuple[date, int]] = []
-    for number in range(_DAYS):
-        day = first + timedelta(days=number)
-        level += changes[day]
-        days.append((day, max(0, level)))
-    return days
-
-
-def _waiting(every: Sequence[FormFact]) -> list[SumRow]:
-    """Say how long people let each tool wait: half of its questions were answered sooner."""
-    times: defaultdict[str, list[float]] = defaultdict(list)
-    for one in every:
-        if one.by == "user" and one.waited is not None:
-            times[one.tool].append(one.waited)
-    rows = sorted(((median(waits), tool, len(waits)) for tool, waits in times.items()), reverse=True)[:_ROWS]
-    longest = max((wait for wait, _, _ in rows), default=0.0) or 1.0
-    return [SumRow(tool, count, f"{lasted(wait)} ({count} answered)", wait / longest) for wait, tool, count in rows]
-
-
-def _rows(counted: Counter[str]) -> list[SumRow]:
-    rows = counted.most_common(_ROWS)
-    most = rows[0][1] if rows else 1
-    return [SumRow(name, count, str(count), count / most) for name, count in rows]

@@ -11,12 +11,12 @@ from contextlib import suppress
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import Final
+from urllib.parse import quote
 
-from markupsafe import Markup
 from msgspec import Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
 from midturn.record.entries import WordsEntry, told
@@ -31,13 +31,15 @@ from midturn.turn.view import no_question
 from midturn.web.answering import PageVisit
 from midturn.web.board import MOST, Board, Waiting
 from midturn.web.body import Fields, read_fields
+from midturn.web.cards import MANY, Wanted, names_of
 from midturn.web.changes import FileChanges, change_in
-from midturn.web.closed import begun, read_named, recorded, secret_elsewhere, unrecorded
+from midturn.web.closed import Closed, begun, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.controls import FormPage, PageAgain, ShownPage
 from midturn.web.gate import Visitor
-from midturn.web.library import NEWEST, Sums, fitting, sums
+from midturn.web.library import NEWEST, fitting
 from midturn.web.schema_fields import reshapes
 from midturn.web.site import Site
+from midturn.web.sums import columns, curve, sums, waits
 from midturn.web.templating import page
 from midturn.web.timeline import excerpt
 
@@ -53,33 +55,57 @@ class Group(Struct, frozen=True):
     questions: list[OpenQuestion]
 
 
-_SHOWN = 100
+_SHOWN = 50
 """How many questions are on a page of the inbox."""
 
 
 async def waiting(request: Request, visitor: Visitor, site: Site) -> Response:
-    """Show what is open, a page of it; only the list where the script asks for that."""
-    board = site.board
-    if request.query_params.get("part") == "group":
+    """Show what is open, a page of it; only the list, or how many there are, where the script asks for that."""
+    board, part = site.board, request.query_params.get("part")
+    if part == "group":
         asked = await board.waiting_in(request.query_params.get("conversation", ""))
-        return page(request, "list.html", {"groups": await grouped(board, asked), "count": len(asked), "number": 1, "pages": 1})
+        return page(request, "list.html", {"groups": await grouped(board, asked), "count": len(asked), **_WHOLE})
     number = request.query_params.get("page", "")
-    wanted = int(number) if re.fullmatch("[1-9][0-9]{0,4}", number) else 1
-    found = await board.waiting(max(MOST, wanted * _SHOWN))
-    values = await _one_page(board, found, wanted)
-    if request.query_params.get("part") == "list":
+    seen = board.seen
+    place = int(number) if re.fullmatch("[1-9][0-9]{0,4}", number) else 1
+    found = await board.waiting(max(MOST, place * _SHOWN))
+    if part == "count":
+        return PlainTextResponse(found.count)
+    wanted = Wanted.of(request.query_params, visitor.name)
+    values = await _one_page(board, found, wanted, place)
+    if part == "list":
         return page(request, "list.html", values)
     done = await recorded(board.port, request.query_params.get("done", ""))
-    return page(request, "inbox.html", {**values, **await frame(site, visitor, "Inbox", found), "done": done})
+    more = {"done": done, "next": _next(found, done), "seen": seen, "wanted": wanted, **_to_filter_by(found)}
+    return page(request, "inbox.html", {**values, **await frame(site, visitor, "Inbox", found), **more})
 
 
-async def _one_page(board: Board, found: Waiting, wanted: int) -> dict[str, object]:
+_WHOLE = {"number": 1, "pages": 1, "is_filtered": False, "filtered": ""}
+
+
+def _next(found: Waiting, done: Closed | None) -> OpenQuestion | None:
+    """Return the question to go on with: of the same conversation, where that asks more, else the oldest."""
+    if done is None:
+        return None
+    same = (question for question in found.questions if question.conversation == done.conversation and question.id != done.id)
+    return next(same, next((question for question in found.questions if question.id != done.id), None))
+
+
+def _to_filter_by(found: Waiting) -> dict[str, object]:
+    names = sorted({name for question in found.questions for name in names_of(question)})
+    return {"names": names, "is_many": len(found.questions) > MANY, "has_people": any(each.whose for each in found.questions)}
+
+
+async def _one_page(board: Board, found: Waiting, wanted: Wanted, place: int) -> dict[str, object]:
     """Return the questions of a page, the last one where there are fewer pages; titles are read of no others."""
-    questions = _by_conversation(found.questions)
+    questions = _by_conversation(wanted.among(found.questions))
     pages = max(1, -(-len(questions) // _SHOWN))
-    shown = min(wanted, pages)
+    shown = min(place, pages)
     groups = await grouped(board, questions[(shown - 1) * _SHOWN : shown * _SHOWN])
-    return {"groups": groups, "count": found.count, "number": shown, "pages": pages, "has_more": found.has_more}
+    given = {"q": wanted.words, "who": wanted.who, "mine": "yes" if wanted.mine else ""}
+    query = "".join(f"&{name}={quote(value, safe='')}" for name, value in given.items() if value)
+    values = {"groups": groups, "count": found.count, "number": shown, "pages": pages, "has_more": found.has_more}
+    return {**values, "is_filtered": not wanted.is_all, "filtered": query}
 
 
 def _by_conversation(questions: Iterable[OpenQuestion]) -> list[OpenQuestion]:
@@ -108,30 +134,14 @@ async def frame(site: Site, visitor: Visitor, title: str, found: Waiting | None 
 # Pictures of who answers what, and how long it takes; each with its numbers
 
 
-_WIDTH, _HEIGHT = 600, 120
-
-
 async def stats(request: Request, visitor: Visitor, site: Site) -> Response:
     """Show the sums of the newest conversations."""
     every = await site.library.newest()
     added = sums(fact for one in every for fact in one.asked)
     people = people_sums(fact for one in every for fact in one.waited)
-    values = {"people": people, "sums": added, "curve": _curve(added), "conversations": len(every), "is_all": len(every) < NEWEST}
+    pictures = {"curve": curve(added), "hours": columns(added), "waits": waits(added)}
+    values = {"people": people, "sums": added, **pictures, "conversations": len(every), "is_all": len(every) < NEWEST}
     return page(request, "stats.html", {**await frame(site, visitor, "Stats"), **values})
-
-
-def _curve(added: Sums) -> Markup:
-    """Draw how many were open, day by day, as steps: what was open stays open until the next day's count."""
-    highest = max((count for _, count in added.days), default=0) or 1
-    step = _WIDTH / len(added.days)
-    points = [f"0,{_HEIGHT}"]
-    for place, (_, count) in enumerate(added.days):
-        height = round(_HEIGHT - count / highest * (_HEIGHT - 4), 1)
-        points += [f"{place * step:.1f},{height}", f"{(place + 1) * step:.1f},{height}"]
-    points.append(f"{_WIDTH},{_HEIGHT}")
-    return Markup(
-        '<svg class="curve" viewBox="0 0 {} {}" preserveAspectRatio="none" aria-hidden="true"><polygon points="{}"/></svg>'
-    ).format(_WIDTH, _HEIGHT, " ".join(points))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -146,15 +156,20 @@ async def conversations(request: Request, visitor: Visitor, site: Site) -> Respo
     """List conversations, the newest first."""
     words, label = request.query_params.get("q", ""), request.query_params.get("label", "")
     before = request.query_params.get("before", "")
-    every = await site.library.newest()
-    found = [one for one in fitting(every, words, label) if not before or one.id < before]
+    if words or label:
+        every = [one for one in fitting(await site.library.newest(), words, label) if not before or one.id < before]
+        left = f"{len(every) - _PAGE} more" if len(every) > _PAGE else ""
+    else:
+        every = await site.library.newest_before(before, _PAGE + 1)
+        left = "Older ones" if before else f"{await site.library.count() - _PAGE} more"
     values = {
         **await frame(site, visitor, "Conversations"),
-        "found": found[:_PAGE],
-        "more": found[_PAGE - 1].id if len(found) > _PAGE else "",
+        "found": every[:_PAGE],
+        "more": every[_PAGE - 1].id if len(every) > _PAGE else "",
+        "left": left,
         "words": words,
         "label": label,
-        "labels": sorted({name for one in every for name in one.labels}),
+        "labels": sorted({label} - {""} | {name for one in every for name in one.labels}),
     }
     return page(request, "conversations.html", values)
 
@@ -215,6 +230,7 @@ class Before(Struct, frozen=True):
 
     asked: str = ""
     said: str = ""
+    who: str = ""
 
 
 class _Visit(Struct, frozen=True):
@@ -334,15 +350,15 @@ async def _before(site: Site, found: OpenQuestion) -> Before:
 
 
 def _exchange(turn: Sequence[Event], found: OpenQuestion) -> Before:
-    asked, said = "", ""
+    asked, said, who = "", "", ""
     for entry in told(turn):
         if entry.event.event_id == found.request.event_id:
             break
         if isinstance(entry, WordsEntry) and entry.kind == "request":
-            asked, said = entry.text, ""
+            asked, said, who = entry.text, "", entry.author or ""
         elif isinstance(entry, WordsEntry) and entry.kind == "message" and entry.text:
             said = entry.text
-    return Before(asked, said)
+    return Before(asked, said, who)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

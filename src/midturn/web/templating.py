@@ -27,6 +27,7 @@ from midturn.record.open_question import OpenQuestion
 from midturn.turn.view import cancelled, describe
 from midturn.values.json_value import compact
 from midturn.values.text import exact, exact_block, prose, worded
+from midturn.web.cards import card_of
 from midturn.web.changes import change_of, is_cut
 from midturn.web.gate import has_shared_name
 from midturn.web.schema_fields import SchemaField, each
@@ -168,6 +169,7 @@ STATIC: Final = files("midturn.web") / "static"
 KEY_IN_FORMS: Final = "midturn.key_in_forms"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _JUST_NOW = 45
+_A_MOMENT: Final = "a moment"
 
 
 def page(request: Request, template: str, values: Mapping[str, object], status: int = 200) -> HTMLResponse:
@@ -206,6 +208,16 @@ def ago(time: str) -> str:
     return lasted((datetime.now(UTC) - since).total_seconds())
 
 
+def when(time: str) -> Markup:
+    """Say how long ago something was; the exact time is at hand."""
+    at = moment(time)
+    if at is None:
+        return Markup("<time>{}</time>").format(exact(time))
+    said = ago(time)
+    words = "just now" if said == _A_MOMENT else f"{said} ago"
+    return Markup('<time datetime="{}" title="{} UTC" data-since>{}</time>').format(time, at.strftime("%Y-%m-%d %H:%M:%S"), words)
+
+
 def left(question: OpenQuestion) -> str:
     """Say how long there is left for an answer; empty where that has no end."""
     return time_left(now(), question.asked_at, question.deadline) if question.deadline else ""
@@ -214,12 +226,12 @@ def left(question: OpenQuestion) -> str:
 def lasted(seconds: float) -> str:
     """Say how long something took, as people do."""
     if seconds < _JUST_NOW:
-        return "a moment"
+        return _A_MOMENT
     for unit, name in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
         if seconds >= unit * 0.75:
             count = max(1, round(seconds / unit))
             return f"{count} {name}" + ("s" if count > 1 else "")
-    return "a moment"
+    return _A_MOMENT
 
 
 def _since(begun: float) -> str:
@@ -285,11 +297,12 @@ def _environment() -> Environment:
         by_whom=describe,
         cancelled=cancelled,
         json=compact,
+        when=when,
         code_line=_code_line,
         part=_as_part,
     )
     functions: dict[str, Any] = {"value_text": value_text, "visible": exact_block, "alone": alone, "left": left}
-    functions |= {"change_of": change_of, "is_cut": is_cut, "field_at": field_at}
+    functions |= {"change_of": change_of, "is_cut": is_cut, "field_at": field_at, "card_of": card_of}
     environment.globals.update(functions)
     return environment
 

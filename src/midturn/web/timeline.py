@@ -194,9 +194,9 @@ def _items(entry: Entry) -> Iterator[TimelineItem]:
 
 
 def _said(entry: WordsEntry) -> SaidItem:
-    event, who = entry.event, "The assistant"
+    event, who = entry.event, "Assistant"
     if entry.kind == "request":
-        who = entry.author or "The user"
+        who = entry.author or "You"
     kind = "message" if entry.kind == "structured" else entry.kind
     text = str(entry.value) if entry.kind == "structured" else entry.text
     return SaidItem(id=event.event_id, at=event.timestamp, who=who, kind=kind, text=text)

@@ -54,7 +54,7 @@ def test_a_page_of_many_questions_fills_up_as_they_are_answered(
         page.get_by_role("link", name="Newer ones").click()
         expect(page.locator("[data-question]")).to_have_count(1)
         elsewhere(disk.answer(asked[3].id, value=True))
-        expect(page.locator("h1")).to_have_text("2 questions wait")
+        expect(page.locator("h1")).to_have_text("2 open questions")
         expect(page.locator("[data-question]")).to_have_count(2)
 
 

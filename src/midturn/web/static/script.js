@@ -28,6 +28,10 @@ async function fill() {
 function start() {
   const base = document.body.dataset.base;
   const list = document.querySelector("[data-list]");
+  const side = document.querySelector("[data-side]"); // the list beside a question, where there is room
+  const narrow = side && !matchMedia("(min-width: 75rem)").matches;
+  const isShown = list && !narrow;
+  const filter = new URLSearchParams(side ? "" : location.search);
   const said = document.querySelector("[data-said]");
   const openQuestion = document.body.dataset.openQuestion;
   const kinds = ["asked", "answered", "withdrawn", "turn_ended"];
@@ -35,17 +39,32 @@ function start() {
 
   // How many wait -------------------------------------------------------------------------------------------------------
 
-  const heading = list && document.querySelector("h1");
+  const heading = list && !side && document.querySelector("h1");
   const pages = () => list.querySelector("[data-total]"); // where not all of them are on this page
   function count() {
-    if (!list) return;
+    if (!isShown) return countSoon();
     const shown = list.querySelectorAll("[data-question]").length;
-    const waiting = pages()?.dataset.total ?? (shown ? `${shown}` : "");
+    showCount(pages()?.dataset.total ?? (shown ? `${shown}` : ""));
+  }
+
+  const title = document.title.replace(/^\([^)]*\) /, "");
+  function showCount(waiting) {
     const badge = document.querySelector("[data-count]");
+    if (!badge) return;
     badge.textContent = waiting;
     badge.hidden = !waiting;
-    document.title = `${waiting ? `(${waiting}) ` : ""}Inbox · midturn`;
-    heading.textContent = waiting ? `${waiting} ${waiting === "1" ? "question waits" : "questions wait"}` : "Nothing waits for you";
+    document.title = `${waiting ? `(${waiting}) ` : ""}${title}`;
+    if (heading) heading.textContent = waiting ? `${waiting} open ${waiting === "1" ? "question" : "questions"}` : "Nothing waits for you";
+    if (pushKey && navigator.setAppBadge) navigator.setAppBadge(Number.parseInt(waiting || "0", 10)).catch(() => {}); // an icon need not have one
+  }
+
+  let counting = null;
+  function countSoon() {
+    counting ??= setTimeout(async () => {
+      counting = null;
+      const response = await ask(`${base}/?part=count`).catch(() => null);
+      if (response?.ok) showCount(await response.text());
+    }, 300);
   }
 
   // The list ----------------------------------------------------------------------------------------------------------------
@@ -66,11 +85,25 @@ function start() {
   }
 
   async function reload() {
-    if (!list) return;
-    const number = new URLSearchParams(location.search).get("page") ?? "";
-    const fresh = await part(`part=list&page=${encodeURIComponent(number)}`);
+    if (!isShown) return countSoon();
+    const query = new URLSearchParams(filter);
+    query.delete("done");
+    query.set("part", "list");
+    const fresh = await part(query);
     if (fresh) keepingFocus(() => list.replaceChildren(...fresh.childNodes));
+    mark();
     count();
+  }
+
+  // Which of the list is the one beside it
+  function mark() {
+    if (!side) return;
+    for (const item of list.querySelectorAll("[data-question]")) {
+      const link = item.querySelector("a.item");
+      if (item.dataset.question === openQuestion) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+    list.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   }
 
   let reloading = null;
@@ -79,6 +112,7 @@ function start() {
   }
 
   async function showGroup(conversation) {
+    if (!isShown) return countSoon();
     if (pages()) return reloadSoon();
     const fresh = await part(`part=group&conversation=${encodeURIComponent(conversation)}`);
     const group = fresh?.querySelector("section");
@@ -93,6 +127,10 @@ function start() {
   }
 
   function removeQuestion(id) {
+    if (!isShown) {
+      countSoon();
+      return "";
+    }
     if (pages()) reloadSoon();
     const item = list.querySelector(`[data-question="${CSS.escape(id)}"]`);
     if (!item) return "";
@@ -102,6 +140,7 @@ function start() {
     const hadFocus = item.contains(document.activeElement);
     item.remove();
     if (!group.querySelector("[data-question]")) group.remove();
+    mark();
     if (hadFocus) (next?.querySelector("a.item") ?? document.getElementById("main")).focus();
     if (!list.querySelector("section")) reload();
     count();
@@ -112,24 +151,22 @@ function start() {
 
   const handlers = {
     asked(data) {
-      if (list) showGroup(data.conversation);
+      showGroup(data.conversation);
       call(data);
     },
     answered(data) {
       const by = data.answered_by?.user ?? data.answered_by?.model ?? data.answered_by?.via ?? "somebody";
-      if (list) {
-        const text = removeQuestion(data.id);
-        if (text) said.textContent = `“${text}” was answered by ${by}.`;
-      }
+      const text = removeQuestion(data.id);
+      if (text) said.textContent = `“${text}” was answered by ${by}.`;
       if (data.id === openQuestion) closeQuestion();
     },
     withdrawn(data) {
-      if (list) removeQuestion(data.id);
+      removeQuestion(data.id);
       if (data.id === openQuestion) closeQuestion();
     },
     turn_ended(data) {
       if (data.conversation === shownConversation) showTimeline();
-      if (list?.querySelector(`[data-conversation="${CSS.escape(data.conversation)}"]`)) showGroup(data.conversation); // it was removed
+      if (isShown && list.querySelector(`[data-conversation="${CSS.escape(data.conversation)}"]`)) showGroup(data.conversation); // it was removed
     },
   };
 
@@ -171,11 +208,15 @@ function start() {
   // Sending an answer: a server that goes away meanwhile takes nothing along ---------------------------------------------------
 
   const lost = document.querySelector("[data-lost]");
+  const again_ = lost.querySelector("[data-again]");
+  let kept = null; // what was sent and may not have arrived: it is sent again by a tap, never by itself
 
   function tell(text) {
     lost.hidden = !text;
-    lost.firstElementChild.textContent = text;
+    lost.querySelector("[role]").textContent = text;
+    again_.hidden = !text || !kept;
   }
+  again_.addEventListener("click", () => { if (kept) send(kept.to, kept.body); });
 
   const hasKey = () => localStorage.getItem(keyName) !== null;
   if (openQuestion || hasKey()) addEventListener("submit", async (event) => {
@@ -183,23 +224,31 @@ function start() {
     const to = form.getAttribute("action") ?? location.pathname;
     if (form.method !== "post" || to.endsWith("/enter") || (to !== location.pathname && !hasKey())) return;
     event.preventDefault();
-    if (sending) return;
-    sending = true;
     const body = new URLSearchParams(new FormData(form));
     if (event.submitter?.name) body.append(event.submitter.name, event.submitter.value);
+    send(to, body);
+  });
+
+  async function send(to, body) {
+    if (sending) return;
+    sending = true;
+    kept = null;
     tell("");
     try {
       await received(await ask(to, { method: "POST", body, headers: { Accept: "text/html" } }));
     } catch {
       tell("The server cannot be reached. What you typed is still here, but it may not have arrived. This page finds out as soon as the server is back.");
-      await whatBecameOfIt();
+      await whatBecameOfIt(to, body);
     } finally {
       sending = false;
     }
-  });
+  }
 
   async function received(response) {
-    if (response.redirected) return location.assign(response.url);
+    if (response.redirected) {
+      forgetDraft();
+      return location.assign(response.url);
+    }
     if (response.status === 401) return signedOut(true);
     const next = parsed(await response.text());
     const main = next.querySelector("main");
@@ -211,7 +260,7 @@ function start() {
     said.textContent = document.querySelector("main h1")?.textContent ?? "";
   }
 
-  async function whatBecameOfIt() {
+  async function whatBecameOfIt(to, body) {
     for (;;) {
       await new Promise((done) => { setTimeout(done, 1000); });
       const response = await ask(location.pathname, { headers: { Accept: "text/html" } }).catch(() => null);
@@ -219,6 +268,7 @@ function start() {
       signedOut(response.status === 401); // a server that was started again knows nobody: once signed in, one learns what became of it
       if (response.status === 401) { tell(""); continue; }
       const closed = !parsed(await response.clone().text()).querySelector("form.answer, form.decide");
+      kept = closed || body.has("secret") ? null : { to, body };
       tell(closed ? "" : "The server is back, and your answer was not recorded. What you typed is still here: send it again.");
       if (closed) await received(response);
       return;
@@ -245,32 +295,65 @@ function start() {
   // Listening: one tab listens for all of them, since a browser opens few connections to one server ---------------------------
 
   const channel = "BroadcastChannel" in window ? new BroadcastChannel(key("changes")) : null;
-  if (channel) channel.onmessage = ({ data: [kind, data] }) => (kind === "again" ? again(false) : handle(kind, data));
+  if (channel) channel.onmessage = ({ data: [kind, data] }) => ({ again: () => again(false), offline: () => offline(data) }[kind] ?? (() => handle(kind, data)))();
 
   function again(tell) {
     signedOut(false);
+    offline(null);
     Promise.allSettled([reload(), openQuestion && closeQuestion()]); // a server that is gone again is heard of by who listens
     if (tell) channel?.postMessage(["again"]);
   }
 
+  // A server that cannot be reached is seen: what the page shows may be of yesterday.
+  function offline(since) {
+    const line = document.querySelector("[data-offline]");
+    if (!since === line.hidden) return;
+    line.hidden = !since;
+    document.body.classList.toggle("stale", Boolean(since));
+    const time = since && new Date(since).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    line.firstElementChild.textContent = since ? `No connection since ${time}. What is shown here may have changed.` : "";
+  }
+
+  const SILENCE = 40000; // the server says something every 15 seconds
   async function listen() {
-    let seen = null;
+    let seen = document.body.dataset.seen || null; // what happened between drawing the page and listening comes first then
+    let known = Boolean(seen);
+    let since = null;
     for (;;) {
       const resuming = seen ? { "Last-Event-ID": seen } : {};
-      const response = await ask(`${base}/api/events`, { headers: { Accept: "text/event-stream", ...resuming } }).catch(() => null);
+      const silent = new AbortController();
+      let timer = setTimeout(() => silent.abort(), SILENCE);
+      const heard = () => {
+        clearTimeout(timer);
+        timer = setTimeout(() => silent.abort(), SILENCE);
+      };
+      const options = { headers: { Accept: "text/event-stream", ...resuming }, signal: silent.signal };
+      const response = await ask(`${base}/api/events`, options).catch(() => null);
       if (response?.ok) {
-        again(true); // what happened between drawing the page and listening is told to nobody
-        seen = await hear(response.body.pipeThrough(new TextDecoderStream()).getReader(), seen);
-      } else signedOut(response?.status === 401);
+        if (!known) again(true); // what happened meanwhile is told to nobody
+        known = false;
+        since = null;
+        seen = await hear(response.body.pipeThrough(new TextDecoderStream()).getReader(), seen, heard);
+        since = Date.now();
+      } else {
+        signedOut(response?.status === 401);
+        if (!response) {
+          since ??= Date.now();
+          offline(since);
+          channel?.postMessage(["offline", since]);
+        }
+      }
+      clearTimeout(timer);
       await new Promise((done) => { setTimeout(done, response?.ok ? 1000 : 2000 + Math.random() * 1000); });
     }
   }
 
-  async function hear(reader, seen) {
+  async function hear(reader, seen, heard) {
     let text = "";
     for (;;) {
       const { done, value } = await reader.read().catch(() => ({ done: true }));
       if (done) return seen;
+      heard();
       const events = (text + value).split("\n\n");
       text = events.pop();
       for (const event of events) {
@@ -298,7 +381,7 @@ function start() {
   const notify = document.querySelector("[data-notify]");
   let subscribed = false; // at a push service, which tells when the page is closed
 
-  const isOn = (name) => localStorage.getItem(key(name)) === "on";
+  const isOn = (name) => (localStorage.getItem(key(name)) ?? (name === "keys" ? "on" : "off")) === "on";
   function toggle(button, name, words, switched) {
     if (!button) return;
     const show = () => {
@@ -377,7 +460,7 @@ function start() {
   }
 
   function call(data) {
-    if (!list) return;
+    if (!list || side) return;
     if (isOn("bell")) ring();
     if (isOn("notify") && !subscribed && Notification.permission === "granted" && document.hidden) {
       const who = data.source.source === "assistant" ? "Assistant" : data.source.name ?? data.source.source;
@@ -397,6 +480,7 @@ function start() {
         const text = option.textContent.toLowerCase();
         option.hidden = !option.classList.contains("own") && !option.querySelector(":checked") && !words.every((word) => text.includes(word));
       }
+      document.querySelector("[data-none]").hidden = Boolean(document.querySelector("[data-options] > .option:not([hidden])"));
     });
     search?.addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;
@@ -435,16 +519,142 @@ function start() {
     for (const [name, length] of units)
       if (seconds >= length * 0.75) {
         const number = Math.max(1, Math.round(seconds / length));
-        return `${number} ${name}${number > 1 ? "s" : ""}`;
+        return `${number} ${name}${number > 1 ? "s" : ""} ago`;
       }
-    return "a moment";
+    return "just now";
   }
   setInterval(() => {
-    for (const time of document.querySelectorAll("time[datetime]")) {
+    for (const time of document.querySelectorAll("time[data-since]")) {
       const since = (Date.now() - Date.parse(time.dateTime)) / 1000;
-      if (Number.isFinite(since) && !time.hasAttribute("data-fixed")) time.textContent = lasted(since);
+      if (Number.isFinite(since)) time.textContent = lasted(since);
     }
   }, 20000);
+
+  // Answers from the list: after a moment of quiet, and taken back for a few seconds --------------------------------------------
+
+  const QUIET = 300;
+  const UNDO = 5000;
+  let moved = performance.now(); // when something last came or went under the finger
+  if (list) new MutationObserver(() => { moved = performance.now(); }).observe(list, { childList: true, subtree: true });
+  list?.addEventListener("submit", (event) => {
+    const form = event.target.closest("[data-quick]");
+    if (!form) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (event.submitter && performance.now() - moved >= QUIET) decide(form, event.submitter);
+  });
+
+  function decide(form, button) {
+    const body = new URLSearchParams(new FormData(form));
+    body.append(button.name, button.value);
+    const words = button.firstChild.textContent;
+    const buttons = [...form.childNodes];
+    const line = Object.assign(document.createElement("span"), { textContent: `${words}: it is sent in a few seconds.` });
+    const undo = Object.assign(document.createElement("button"), { type: "button", textContent: "Undo" });
+    const back = () => {
+      clearTimeout(timer);
+      removeEventListener("pagehide", now);
+      form.replaceChildren(...buttons);
+      button.focus();
+    };
+    const now = () => deliver(form, body, { words, back, timer, now });
+    const timer = setTimeout(now, UNDO);
+    addEventListener("pagehide", now); // who leaves has decided
+    undo.addEventListener("click", back);
+    form.replaceChildren(line, undo);
+    said.textContent = line.textContent;
+    undo.focus();
+  }
+
+  async function deliver(form, body, { words, back, timer, now }) {
+    clearTimeout(timer);
+    removeEventListener("pagehide", now);
+    form.replaceChildren(`${words}: sending…`);
+    const to = form.getAttribute("action");
+    const response = await ask(to, { method: "POST", body, headers: { Accept: "text/html" }, keepalive: true }).catch(() => null);
+    if (response?.redirected) {
+      said.textContent = `${words}: recorded.`;
+      return removeQuestion(form.closest("[data-question]")?.dataset.question ?? "");
+    }
+    if (response?.status === 401) signedOut(true);
+    const why = response && parsed(await response.text()).querySelector("[role=alert]:not([hidden] *), .problem")?.textContent.trim();
+    const text = response ? why || "It was not recorded. Open the question to see why." : "The server cannot be reached. It may not have arrived.";
+    const repeat = Object.assign(document.createElement("button"), { type: "button", textContent: `Send ${words} again` });
+    repeat.addEventListener("click", () => deliver(form, body, { words, back, timer, now }));
+    form.replaceChildren(Object.assign(document.createElement("span"), { className: "problem", textContent: text }), ...(response ? [] : [repeat]));
+    said.textContent = text;
+  }
+
+  // Keys: j and k move, y and n answer, / searches; they are dead until no key has been pressed for a moment ----------------------
+
+  let pressed = performance.now();
+  const keysOff = () => localStorage.getItem(key("keys")) === "off";
+  addEventListener("keydown", (event) => {
+    const quiet = performance.now() - pressed >= QUIET;
+    pressed = performance.now();
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || keysOff()) return;
+    if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+    const moves = { j: 1, k: -1 }[event.key];
+    if (moves) return step(moves, event);
+    const search = event.key === "/" && document.querySelector("main input[type=search]");
+    if (search) {
+      event.preventDefault();
+      return search.focus();
+    }
+    const place = document.activeElement?.closest?.("[data-question]") ?? (openQuestion && document.querySelector("article.question"));
+    const wanted = { y: "[value=yes], [value=approve]", n: "[value=no], [value=refuse]" }[event.key];
+    const button = wanted && place?.querySelector(`form button:is(${wanted})`);
+    if (button && quiet) button.click();
+  });
+
+  function step(by, event) {
+    const items = isShown ? [...list.querySelectorAll("a.item")] : [...document.querySelectorAll("main a.item")];
+    if (!items.length) return;
+    event.preventDefault();
+    const focused = document.activeElement?.closest?.("li")?.querySelector("a.item");
+    const at = items.indexOf(focused ?? list?.querySelector("[aria-current]"));
+    items[at < 0 ? 0 : Math.min(items.length - 1, Math.max(0, at + by))].focus();
+  }
+  toggle(document.querySelector("[data-keys]"), "keys", () => `Keys: ${keysOff() ? "off" : "on"}`, (on) => on);
+
+  // What was typed into a question outlives a reload of this tab; a secret does not ---------------------------------------------
+
+  const draftKey = () => key(`draft:${openQuestion}:${document.querySelector("main .place")?.textContent ?? ""}`);
+  const fields = () => [...document.querySelectorAll("main form :is(input, textarea, select)")].filter(
+    (field) => field.name && !["hidden", "password", "search"].includes(field.type));
+  const stateOf = (field) => (["checkbox", "radio"].includes(field.type) ? field.checked : field.value);
+  const nameOf = (field) => `${field.name}\n${["checkbox", "radio"].includes(field.type) ? field.value : ""}`;
+
+  function keepDraft() {
+    const typed = Object.fromEntries(fields().map((field) => [nameOf(field), stateOf(field)]));
+    sessionStorage.setItem(draftKey(), JSON.stringify(typed));
+  }
+
+  function forgetDraft() {
+    if (openQuestion) sessionStorage.removeItem(draftKey());
+  }
+
+  function restoreDraft() {
+    const typed = JSON.parse(sessionStorage.getItem(draftKey()) ?? "{}");
+    for (const field of fields()) {
+      const state = typed[nameOf(field)];
+      if (state === undefined || state === stateOf(field)) continue;
+      if (typeof state === "boolean") field.checked = state;
+      else field.value = state;
+      const around = field.closest("details");
+      if (around) around.open = true;
+    }
+  }
+  if (openQuestion) {
+    if (!document.querySelector("#problems")) restoreDraft();
+    addEventListener("input", (event) => { if (event.target.closest?.("main form")) keepDraft(); });
+  }
+
+  for (const time of document.querySelectorAll("time[title]")) time.title = new Date(time.dateTime).toLocaleString();
+  if (side && isShown) {
+    side.hidden = false;
+    reload();
+  }
 }
 
 if ("shell" in document.body.dataset) fill();

@@ -1,0 +1,106 @@
+"""The list says what is decided, finds some of many, and takes an answer where a card shows all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import midturn as mt
+from midturn.question.question import Question
+from midturn.store.memory_conversations import MemoryStore
+from midturn.web import inbox
+from midturn.web.cards import card_of
+from support.pages import ada, agent_with, asking, asking_form, browsing, send, wait_for
+from support.shown_pages import DIFF, FORM
+
+
+@pytest.mark.parametrize(
+    ("question", "buttons"),
+    [
+        (Question.boolean("q", "Sure?"), [("no", "No"), ("yes", "Yes")]),
+        (Question.select("q", "Where?", ["staging", "production"]), [("0", "staging"), ("1", "production")]),
+        (Question.boolean("q", "Sure?", context="It costs a lot."), []),
+        (Question.select("q", "Where?", ["a", "b"], allow_other=True), []),
+        (Question.select("q", "Where?", ["a", "b", "c", "d", "e"]), []),
+        (Question.text("q", "What?"), []),
+        (Question.secret("q", "What?"), []),
+    ],
+)
+def test_what_a_card_shows_whole_is_answered_from_it(store: MemoryStore, question: Question[Any], buttons: list[tuple[str, str]]) -> None:
+    waiting = wait_for(agent_with(store, asking(question)))
+    assert list(card_of(waiting).buttons) == buttons
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get("/").text
+        assert ("data-quick" in page) == bool(buttons)
+        if buttons:
+            assert send(client, waiting, answer=buttons[1][0]).status_code == 303
+            assert asyncio.run(store.pending()) == []
+
+
+def test_a_call_with_arguments_a_form_and_a_permission_are_opened_first(store: MemoryStore) -> None:
+    @mt.tool
+    async def deploy(env: str, ctx: mt.ToolContext) -> str:
+        """Deploy."""
+        return str(await ctx.ask(Question.boolean("q", f"Deploy to {env}?")))
+
+    @mt.tool(run="ask")
+    def run_command(command: str) -> str:
+        """Run."""
+        return command
+
+    for agent in (
+        agent_with(store, deploy, arguments={"env": "production"}),
+        agent_with(store, run_command, arguments={"command": "rm -rf tmp\nls"}),
+        agent_with(store, asking_form(FORM)),
+    ):
+        assert card_of(wait_for(agent)).buttons == ()
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get("/").text
+    assert "deploy {&#34;env&#34;: &#34;production&#34;}" in page
+    assert "command: rm -rf tmp …" in page
+    assert "4 questions" in page
+
+
+def test_a_card_says_the_first_lines_of_a_diff_and_the_options(store: MemoryStore) -> None:
+    change = card_of(wait_for(agent_with(store, asking(Question.boolean("q", "Apply?", context=DIFF)))))
+    assert [(line.kind, line.text) for line in change.lines][1:] == [
+        ("del", "Ship on Friday."),
+        ("add", "Ship on Monday, after the freeze."),
+        ("add", "The freeze ends at nine."),
+    ]
+    options = card_of(wait_for(agent_with(store, asking(Question.select("q", "Which?", list("abcdef"))))))
+    assert (options.options, options.more) == (("a", "b", "c", "d"), 2)
+
+
+def test_some_of_many_are_found_by_words_and_by_who_asks(store: MemoryStore) -> None:
+    for number in range(12):
+        wait_for(agent_with(store, asking(Question.boolean("q", f"Deploy number {number}?"), f"tool_{number % 2}")))
+    with browsing(inbox(store, user=ada)) as client:
+        assert "Search the open questions" in client.get("/").text
+        assert client.get("/?q=number+7").text.count("data-question=") == 1
+        assert client.get("/?who=tool_1").text.count("data-question=") == 6
+        assert client.get("/?who=tool_1&q=7").text.count("data-question=") == 1
+        assert "No question fits." in client.get("/?q=nothing+of+the+kind").text
+        assert client.get("/?mine=yes").text.count("data-question=") == 0
+        assert client.get("/?part=count").text == "12"
+
+
+def test_the_receipt_of_a_form_names_every_answer_and_leads_on(store: MemoryStore) -> None:
+    other = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))))
+    waiting = wait_for(agent_with(store, asking_form(FORM)))
+    with browsing(inbox(store, user=ada)) as client:
+        answers = {"apply": True, "env": "staging", "teams": ["support"], "note": None}
+        assert client.post(f"/api/questions/{waiting.id}/answer", json={"value": answers}).status_code == 200
+        page = client.get(f"/?done={waiting.id}").text
+    for text in ("Which environment?", "staging", "Who is told?", "support"):
+        assert text in page.split("data-list", 1)[0]
+    assert f'href="/q/{other.id}" data-next' in page
+
+
+def test_a_large_page_is_sent_compressed(store: MemoryStore) -> None:
+    for number in range(12):
+        wait_for(agent_with(store, asking(Question.boolean("q", f"Deploy number {number}?"))))
+    with browsing(inbox(store, user=ada)) as client:
+        assert client.get("/", headers={"Accept-Encoding": "gzip"}).headers["content-encoding"] == "gzip"
