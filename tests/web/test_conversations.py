@@ -200,7 +200,7 @@ def test_sums_show_who_answers_and_how_long_they_are_waited_for(store: MemorySto
     with browsing(inbox(store, user=ada)) as client:
         page = client.get("/stats").text
     assert "2 questions in all 2 conversations" in page
-    assert page.count("<svg") == 1 + 1 + 1 + 1  # the curve, and one bar each: who waited, who answered, what was asked
+    assert page.count("<svg") == 1 + 1 + 1 + 3 + 1  # the curve, days, hours, and one bar each: tool, person, who answered, what was asked
     assert "deploy: Deploy to production?" in page
     assert ">People<" in page
     assert '<th scope="row">grace</th><td>1</td>' in page
