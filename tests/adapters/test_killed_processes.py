@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
+from support.warm_commands import Command, Running
 
 PROGRAM = Path(__file__).parents[1] / "support" / "framework_processes.py"
 FRAMEWORKS = ("pydantic_ai", "openai_agents", "langgraph")
@@ -27,14 +27,16 @@ class World:
         self.asked: list[str] = []
 
     @contextmanager
-    def process(self) -> Generator[subprocess.Popen[str]]:
-        """Start a process of the program; it is killed with the block."""
-        command = [sys.executable, "-P", str(PROGRAM), self.framework, str(self.here), self.conversation]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    def process(self) -> Generator[Running]:
+        """Start a process of the program, which finds its framework loaded; it is killed with the block."""
+        arguments = [self.framework, str(self.here), self.conversation]
+        running = Running(Command(arguments, self.here, os.environ, speaks=True, program=PROGRAM))
+        with running.stdout, running.stderr:
             try:
                 yield running
             finally:
                 running.kill()
+                running.wait()
 
     def run(self) -> str:
         """Run a process to its end; return the last thing that it said."""
@@ -47,8 +49,6 @@ class World:
         """Run a process until the tool works, and kill it there: before its effect, or with `stay-after` after it."""
         (self.here / stay).touch()
         with self.process() as running:
-            assert running.stdout
-            assert running.stderr
             for said in running.stdout:
                 if said == "in the tool\n":
                     break

@@ -226,7 +226,7 @@ def _launch(speaks: bool, number: int) -> list[socket.socket]:  # noqa: FBT001  
     ways = [socket.socketpair() for _ in range(number)]
     theirs = [passed_on.fileno() for _, passed_on in ways]
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
-    command = [sys.executable, str(Path(__file__)), "learning" if speaks else "loaded", *map(str, theirs)]
+    command = [sys.executable, "-P", str(Path(__file__)), "learning" if speaks else "loaded", *map(str, theirs)]
     process = subprocess.Popen(command, pass_fds=theirs, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
     for _, passed_on in ways:
         passed_on.close()
