@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -19,7 +18,8 @@ from midturn.store.conversation import Conversation
 from midturn.turn.view import pairs
 from support.depth import tries
 from support.places import workspace_store
-from support.pty_session import PtySession
+from support.pty_session import PtySession, of_tests
+from support.warm_commands import Command
 
 KILLS = int(os.environ.get("MIDTURN_KILLS") or tries(40))
 PARTS = 2
@@ -94,8 +94,7 @@ class Watched:
         """Run a command and kill it shortly after the log has `lines` lines; False where it ended before."""
         environment = {name: str(self.root / name.lower()[4:-5]) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
         environment |= {"TERM": "dumb", "PWD": str(self.root), "CI": ""}
-        command = [sys.executable, "-c", f"import os; os.chdir({str(self.root)!r}); from midturn.__main__ import main; main()", *arguments]
-        with PtySession(command, environment=environment) as session:
+        with PtySession(Command(arguments, self.root, of_tests(environment))) as session:
             person = Person(self, session)
             kill_at: float | None = None
             while session.read(0.005):

@@ -137,7 +137,7 @@ class PtySession:
         if isinstance(command, Command):
             self.child: _Spawned | _WarmChild = _WarmChild(command, rows, columns)
         else:
-            env = _of_tests(environment or {})
+            env = of_tests(environment or {})
             self.child = _Spawned(command[0], command[1:], dimensions=(rows, columns), env=cast("Any", env), timeout=10)
             self.child.delaybeforesend = None
         self.raw = b""
@@ -267,11 +267,11 @@ def on_a_terminal(
     """Run a program of the tests on a terminal."""
     given = environment or {}
     if can_be_warm(given):
-        return PtySession(Command(arguments, Path.cwd(), _of_tests(given), program=program), size=size)
+        return PtySession(Command(arguments, Path.cwd(), of_tests(given), program=program), size=size)
     return PtySession([sys.executable, str(program), *arguments], size=size, environment={**given})
 
 
-def _of_tests(environment: Mapping[str, str]) -> dict[str, str]:
+def of_tests(environment: Mapping[str, str]) -> dict[str, str]:
     """Return our environment without what would change how a prompt looks, with what is given."""
     looks = {"ACCESSIBLE", "NO_COLOR", "COLORTERM", "EDITOR", "VISUAL"}
     ours = {name: value for name, value in os.environ.items() if name not in looks}
