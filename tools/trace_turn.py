@@ -29,6 +29,7 @@ from types import FrameType
 from typing import Any, TypeGuard, cast
 
 import midturn as mt
+from midturn.record.events import ToolCallResponse
 from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 
 HERE = Path(__file__).parents[1]
@@ -41,7 +42,7 @@ class Travels:
 
     def __init__(self, package: Path) -> None:
         self._package = str(package) + os.sep
-        self._timer = str(package / "runtime" / "driver.py"), "Elsewhere."
+        self._timer = str(package / "runtime" / "elsewhere.py"), "Elsewhere."
         self.on = False
         self.walk: list[str] = []
         self.files: set[str] = set()
@@ -108,7 +109,7 @@ def play(answer: Path) -> None:
         return f"{env}: {sure}"
 
     def say(request: ModelRequest) -> TextPart | ToolCallPart:
-        if request.events[-1].type == "tool_call_response":
+        if isinstance(request.events[-1], ToolCallResponse):
             travels.mark("next model request")
             travels.on = False
             return TextPart("Done.")

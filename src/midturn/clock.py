@@ -7,14 +7,26 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from midturn.errors import StoreAway
-from midturn.values.text import stamp
+from midturn.values.text import rfc3339
 
 if TYPE_CHECKING:
     from midturn.record.events import Event
-    from midturn.values.text import TimeOfDay
+
+
+class TimeOfDay(Protocol):
+    """Whatever knows what time it is."""
+
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        ...
+
+
+def stamp(clock: TimeOfDay) -> str:
+    """Return the time that a clock shows, as every event carries it: RFC 3339 in UTC, to the microsecond."""
+    return rfc3339(clock.now())
 
 
 _AWAKE_AND_ASLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # macOS counts its sleep with the latter

@@ -10,7 +10,7 @@ import pytest
 
 from midturn.cli.hook_run import run_at_once
 from midturn.config.settings import AssistantSettings
-from midturn.prompts.settings import PromptSettings
+from midturn.prompts.settings import ScreenSettings
 from midturn.record.events import Approval, Event, InquiryRequest, Source
 from midturn.values.json_value import Limits
 from support.cli import CommandLine
@@ -128,7 +128,7 @@ def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn:
     assert {"midturn.config.load", "midturn.compose", "midturn.runtime", "asyncio", "tomllib", "shutil", "subprocess"} & loaded == set()
 
 
-@pytest.mark.parametrize("kind", [AssistantSettings, Limits, PromptSettings, Source, Event, InquiryRequest, Approval])
+@pytest.mark.parametrize("kind", [AssistantSettings, Limits, ScreenSettings, Source, Event, InquiryRequest, Approval])
 def test_what_is_read_at_every_start_has_annotations_that_nobody_has_to_compile(kind: type) -> None:
     assert [name for name, annotation in kind.__annotations__.items() if isinstance(annotation, str)] == []
 

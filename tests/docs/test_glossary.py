@@ -34,12 +34,11 @@ KEPT = {
     "PersistedQuestion": "the noun, and what it adds",
     "InquiryAsked": "what a side request is about; public",
     "Asking": "what the adapters of frameworks give a program; public",
-    "Asks": "the forms of a call",
     "CommandParts": "to be one with the settings of a session",
     "RunParts": "to be one with the settings of a session",
     "_Parts": "what a provider's library calls the parts of a message",
 }
-AROUND = {"Ask|Question|Inquir|Prompt": 38, "Answer|Reply|Given|Receipt": 26}
+AROUND = {"Ask|Question|Inquir|Prompt": 35, "Answer|Reply|Given|Receipt": 26}
 """How many names may speak of asking and of answers; fewer are better."""
 
 

@@ -9,7 +9,7 @@ from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.session import RunParts
 from midturn.ports import Happening, Model, Tool
 from midturn.prompter import Prompter
-from midturn.runtime.session import Session
+from midturn.runtime.driver import Session
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
 from midturn.values.json_value import DEFAULT_LIMITS, Limits

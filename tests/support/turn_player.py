@@ -15,7 +15,7 @@ from midturn.turn.pending import pending
 from midturn.turn.people import note_batch
 from midturn.turn.step import Effect, EndTurn, LeaveOpen, SuspendTurn, TimePassed, TurnRequested, TurnResumed, TurnSettings
 from midturn.turn.turn import Turn
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, expired_requests
 from midturn.turn.visit import Visit
 from support.turn_bridge import dealt, reply, settings
 from support.turn_crowd import AT_PROMPT
@@ -94,7 +94,7 @@ def _settle(world: World) -> bool:
     assert open_now, "the turn waits for nothing"
     waiting = next((each for each in open_now if not world.is_late(each.request)), None)
     if waiting is None:
-        world.record(TurnView.last(world.events).expired(world.now(2), ids_after(world.events)))
+        world.record(expired_requests(TurnView.last(world.events), world.now(2), ids_after(world.events)))
         return True
     if deals := world.next_deals(waiting.request):
         for deal, counts in deals:

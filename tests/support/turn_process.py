@@ -352,7 +352,7 @@ class Process:
             deed = reply(person(called, ask, time, can_go_back=prompt.can_go_back, link=bool(request.escalates)), "tool")
         else:
             how = manner_of_decision(self._script, called, prompt.kind)
-            places = self._turn._calls[call].asks.waiting_for(id).places if prompt.kind == "review" else [0]
+            places = self._turn._calls[call].forms.waiting_for(id).places if prompt.kind == "review" else [0]
             deed = decision(self._world, call, prompt.kind, max(places) + 1)
         self._step(self._prompted(id, prompt, how, deed))
 

@@ -13,7 +13,7 @@ from midturn.question.question import Question
 from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.turn.step import Answer, ClosePrompt, GiveAnswers, PromptUser, RunTool, TimePassed
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, expired_requests
 from support.turns import DEPLOY, Played, counting_ids, settings
 
 NOON, ONE, TWO = "2030-01-01T12:00:00.000000Z", "2030-01-01T13:00:00.000000Z", "2030-01-01T14:00:00.000000Z"
@@ -83,7 +83,7 @@ def test_from_every_prefix_the_turn_comes_to_the_same(cut: int, detached: bool, 
     events = prefix(whole, cut)
     policy = ToolPolicy(source=DEPLOY, run="unattended", detached=DetachedPolicies(tool="defer"))
     if late and TurnView.last(events).deadlines:
-        events += TurnView.last(events).expired(ONE, counting_ids(100))
+        events += expired_requests(TurnView.last(events), ONE, counting_ids(100))
     again = play(Played(settings(policy, attached=not detached), events), late=late) if events else whole
     if not detached:
         assert [event.content for event in again.recorded(ToolCallResponse)] == [
@@ -150,7 +150,7 @@ def test_a_permission_that_no_one_gives_in_time_ends_the_call(attached: bool) ->
         played.step(TimePassed(ONE))
         assert played.wanted(ClosePrompt)
     else:
-        closing = TurnView.last(played.events).expired(ONE, counting_ids(100))
+        closing = expired_requests(TurnView.last(played.events), ONE, counting_ids(100))
         played = Played(played.settings, [*played.events, *closing])
     assert [(approval.state, approval.deadline) for approval in played.recorded(Approval)] == [("waiting", ONE), ("expired", "")]
     assert [(event.content, event.is_error) for event in played.recorded(ToolCallResponse)] == [(IN_TIME, True)]
@@ -158,7 +158,7 @@ def test_a_permission_that_no_one_gives_in_time_ends_the_call(attached: bool) ->
 
 def test_the_machine_and_the_store_record_the_same_end_of_a_permission() -> None:
     played = waiting_for_a_yes()
-    (by_store,) = TurnView.last(played.events).expired(ONE, counting_ids(100))
+    (by_store,) = expired_requests(TurnView.last(played.events), ONE, counting_ids(100))
     played.step(TimePassed(ONE))
     assert replace(by_store, event_id="", timestamp="") == replace(played.recorded(Approval)[-1], event_id="", timestamp="")
 

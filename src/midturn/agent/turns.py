@@ -45,9 +45,9 @@ from midturn.ports import Model
 from midturn.prompter import Prompter
 from midturn.record.exchange import Spent
 from midturn.record.window import Window
+from midturn.runtime.driver import Session
 from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
-from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore

@@ -16,10 +16,10 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.errors import MidturnError, NotOpen, StoreLocked
-from midturn.record.events import Event, user_requests
+from midturn.record.events import Event, last_user_request
 from midturn.record.open_question import asker_of
 from midturn.record.window import open_turn
-from midturn.runtime.session import was_ended_by_user
+from midturn.runtime.driver import was_ended_by_user
 from midturn.sandbox.doors import for_people_only
 from midturn.turn.view import describe
 
@@ -100,7 +100,7 @@ def _runner(place: Place, held: Held, *, attached: bool, output: OutputFormat, a
 
 def _is_shaped(events: Sequence[Event]) -> bool:
     """Say whether the open turn asked for an answer of a certain shape."""
-    asked = next(user_requests(reversed(events)), None)
+    asked = last_user_request(events)
     return asked is not None and asked.schema is not None
 
 

@@ -25,8 +25,7 @@ from midturn.errors import TerminalGone
 from midturn.models.wrapper import SPENT
 from midturn.prompter import Prompter
 from midturn.record.exchange import Spent
-from midturn.runtime.driver import RunEnding
-from midturn.runtime.session import Session
+from midturn.runtime.driver import RunEnding, Session
 from midturn.terminal.gate import Gate
 from midturn.turn.step import TurnRequested
 

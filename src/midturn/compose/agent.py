@@ -18,8 +18,8 @@ from midturn.journal import Journal
 from midturn.ports import Model, Tool
 from midturn.record.events import Source
 from midturn.routing.policy import QuestionPolicy, RunPolicy, ToolPolicy
+from midturn.runtime.driver import Session
 from midturn.runtime.foreign_turn import ForeignTools, ForeignTurn, Outside
-from midturn.runtime.session import Session
 from midturn.runtime.surroundings import Surroundings
 from midturn.tools.docstring import source_of
 from midturn.tools.names import RUN_POLICIES

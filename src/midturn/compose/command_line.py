@@ -22,8 +22,8 @@ from midturn.ports import Model, Tool
 from midturn.record.events import ChatRequest, Event
 from midturn.record.exchange import ModelRequest, ToolDefinition
 from midturn.routing.policy import offered
-from midturn.runtime.session import Session, open_window
-from midturn.runtime.surroundings import Surroundings, record_effects
+from midturn.runtime.driver import Session, open_window, record_effects
+from midturn.runtime.surroundings import Surroundings
 from midturn.store.metadata import event_ids
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace

@@ -22,7 +22,7 @@ from midturn.config.settings import AssistantSettings, DisplaySettings, Settings
 from midturn.config.tree import BUILT_IN, KeyPath, Origin, Tree, dotted, entry, merge
 from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, tightening, waiting, without
 from midturn.errors import ConfigError
-from midturn.prompts.settings import PromptSettings
+from midturn.prompts.settings import ScreenSettings
 from midturn.routing.policy import DetachedPolicies, Toggle
 from midturn.values.json_value import DEFAULT_LIMITS, Json, overlay
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
@@ -226,7 +226,7 @@ def built_in_layer() -> Tree:
             "assistant": _given(AssistantSettings()),
             "conversation": {"tools": {"*": _ANY_TOOL, **BUILT_IN_SETTINGS}},
             "limits": _given(DEFAULT_LIMITS),
-            "prompt": _given(PromptSettings()),
+            "prompt": _given(ScreenSettings()),
             "display": _given(DisplaySettings()),
             "user": _given(UserSettings()),
             "web": _given(WebSettings()),

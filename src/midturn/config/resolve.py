@@ -26,7 +26,7 @@ from midturn.config.settings import (
     WebSettings,
 )
 from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry, plain
-from midturn.prompts.settings import PromptSettings
+from midturn.prompts.settings import ScreenSettings
 from midturn.question.people import Directory, People, Person, read_people
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.exchange import Family
@@ -410,7 +410,7 @@ def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
         llm=_providers(resolving),
         mcp=_servers(resolving),
         limits=_table(resolving, Limits, "limits"),
-        prompt=_table(resolving, PromptSettings, "prompt"),
+        prompt=_table(resolving, ScreenSettings, "prompt"),
         display=_table(resolving, DisplaySettings, "display"),
         user=_table(resolving, UserSettings, "user"),
         web=_table(resolving, WebSettings, "web"),

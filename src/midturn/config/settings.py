@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.prompts.settings import PromptSettings
+from midturn.prompts.settings import ScreenSettings
 from midturn.question.people import Directory
 from midturn.record.events import Source
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
@@ -155,7 +155,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     llm: Mapping[str, LlmProvider] = {}
     mcp: Mapping[str, McpServer] = {}
     limits: Limits = DEFAULT_LIMITS
-    prompt: PromptSettings = PromptSettings()
+    prompt: ScreenSettings = ScreenSettings()
     display: DisplaySettings = DisplaySettings()
     user: UserSettings = UserSettings()
     web: WebSettings = WebSettings()

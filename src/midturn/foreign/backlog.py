@@ -17,15 +17,15 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from midturn.clock import stamp
 from midturn.foreign import words
 from midturn.foreign.errand import Errand, ErrandLog, asked_by, decided, errand_of, is_over, shows
 from midturn.foreign.words import DecidedElsewhere, is_nameless, tool_name
 from midturn.record.events import Event
 from midturn.record.open_question import Asker
 from midturn.store.lock import is_found, lives
-from midturn.turn.view import TurnView
+from midturn.turn.view import TurnView, closed_call
 from midturn.values.json_value import JsonObject, canonical
-from midturn.values.text import stamp
 
 _RECENT = 200  # conversations among which a call is looked for that was made before
 
@@ -161,7 +161,7 @@ class Backlog:
         return True
 
     async def _close(self, errand: Errand, content: str) -> None:
-        await self._log.write(errand, lambda turn: TurnView.last(turn).closed(content, self._log.ids))
+        await self._log.write(errand, lambda turn: closed_call(TurnView.last(turn), content, self._log.ids))
 
 
 def counts_later(errand: Errand) -> bool:

@@ -61,7 +61,7 @@ from midturn.record.open_question import Address, Asker, OpenQuestion
 from midturn.routing.rules import Ruling
 from midturn.store.store import ConversationStore
 from midturn.turn.pending import pending
-from midturn.turn.view import TurnView, why_closed
+from midturn.turn.view import TurnView, closed_call, why_closed
 from midturn.values.json_value import Json, JsonObject, canonical
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Errands:
 
     async def close(self, errand: Errand, content: str) -> None:
         """End an errand: `content` is what its agent reads. What still waits was decided where we could not see it."""
-        await self._log.write(errand, lambda turn: TurnView.last(turn).closed(content, self._log.ids))
+        await self._log.write(errand, lambda turn: closed_call(TurnView.last(turn), content, self._log.ids))
 
     async def give_up(self, errand: Errand, content: str) -> Decided | None:
         """End an errand that nobody has decided about, as `close` does; else return what a person has decided in the same moment."""
@@ -196,7 +196,7 @@ class Errands:
 
             def decide(turn: Sequence[Event], gone: list[bool] = gone) -> Sequence[Event]:
                 gone[:] = [is_over(turn)]
-                return TurnView.last(turn).closed(content, self._log.ids) if TurnView.last(turn).waits else ()
+                return closed_call(TurnView.last(turn), content, self._log.ids) if TurnView.last(turn).waits else ()
 
             await self._log.write(errand, decide)
             outcome = await self.outcome(errand)

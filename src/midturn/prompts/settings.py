@@ -10,7 +10,7 @@ Mode: TypeAlias = Literal["auto", "rich", "plain"]
 """The look of a prompt; `auto` leaves it to the terminal."""
 
 
-class PromptSettings(Struct, frozen=True, kw_only=True):
+class ScreenSettings(Struct, frozen=True, kw_only=True):
     """Look and behavior of prompts.
 
     `settle_ms` is how long no key may have been pressed before keys count; `text_menu` shows a row of keys before each text field; `bell`

@@ -166,19 +166,22 @@ class FormWalker:
                 raise MisplacedReplyError.at(step, reply)
         self._asked = None
 
-    def accept(self, value: Json | SecretValue, *, automatic: bool) -> None:
-        """Take an answer to the question that is asked now, as the question's own check has returned it.
+    def accept(self, question_id: str, value: Json | SecretValue, *, automatic: bool) -> None:
+        """Take an answer as the question's own check has returned it: to what is asked now; at the end, to a secret that was asked again.
 
         Args:
+            question_id: The id of the question.
             value: The answer.
             automatic: Whether no human gave it.
 
         Raises:
-            MisplacedReplyError: No question is asked now.
+            MisplacedReplyError: Neither is the case.
         """
         match self.step():
             case Ask(question):
                 self._take(question, value, automatic=automatic)
+            case Completed():
+                self.replace(question_id, value)
             case step:
                 raise MisplacedReplyError.at(step, Answered(value))
         self._asked = None

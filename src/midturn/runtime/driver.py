@@ -27,16 +27,18 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.clock import trusted
-from midturn.errors import ModelError
-from midturn.journal import AnswerFeed, Handed, Journal
-from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
-from midturn.record.events import Approval, Child, InquiryRequest, ToolCallResponse
+from midturn.clock import stamp, trusted
+from midturn.errors import ConfigError, ModelError, NotOpen, TurnOpen
+from midturn.journal import Journal
+from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan, ToolEnded
+from midturn.record.events import Approval, Child, Event, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.record.exchange import Usage
+from midturn.record.window import last_turn, open_turn
+from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold
-from midturn.runtime.surroundings import Observed, Recorder, Services, Surroundings
-from midturn.turn.people import under_key
+from midturn.runtime.surroundings import Observed, Services, Surroundings
+from midturn.turn.record import TurnRecord
 from midturn.turn.state import as_it_ended
 from midturn.turn.step import (
     AnsweredElsewhere,
@@ -50,7 +52,6 @@ from midturn.turn.step import (
     Happened,
     Interrupted,
     LeaveOpen,
-    Noted,
     PromptUser,
     Record,
     RunChild,
@@ -62,15 +63,17 @@ from midturn.turn.step import (
     TimeIsUp,
     TimePassed,
     TimeRead,
+    TurnRequested,
+    TurnResumed,
+    TurnSettings,
     Warn,
 )
 from midturn.turn.turn import Turn
-from midturn.turn.view import TurnView, waiting_until
-from midturn.values.text import stamp
+from midturn.turn.view import TurnView, expired_requests, waiting_until
 
 if TYPE_CHECKING:
     from midturn.record.prompt import Prompt
-    from midturn.runtime.prompts import OpenPrompts
+    from midturn.runtime.prompts import Dialogs
     from midturn.runtime.tool_runs import ToolRuns
 
 
@@ -126,6 +129,32 @@ class RunEnding(Struct, frozen=True):
     failure: ModelError | None = None
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# Records: events get their time, become durable, and go on to displays and observers
+
+
+async def record(batch: Sequence[Event], journal: Journal, clock: Clock, display: Display) -> None:
+    """Write a batch at once, and show what became durable; when this returns, it is.
+
+    Raises:
+        StoreError: The disk refused; nothing of the batch is recorded.
+    """
+    now = stamp(clock)
+    stamped = [replace(event, timestamp=now) for event in batch]
+    await journal.append(stamped)
+    for event in stamped:
+        display.show(Recorded(event))
+
+
+async def record_effects(effects: Sequence[Effect], journal: Journal, clock: Clock, display: Display) -> None:
+    """Make what a step records durable, and do nothing else of it."""
+    await record([effect.event for effect in effects if isinstance(effect, Record)], journal, clock, display)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The loop
+
+
 @cache
 def _load_tool_runs() -> type[ToolRuns]:
     from midturn.runtime.tool_runs import ToolRuns
@@ -146,7 +175,6 @@ class Driver:
         self._happenings = Happenings()
         self.report = self._happenings.report
         """Feed the machine with something that did not happen in here."""
-        self._recorder = Recorder(services.journal, services.clock, services.display)
         self._response = ModelResponse(services.model, services.display, self.report)
         self._group: asyncio.TaskGroup
         self._tasks: list[asyncio.Task[None]] = []
@@ -161,10 +189,10 @@ class Driver:
         return _load_tool_runs()(self._services.tools, self._surroundings, self.report, partial(_begun_inside, self._turn))
 
     @cached_property
-    def _prompts(self) -> OpenPrompts:
-        from midturn.runtime.prompts import OpenPrompts
+    def _prompts(self) -> Dialogs:
+        from midturn.runtime.prompts import Dialogs
 
-        return OpenPrompts(self._services, self._surroundings, self.report)
+        return Dialogs(self._services, self._surroundings, self.report)
 
     @cached_property
     def _consulting(self) -> Consulting:
@@ -172,7 +200,6 @@ class Driver:
 
     @cached_property
     def _elsewhere(self) -> Elsewhere:
-
         return Elsewhere(self._services.answers, self._services.journal, self.report)
 
     async def run(self, effects: Sequence[Effect]) -> RunEnding:
@@ -254,7 +281,8 @@ class Driver:
         if effects and isinstance(effects[-1], EndTurn) and self._surroundings.nest and "_tools" in self.__dict__:
             await self._tools.stop_children(as_it_ended(effects[-1].status, effects[-1].error))
         if batch:
-            await (self._recorder.append(batch) if self._services.host is None else uncut(self._recorder.append(batch)))
+            recording = record(batch, self._services.journal, self._services.clock, self._services.display)
+            await (recording if self._services.host is None else uncut(recording))
             for event in batch:
                 if isinstance(event, ToolCallResponse):
                     self._show_result(event)
@@ -363,6 +391,113 @@ class Driver:
         self._tasks = []
 
 
+# ----------------------------------------------------------------------------------------------------------------------
+# A conversation that is held for writing, and the turns that are run in it
+
+
+class Session:
+    """Runs turns of one conversation, one after the other. `interrupt` is for Ctrl-C while one runs."""
+
+    def __init__(self, services: Services, settings: TurnSettings, surroundings: Surroundings) -> None:
+        self._services = services
+        self._settings = settings
+        self._surroundings = surroundings
+        self._driver: Driver | None = None
+        self._record: TurnRecord | None = None
+
+    @property
+    def turn_is_open(self) -> bool:
+        """Whether the last turn waits to be continued."""
+        return open_turn(self._services.journal.events) is not None
+
+    @property
+    def view(self) -> TurnView:
+        """The last turn: the one that was run last, where any was."""
+        return TurnView(last_turn(self._services.journal.events), self._record)
+
+    async def run(self, requested: TurnRequested) -> RunEnding:
+        """Run a new turn.
+
+        Raises:
+            TurnOpen: The last turn is still open.
+            StoreError: The disk refused.
+        """
+        if self.turn_is_open:
+            conversation = self._services.journal.conversation
+            raise TurnOpen(f"The last turn of conversation {conversation} is still open.", conversation=conversation)
+        turn = Turn(self._settings, self._services.ids)
+        return await self._drive(turn, turn.step(requested))
+
+    async def resume(self) -> RunEnding:
+        """Continue the open turn exactly where its events end. One that a person has ended since is told as that.
+
+        Raises:
+            NotOpen: The last turn has ended by itself.
+            ConfigError: It waits in a call of a tool that is not here.
+            StoreError: The disk refused.
+        """
+        if was_ended_by_user(self._services.journal.events):
+            return RunEnding("ended_by_user")
+        await record_expired(self._services)
+        turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)
+        self._check_tools(turn)
+        if turn.needs_time(TurnResumed()):
+            turn.step(time_of(self._services))
+        return await self._drive(turn, turn.step(TurnResumed()))
+
+    def interrupt(self) -> None:
+        """Ctrl-C while no prompt is open: end the turn that runs."""
+        if self._driver:
+            self._driver.interrupt()
+
+    def _check_tools(self, turn: Turn) -> None:
+        """Refuse to go on without a tool that has asked: its call would end as an error, and what was answered would be lost."""
+        known = self._settings.tools
+        begun = (call for call in turn.record.open_calls() if call.chains or call.approvals)
+        missing = next((call.request.name for call in begun if call.request.name not in known), None)
+        if missing is not None:
+            raise ConfigError(
+                f"The open turn of conversation {self._services.journal.conversation} is in a call of {missing!r}, and there is no such "
+                f"tool here; the tools are: {', '.join(sorted(known)) or 'none'}. Go on with it where that tool is: in the program that "
+                "began the turn, or here as soon as the tool is configured and its server starts. Nothing was lost: what was answered "
+                "stays on record."
+            )
+
+    async def _drive(self, turn: Turn, effects: Sequence[Effect]) -> RunEnding:
+        self._record = turn.record
+        if self._surroundings.nest:
+            parent = self._settings.start.parent
+            self._settings.family[parent.child if parent else ""] = turn.record
+        self._driver = Driver(turn, self._services, self._surroundings)
+        try:
+            return await self._driver.run(effects)
+        finally:
+            self._driver = None
+
+
+def was_ended_by_user(events: Sequence[Event]) -> TurnEnd | None:
+    """Return the end of the last turn where a person has ended it."""
+    turn = TurnView.last(events)
+    ended = None if turn.is_open else turn.record.ended
+    return ended if ended and ended.status == "ended_by_user" else None
+
+
+def open_window(journal: Journal) -> Sequence[Event]:
+    """Return the events of the open turn.
+
+    Raises:
+        NotOpen: The last turn has ended.
+    """
+    window = open_turn(journal.events)
+    if window is None:
+        raise NotOpen(f"Conversation {journal.conversation} has no open turn to continue.")
+    return window.events
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Time, as the machine is told of it
+
+
 def time_of(services: Services) -> TimePassed | TimeRead:
     """Return what the machine is told of the time: nothing is over by a clock that is not to be believed."""
     now = trusted(services.clock).now(services.journal.events)
@@ -373,8 +508,8 @@ async def record_expired(services: Services) -> None:
     """Record the end of what no one has answered in time, before an open turn goes on."""
     turn = TurnView.last(services.journal.events)
     now = trusted(services.clock).now(services.journal.events) if turn.deadlines else None
-    if now is not None and (batch := turn.expired(now, services.ids)):
-        await Recorder(services.journal, services.clock, services.display).append(batch)
+    if now is not None and (batch := expired_requests(turn, now, services.ids)):
+        await record(batch, services.journal, services.clock, services.display)
 
 
 def _first(error: BaseException) -> BaseException:
@@ -400,53 +535,3 @@ def _begun_inside(turn: Turn, call: str) -> list[Child]:
     """Return the turns of other agents that are on record inside of a call; a method would tie a driver to itself."""
     record = turn.record.calls.get(call)
     return [child.began for child in record.children.values()] if record else []
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Answers from outside, while this process holds the conversation
-
-
-INTERVAL = 0.1  # seconds between two looks, while an answer waits for its question to be asked again
-
-
-class Elsewhere:
-    """Looks for answers that were handed over, and reports them.
-
-    An answer that the turn does not take is kept: a resumed turn may not have asked again yet. It is reported again whenever the turn has
-    recorded something, or has asked (what it asks again is on record already), until it is taken; the next to open the conversation takes
-    what is left over.
-    """
-
-    def __init__(self, feed: AnswerFeed, journal: Journal, report: Callable[[Happened], None]) -> None:
-        self._feed = feed
-        self._journal = journal
-        self._report = report
-        self._asked = 0
-        self._reported: dict[str, tuple[int, int]] = {}
-
-    def asked(self) -> None:
-        """Note that a question was asked: an answer that came too early may be the one to this."""
-        self._asked += 1
-
-    async def look(self) -> bool:
-        """Report what is handed over by now; say whether there is anything."""
-        handed = await self._feed.collect()
-        state = (len(self._journal.events), self._asked) if handed else (0, 0)
-        for answer in handed:
-            if self._reported.get(answer.key) != state:
-                self._reported[answer.key] = state
-                self._report(_happened(answer))
-        return bool(handed)
-
-    async def listen(self, clock: Clock) -> None:
-        """Report what is handed over, until cancelled."""
-        while True:
-            handed = await self.look()
-            await (clock.sleep(INTERVAL) if handed else self._feed.changed())
-
-
-def _happened(handed: Handed) -> AnsweredElsewhere | Noted:
-    """Return what was handed over as the turn hears of it; the key of a vote or a note is recorded with it."""
-    if handed.note is not None:
-        return Noted(handed.event_id, under_key(handed.note, handed.key))
-    return AnsweredElsewhere(handed.event_id, handed.reply, handed.by, handed.key if handed.name else "", handed.about)

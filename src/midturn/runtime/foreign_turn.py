@@ -26,8 +26,8 @@ from midturn.record.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.record.window import Window, open_turn, turns
 from midturn.routing import messages
-from midturn.runtime.driver import Driver, RunEnding, time_of
-from midturn.runtime.surroundings import Services, Surroundings, record_effects
+from midturn.runtime.driver import Driver, RunEnding, record_effects, time_of
+from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.pending import pending
 from midturn.turn.step import CallBegun, CallLeft, LoopEnded, TurnRequested, TurnSettings
 from midturn.turn.turn import Turn, is_call

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from msgspec.structs import replace
 
+from midturn.clock import stamp
 from midturn.errors import ScriptError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.question.answer_type import EndedTurn, Replied, Reply, Unavailable, WentBack
@@ -20,7 +21,6 @@ from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Services, Surroundings, who_replies
 from midturn.turn.pending import pending
 from midturn.turn.step import ClosePrompt, Happened, PromptFailed, TurnFailed, UserReplied
-from midturn.values.text import stamp
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
@@ -29,8 +29,8 @@ _LOG = logging.getLogger("midturn.prompts")
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 
-class OpenPrompts:
-    """Shows prompts, and reports what came back."""
+class Dialogs:
+    """The prompts that are open: each is shown in a task of its own, which reports what came back."""
 
     def __init__(self, services: Services, surroundings: Surroundings, report: Callable[[Happened], None]) -> None:
         self._prompter = services.prompter

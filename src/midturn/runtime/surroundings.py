@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from midturn.errors import AnswerError
 from midturn.journal import AnswerFeed, Journal
-from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, Recorded, RunObservation, Tool, ToolRun
+from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
 from midturn.question.answer_type import Answered
-from midturn.record.events import AnsweredBy, Event, user_requests
+from midturn.record.events import AnsweredBy, Event, last_user_request
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolCall, ToolDefinition
 from midturn.record.provider_view import provider_view
 from midturn.tools.asker import refused
-from midturn.turn.step import Answer, Effect, FormWanted, Given, Record
+from midturn.turn.step import Answer, FormWanted, Given
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
-from midturn.values.text import check_text, stamp
+from midturn.values.text import check_text
 
 if TYPE_CHECKING:
     from midturn.runtime.nesting import Host
@@ -88,33 +88,7 @@ def at_prompt(prompter: Prompter | None) -> AnsweredBy:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The recorder: events get their time, become durable, and go on to displays and observers
-
-
-class Recorder:
-    """Appends batches to a journal, and shows what became durable."""
-
-    def __init__(self, journal: Journal, clock: Clock, display: Display) -> None:
-        self._journal = journal
-        self._clock = clock
-        self._display = display
-
-    async def append(self, batch: Sequence[Event]) -> None:
-        """Write a batch at once; when this returns, it is durable.
-
-        Raises:
-            StoreError: The disk refused; nothing of the batch is recorded.
-        """
-        now = stamp(self._clock)
-        stamped = [replace(event, timestamp=now) for event in batch]
-        await self._journal.append(stamped)
-        for event in stamped:
-            self._display.show(Recorded(event))
-
-
-async def record_effects(effects: Sequence[Effect], journal: Journal, clock: Clock, display: Display) -> None:
-    """Make what a step records durable, and do nothing else of it."""
-    await Recorder(journal, clock, display).append([effect.event for effect in effects if isinstance(effect, Record)])
+# Observers of a run: they see what becomes durable and what is shown
 
 
 class Observed:
@@ -234,6 +208,10 @@ class TurnSecrets:
         """Return those of one call."""
         return self._of[call]
 
+    def learn(self, call: str, answers: Mapping[str, object]) -> None:
+        """Take note of the secrets among answers that are about to be given to a call."""
+        self._of[call].learn(answers.values())
+
 
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What the model is told with every request (`offered` are the tools that it sees), and what tools find around them.
@@ -259,7 +237,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
     def request(self, events: Sequence[Event]) -> ModelRequest:
         """Return the next request of the conversation, as recorded."""
-        asked = next(user_requests(reversed(events)), None)
+        asked = last_user_request(events)
         return ModelRequest(
             system=self.system,
             events=provider_view(events),

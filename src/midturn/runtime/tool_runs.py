@@ -265,7 +265,7 @@ class ToolRuns:
 
     def answer(self, effect: GiveAnswers) -> None:
         """Resolve one ask of a running tool, unless the tool gave it up meanwhile."""
-        self._secrets.of(effect.call).learn(effect.answers.values())
+        self._secrets.learn(effect.call, effect.answers)
         future = self._asks.pop((effect.call, effect.ask), None)
         if future and not future.done():
             future.set_result(effect.answers)

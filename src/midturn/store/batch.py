@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 import msgspec
 
 from midturn import __version__
+from midturn.clock import TimeOfDay, stamp
 from midturn.errors import StoreError, TooLarge, TooOld
 from midturn.record.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
 from midturn.record.events import (
@@ -27,7 +28,6 @@ from midturn.record.events import (
     is_opaque,
 )
 from midturn.values.json_value import Limits
-from midturn.values.text import TimeOfDay, stamp
 
 if TYPE_CHECKING:
     from midturn.store.port import Decide, LastTurn
@@ -93,6 +93,17 @@ def _parts(version: str) -> tuple[int, ...]:
     if not re.match(_VERSION, version):
         return (maxsize,)
     return tuple(map(int, version.split(".")))
+
+
+def as_written(batch: Sequence[Event], limits: Limits) -> tuple[tuple[Event, ...], list[bytes]]:
+    """Return a batch as it stands on record, numbered, and its lines.
+
+    Raises:
+        TooLarge: It is larger than the limits allow.
+        StoreError: A line could not be read again.
+    """
+    written = numbered(batch)
+    return written, encode_batch(written, limits)
 
 
 def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from midturn.clock import SYSTEM, SYSTEM_TIME
+from midturn.clock import SYSTEM, SYSTEM_TIME, stamp
 from midturn.errors import StoreError
 from midturn.record.window import parent_of
 from midturn.store import lock
@@ -39,7 +39,6 @@ from midturn.store.port import LastTurn
 from midturn.store.submission import ANSWERS, HandoverFolder
 from midturn.store.tail import NAME as LOG
 from midturn.turn.view import TurnView
-from midturn.values.text import stamp
 
 if TYPE_CHECKING:
     from midturn.store.conversation import Seen, SeenTurns

@@ -15,7 +15,7 @@ from typing import Final
 
 from midturn.clock import now_in_a_name
 from midturn.errors import StoreError
-from midturn.store.folder import PRIVATE, Folder, refusal, sync, telling, write_all
+from midturn.store.folder import PRIVATE, Folder, refusal, sync, telling, write_durably
 from midturn.store.tail import NAME, FileEnd, read_ending
 
 
@@ -69,8 +69,8 @@ class EventFile:
         self.check_ours()
         batch = b"".join(lines)
         try:
-            write_all(self.fd, batch)
-            self._sync(self.fd)
+            write_durably(self.fd, batch)
+            self.syncs += 1
             if self.end == 0:
                 self._sync_names()
         except OSError as error:

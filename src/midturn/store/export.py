@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from midturn.clock import SYSTEM
+from midturn.clock import SYSTEM, TimeOfDay
 from midturn.errors import StoreError, StoreLocked
 from midturn.record.codec import clean, decode_event, decode_lines, encode_event
 from midturn.record.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
@@ -24,7 +24,6 @@ from midturn.store.store import ConversationStore
 from midturn.turn.step import Record, TurnFailed, TurnSettings
 from midturn.turn.turn import Turn
 from midturn.values.json_value import Json
-from midturn.values.text import TimeOfDay
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A conversation to read. What was said goes into the file as it was said, Markdown and all

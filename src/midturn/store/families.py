@@ -7,13 +7,13 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from midturn.clock import TimeOfDay
 from midturn.errors import NoConversation, StoreError
 from midturn.record.events import Child, Event
 from midturn.record.window import children_of, open_turn, parent_of, turns
 from midturn.store.batch import stamped
 from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn, StorePort
-from midturn.values.text import TimeOfDay
 
 if TYPE_CHECKING:
     from midturn.turn.state import Ending

@@ -259,6 +259,12 @@ def write_all(fd: int, content: bytes) -> None:
         written += os.write(fd, memoryview(content)[written:])
 
 
+def write_durably(fd: int, content: bytes) -> None:
+    """Write everything, and wait until it is on the disk."""
+    write_all(fd, content)
+    sync(fd)
+
+
 def _reason(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return "it is a symbolic link, and links inside the store are not followed; put the file itself there"

@@ -16,7 +16,7 @@ from typing import Final, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
-from midturn.clock import pause
+from midturn.clock import TimeOfDay, pause
 from midturn.errors import Busy, MidturnError, StoreError
 from midturn.record.events import Event
 from midturn.record.window import last_turn
@@ -25,7 +25,6 @@ from midturn.store.batch import stamped
 from midturn.store.folder import Folder, refusal, telling
 from midturn.store.open_index import index_in
 from midturn.store.port import PortFeed, PortJournal
-from midturn.values.text import TimeOfDay
 
 _LOG = logging.getLogger("midturn.store")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from midturn.record.events import Event, OpaqueEvent, TurnEnd, TurnStart
 from midturn.record.provider_view import NO_PAST, EventLog, Past
 from midturn.record.window import Window, last_turn, starts_turn
-from midturn.store.batch import encode_batch, may_close, numbered
+from midturn.store.batch import as_written, may_close
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, refusal
 from midturn.store.lock import Holder, Lock
@@ -86,8 +86,7 @@ class Writer:
         """
         if not batch:
             return ()
-        written = numbered(batch)
-        lines = encode_batch(written, self._limits)
+        written, lines = as_written(batch, self._limits)
         kinds = set(map(type, written))
         if TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written))):
             self.file.check_ours()  # no name for a turn that will not be written

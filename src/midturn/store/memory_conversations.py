@@ -21,7 +21,7 @@ from midturn.record.events import Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.provider_view import EventLog
 from midturn.record.window import open_turn, parent_of, turns
-from midturn.store.batch import decided, encode_batch, may_close, numbered
+from midturn.store.batch import as_written, decided, may_close
 from midturn.store.beside import MemoryBeside
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due, is_ready, outdated
@@ -141,8 +141,7 @@ class MemoryConversation:
         Raises:
             StoreError: It is larger than the limits allow; nothing of it is recorded.
         """
-        written = numbered(batch)
-        encode_batch(written, self._limits)  # what no file would take is not taken here, either
+        written, _ = as_written(batch, self._limits)  # what no file would take is not taken here, either
         self.events.extend(written)
         waiting = self.answers.waiting() if may_close(written) else ()
         for handed in outdated(waiting, self.events) if waiting else ():

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from midturn.clock import SYSTEM, pause, trusted
+from midturn.clock import SYSTEM, TimeOfDay, pause, stamp, trusted
 from midturn.errors import (
     AlreadyAnswered,
     AnswerError,
@@ -55,9 +55,8 @@ from midturn.store.metadata import event_ids
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.people import COMMAND_LINE, handed_as, note_batch, poll_in
-from midturn.turn.view import TurnView, answered_before, no_question, past_deadline, why_closed
+from midturn.turn.view import TurnView, answered_before, expired_requests, no_question, past_deadline, why_closed
 from midturn.values.json_value import Limits
-from midturn.values.text import TimeOfDay, stamp
 
 _STEP = 0.05  # seconds between two looks at what became of an answer
 _STEPS = 20
@@ -246,7 +245,9 @@ async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) ->
 
     def decide(turn: LastTurn) -> Sequence[Event]:
         now = trusted(clock).now(turn.events)
-        return () if turn.handed or now is None else stamped(TurnView.last(turn.events).expired(now, event_ids()), clock)
+        if turn.handed or now is None:
+            return ()
+        return stamped(expired_requests(TurnView.last(turn.events), now, event_ids()), clock)
 
     with suppress(StoreError):
         await port.settle(conversation, decide)

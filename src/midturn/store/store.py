@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
-from midturn.clock import SYSTEM, trusted
+from midturn.clock import SYSTEM, TimeOfDay, trusted
 from midturn.errors import StoreError, StoreLocked, TooOld
 from midturn.question.people import checked_names
 from midturn.record.events import AnsweredBy, Note, Reassigned, Vote
@@ -52,7 +52,7 @@ from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop, sync_form
 from midturn.store.tail import Mark, Part
 from midturn.values.json_value import Json
-from midturn.values.text import TimeOfDay, check_text
+from midturn.values.text import check_text
 
 if TYPE_CHECKING:
     from datetime import timedelta

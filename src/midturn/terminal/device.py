@@ -9,7 +9,7 @@ import select
 import termios
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from midturn.errors import TerminalGone
 from midturn.prompts.rich.screen import Size
@@ -115,6 +115,13 @@ class Device:
         except termios.error as error:
             raise self._gone() from error
 
+    def put_back(self, settings: Attributes, farewell: str) -> None:
+        """Put settings back, and write what switches our modes off. A job in the background leaves the terminal to its present owner."""
+        if self.in_foreground:
+            with suppress(TerminalGone):  # there is nothing left to put back
+                self.set(settings)
+                self.write(farewell)
+
     def forget_typed(self) -> None:
         """Throw away what was typed and not read yet.
 
@@ -131,7 +138,10 @@ class Device:
 
 
 class DeviceStream:
-    """A device as the text stream that the output wants; once the terminal is gone, `on_gone` is called and nothing is written."""
+    """A device as the text stream that the output wants; once the terminal is gone, `on_gone` is called and nothing is written.
+
+    It has no descriptor: the output would only see to it that writing blocks, and ours does.
+    """
 
     encoding = "utf-8"
 
@@ -157,10 +167,6 @@ class DeviceStream:
 
     def flush(self) -> None:
         """Do nothing: everything is written at once."""
-
-    def fileno(self) -> int:
-        """Return the terminal's descriptor."""
-        return self._device.fd
 
     def isatty(self) -> bool:
         """Say what it is."""

@@ -32,7 +32,7 @@ from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.keyboard import Key, Keyboard
 from midturn.prompts.rich.pager import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
-from midturn.prompts.rich.screen import Frame, Sign, Size, row
+from midturn.prompts.rich.screen import Frame, Sign, Size, row, row_cells
 from midturn.question.answer_type import EndedTurn, Reply, WentBack
 from midturn.record.prompt import Prompt
 from midturn.terminal.ascii import ascii_frame
@@ -381,8 +381,9 @@ class _Above:
 
     def draw(self) -> None:
         """Print it."""
-        self._columns = self.device.size.columns
-        self._drawn = self.canvas.print(self._asked.static())
+        self._columns = columns = self.device.size.columns
+        shown = self.canvas.print(self._asked.static())
+        self._drawn = sum(max(1, -(-row_cells(spans) // columns)) for spans in shown)
 
     def draw_anew(self) -> None:
         """Print it again, for the width that there is now."""

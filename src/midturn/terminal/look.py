@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from midturn.prompts.rich.screen import Style
-from midturn.prompts.settings import Mode, PromptSettings
+from midturn.prompts.settings import Mode, ScreenSettings
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The two looks of a prompt
@@ -71,7 +71,7 @@ STYLES: dict[Style, str] = {
 # Settings of a terminal's prompts
 
 
-class TerminalSettings(PromptSettings, frozen=True, kw_only=True):
+class TerminalSettings(ScreenSettings, frozen=True, kw_only=True):
     """Configuration of prompts, and what only the program that asks knows.
 
     `notify_command` runs a program of the user's with the question on stdin. `announces`: it says itself who answered a prompt that was

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from prompt_toolkit.data_structures import Size as PtkSize
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -13,7 +13,7 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
 from midturn.prompts.rich.keyboard import Key
-from midturn.prompts.rich.screen import Row, row_cells
+from midturn.prompts.rich.screen import Row
 from midturn.terminal.ascii import ascii_row
 from midturn.terminal.device import Device, DeviceStream
 from midturn.terminal.look import STYLES
@@ -56,11 +56,11 @@ class Canvas:
         self.output.erase_down()
         self.output.flush()
 
-    def print(self, rows: Iterable[Row]) -> int:
-        """Print rows that stay; return how many rows of the screen they take."""
+    def print(self, rows: Iterable[Row]) -> Sequence[Row]:
+        """Print rows that stay; return them as they are shown."""
         shown = [*rows] if self._device.unicode else [*map(ascii_row, rows)]
         print_formatted_text(self.output, fragments(shown, end="\n"), LOOKS, color_depth=self.depth)
-        return sum(max(1, -(-row_cells(spans) // self._device.size.columns)) for spans in shown)
+        return shown
 
 
 def fragments(rows: Iterable[Row], end: str = "") -> StyleAndTextTuples:

@@ -91,14 +91,8 @@ class Restored:
         self.device.set(attributes)
 
     def restore(self) -> None:
-        """Put the settings back. A job in the background leaves the terminal to its present owner."""
-        if not self.device.in_foreground:
-            return
-        try:
-            self.device.set(self.found)
-            self.device.write(self.farewell)
-        except TerminalGone:
-            return  # the terminal is gone: there is nothing left to put back
+        """Put the settings back, where the terminal is ours."""
+        self.device.put_back(self.found, self.farewell)
 
     def suspend(self) -> None:
         """Stop our job as Ctrl-Z does, with the terminal as it was found; return when it is resumed."""

@@ -8,7 +8,7 @@ from typing import assert_never
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.answer_type import Answered, Reply, Submitted
+from midturn.question.answer_type import Answered, Submitted
 from midturn.question.people import earliest
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, ToolCallResponse, Vote
@@ -17,7 +17,6 @@ from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn.approval import Delivery, Foretelling, Permission, ReviewStep, control_problem, foretold_by
-from midturn.turn.asks import Answers, Asks
 from midturn.turn.decision import (
     CHANGED,
     AwaitPerson,
@@ -38,6 +37,7 @@ from midturn.turn.decision import (
     Then,
     View,
 )
+from midturn.turn.forms import Answers, CallForms
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
 from midturn.turn.people import under_key
@@ -55,7 +55,7 @@ from midturn.turn.step import (
     RunTool,
     StopTool,
 )
-from midturn.turn.walk import Replay, answers_to_form, for_model, with_reasons
+from midturn.turn.walk import Replay, for_model, with_reasons
 
 UNATTENDED, SWITCHED_OFF = Ruling("unattended"), Ruling("skip")
 """What is said of every call of a tool, and recorded of none."""
@@ -64,8 +64,8 @@ UNATTENDED, SWITCHED_OFF = Ruling("unattended"), Ruling("skip")
 class Call:
     """A call in the running process. What is durable about it stands in its record; the rest is found again by replaying.
 
-    It waits for its permission or its delivery, or each of its forms waits for one decision. A decision that has closed says what
-    to write and what happens then; nothing calls back.
+    It waits for its permission or its delivery, or each of its forms waits for one decision. What its `docket` says of a decision that
+    has closed, the call does (`follow`); nothing calls back.
     """
 
     def __init__(self, state: TurnState, record: CallRecord, policy: ToolPolicy, replay: Replay | None = None) -> None:
@@ -75,11 +75,11 @@ class Call:
         self._state = state
         self._view = View(state.settings, state.record, record, policy)
         self._replay = replay or Replay(record)
-        self.asks = Asks(state, self._view, self._replay)
-        self._approval: str | None = None
+        self.forms = CallForms(state, self._view, self._replay)
+        self.docket = Docket(state, record, self.forms)
         self.ahead: tuple[str, ...] = ()
-        self.handed_as = ""
-        """The key of the vote that is being taken, where it was handed over."""
+        """The calls that its tool waits for before it begins."""
+        self._approval: str | None = None
 
     @property
     def event(self) -> str:
@@ -87,23 +87,9 @@ class Call:
         return self.record.request.event_id
 
     @property
-    def is_done(self) -> bool:
-        """Whether the call has its response, or was left."""
-        return self.stage is Stage.DONE
-
-    @property
     def waiting(self) -> list[str]:
         """The ids of the decisions that the call waits for: its approval, or one for each of its forms."""
-        return [self._approval] if self._approval else self.asks.waiting
-
-    def answers_to_form(self, id: str, reply: Reply) -> dict[str, Answered] | None:
-        """Return the answers to the whole form that waits for a decision, by question id; None where the reply is no such map.
-
-        Raises:
-            AnswerError: The map does not fit the form.
-        """
-        walk = self.asks.walk(id)
-        return answers_to_form(walk.walker, reply) if walk else None
+        return [self._approval] if self._approval else self.forms.waiting
 
     @property
     def is_moving(self) -> bool:
@@ -154,51 +140,44 @@ class Call:
         else:
             attached = self._state.settings.attached
             is_a_persons = waiting is not None and not attached
-            self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting), ruling, self._until))
+            until = earliest(self._state.now, [self._view.policy.deadline])
+            self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting), ruling, until))
 
     def foretold(self, question: Question[bool] | None, said: Ruling | None = None) -> None:
         """Ask whether the call may run, in the words of what its tool would ask first; `said` is what the tool's own rule says."""
         if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
             first = Foretelling(question.id, question.persisted()) if question is not None else None
             ruling = said or self._view.policy.ruling(self.record.arguments)
-            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first, ruling, self._until))
-
-    @property
-    def _until(self) -> str:
-        """Until when a person may allow the call, who is asked now."""
-        return earliest(self._state.now, [self._view.policy.deadline])
+            until = earliest(self._state.now, [self._view.policy.deadline])
+            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first, ruling, until))
 
     def returned(self, asking: FormWanted) -> None:
         """Take what the tool returned to have it answered; its run is over."""
         if self._may(Move.RETURN):
             self._move(Move.RETURN)
-            self.asks.add(None, asking)
+            self.forms.add(None, asking)
 
     def awaits(self, ask: int, asking: FormWanted) -> None:
         """Take what a coroutine of the running tool waits for."""
         if self._may(Move.ASK):
             self._move(Move.ASK)
-            self.asks.add(ask, asking)
+            self.forms.add(ask, asking)
 
     def dropped(self, ask: int) -> None:
         """Forget an ask that its coroutine gave up."""
-        for waiting in self.asks.drop(ask):
+        for waiting in self.forms.drop(ask):
             self._state.take_down(waiting)
             for request in [chain.last.request for chain in self.record.open_chains if chain.last.request.event_id == waiting]:
                 self._state.supersede(request)
 
-    def has_deadline(self, asking: FormWanted) -> bool:
-        """Whether one of these questions has a deadline, of its own or by configuration."""
-        return bool(self.asks.deadlines(asking))
-
     def expire(self, now: str) -> None:
         """Close what no one has answered in time; its tool hears of that, or the call ends."""
         for waiting in self.waiting:
-            walk, ticket = self.asks.walk(waiting), self._state.desk.find(waiting)
+            walk, ticket = self.forms.walk(waiting), self._state.desk.find(waiting)
             decision = ticket.decision if ticket else None
             deadline = decision.deadline if isinstance(decision, Permission) else walk.deadline if walk else ""
             if deadline and deadline <= now and isinstance(decision, Inquiry | ReviewStep | Permission):
-                self.close(waiting, decision.expire())
+                self.follow(waiting, self.docket.close(waiting, decision.expire()))
                 self.advance()
 
     def content_of(self, outcome: Success | ToolError) -> str:
@@ -228,7 +207,7 @@ class Call:
 
     def abandon(self) -> None:
         """Stop everything that moves: the turn is over and its last events are written, or this call is not run any more."""
-        if self.is_done:
+        if self.stage is Stage.DONE:
             return
         was_running = self.stage is Stage.RUN
         self._move(Move.END)
@@ -238,7 +217,7 @@ class Call:
 
     def advance(self) -> None:
         """Walk on until an answer is needed, the tool runs, or the call is done: a loop over what is there already."""
-        while self.stage is not Stage.DONE and (found := self.asks.next()) is not None:
+        while self.stage is not Stage.DONE and (found := self.forms.next()) is not None:
             match found:
                 case Answers():
                     self._give(found)
@@ -250,129 +229,51 @@ class Call:
     # Its decisions --------------------------------------------------------------------------------------------------
 
     def route(self, decision: Decision) -> None:
-        """Send a decision on its route, or close it at once."""
-        going = decision.going()
-        if going.warning is not None:
-            name = self.record.request.name
-            about = answer_key(name, decision.request.question_id) if isinstance(decision, Inquiry) else name
-            self._state.warn(about, going.warning)
-        match going:
-            case AwaitPerson(whom, record):
-                if record is not None:
-                    self._state.write(record)
-                self._put(decision, "line" if whom == "person" else "inbox")
-            case Consult(request):
-                self._put(decision, "model")
-                self._state.want(ConsultAssistant(request, self.record.request.name))
-            case Closing():
-                self.close(decision.id, going)
-            case _ as other:
-                assert_never(other)
+        """Send a decision on its route; where that closes it at once, do what follows."""
+        self.follow(decision.id, self.docket.route(decision))
 
-    def close(self, id: str, closing: Closing) -> None:
-        """Take a decision off the desk, write what became of it, and do what follows."""
-        votes = () if closing.vote is None else self._voted(id, closing.vote)
-        self._state.take_down(id)
-        for record in closing.records:
-            by_vote = votes and isinstance(record, InquiryAnswered | Approval)
-            self._state.write(replace(record, votes=votes) if by_vote else record)
-        self._follow(id, closing.then)
-
-    def count(self, id: str, counted: Counted) -> None:
-        """Write a vote that does not decide yet; the decision waits for the next person."""
-        ticket = self._state.desk.find(id)
-        self._state.take_down(id)
-        self._write_vote(counted.vote)
-        if ticket is not None:
-            self.route(ticket.decision)
-
-    def noted(self, ticket: Ticket, note: Note) -> None:
-        """Write a note on a request that waits, and ask anew: whose it is, or what is shown of it, may be another matter now."""
-        self._state.write(replace(note, id=ticket.decision.request_id))
-        if ticket.place != "model":
-            self._state.take_down(ticket.id)
-            self.route(ticket.decision)
-
-    def _voted(self, id: str, last: Vote) -> tuple[str, ...]:
-        """Write the vote that decides, and return all that make the decision."""
-        ticket = self._state.desk.find(id)
-        poll = ticket.decision.poll if ticket is not None else None
-        before = poll.votes if poll is not None and last.answer and last.arguments is UNSET else ()
-        return (*(vote.event_id for vote in before), self._write_vote(last).event_id)
-
-    def _write_vote(self, vote: Vote) -> Vote:
-        """Write a vote; one that was handed over says as what, so that it is known to be on record."""
-        key, self.handed_as = self.handed_as, ""
-        return self._state.write(under_key(vote, key) if key else vote)
+    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, about: str = "") -> Misfit | None:
+        """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened."""
+        taken = self.docket.take(ticket, reply, who, about)
+        if isinstance(taken, Misfit):
+            return taken
+        self.follow(ticket.id, taken)
+        return None
 
     def take_all(self, id: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
         """Answer one question after the other of the form that waits for a decision.
 
         What `answers` leaves out stays open; a whole map counts as reviewed.
         """
-        walk = self.asks.waiting_for(id)
+        walk = self.forms.waiting_for(id)
         while ticket := self._state.desk.find(walk.waits_for or ""):
             decision = ticket.decision
             reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
-            closing = decision.take(reply, who) if reply else None
-            if isinstance(closing, Counted):
-                self.count(ticket.id, closing)
+            taken = self.docket.take(ticket, reply, who) if reply else None
+            if taken is None or isinstance(taken, Misfit):
                 return
-            if closing is None or isinstance(closing, Misfit):
-                return
-            self.close(ticket.id, closing)
+            self.follow(ticket.id, taken)
             self.advance()
 
-    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, about: str = "") -> Misfit | None:
-        """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened.
-
-        `about` is what was shown, where that may have changed: a yes is to nothing else.
-        """
-        is_yes = isinstance(reply, Answered) and reply.value is True
-        if about and is_yes and isinstance(ticket.decision, Permission) and ticket.decision.has_changed(about):
-            return CHANGED
-        closing = ticket.decision.take(reply, who)
-        if isinstance(closing, Misfit):
-            return closing
-        if isinstance(closing, Counted):
-            self.count(ticket.id, closing)
-        else:
-            self.close(ticket.id, closing)
-        return None
-
-    @staticmethod
-    def barred(ticket: Ticket, who: AnsweredBy) -> Misfit | None:
-        """Say why someone may not decide, nor end the turn instead; None where they may."""
-        poll = ticket.decision.poll
-        return Misfit.barring(why) if poll is not None and (why := poll.barred(who)) else None
-
-    def not_decided(self, ticket: Ticket, error: str) -> None:
-        """Do what follows where the prompter has failed."""
-        self.close(ticket.id, ticket.decision.fail(error))
-
-    def consulted(self, ticket: Ticket, happened: AssistantReplied | AssistantFailed) -> None:
-        """Close the question that a model was asked: models decide nothing else."""
-        if isinstance(ticket.decision, Inquiry):
-            inquiry = ticket.decision
-            closing = inquiry.model_said(happened) if isinstance(happened, AssistantReplied) else inquiry.model_failed(happened)
-            self.close(ticket.id, closing)
-
-    def _follow(self, id: str, then: Then) -> None:
+    def follow(self, id: str, then: Then | None) -> None:
+        """Do what a decision has led to; nothing, where it still waits."""
         match then:
-            case Leave(replied) if told := self.asks.report_reply(id, replied.text):
+            case None:
+                pass
+            case Leave(replied) if told := self.forms.report_reply(id, replied.text):
                 self._give(told)
             case Give() | GoBack() | Leave() | Send():
-                self.asks.follow(id, then)
-            case Refuse() if told := self.asks.report(id, then):
+                self.forms.follow(id, then)
+            case Refuse() if told := self.forms.report(id, then):
                 self._give(told)
             case Refuse(message=message):
                 self._respond(with_reasons(message, self._replay))
             case Escalate():
-                link = self.asks.escalate(id, then)
+                link = self.forms.escalate(id, then)
                 if isinstance(then.default, UnsetType):
                     self.route(link)
                 else:
-                    self.close(link.id, link.by_default(then.default))
+                    self.follow(link.id, self.docket.close(link.id, link.by_default(then.default)))
             case Run():
                 self._run()
             case Respond(content, is_error, images):
@@ -388,7 +289,7 @@ class Call:
         self.children.forget()
         self.ahead = ()
         self._move(Move.RUN)
-        self._state.want(RunTool(self.record.call, dict(self.asks.answers), self.asks.unanswered))
+        self._state.want(RunTool(self.record.call, dict(self.forms.answers), self.forms.unanswered))
 
     def _give(self, answers: Answers) -> None:
         """Let the tool have what was answered: the coroutine that waits, or the next run."""
@@ -411,16 +312,9 @@ class Call:
         self.abandon()
 
     def _take_all_down(self) -> None:
-        for waiting in [*self.asks.clear(), *([self._approval] if self._approval else [])]:
+        for waiting in [*self.forms.clear(), *([self._approval] if self._approval else [])]:
             self._state.take_down(waiting)
         self._approval = None
-
-    def _put(self, decision: Decision, place: DeskPlace) -> None:
-        walk = self.asks.walk(decision.id)
-        screen = walk.screen if walk else None
-        if place == "inbox":
-            self._state.desk.leave(screen)
-        self._state.desk.put(Ticket(decision, self.event, screen, place, self._state.written))
 
     def _may(self, move: Move) -> bool:
         """Whether what happened still matters in this stage; what comes too late is dropped."""
@@ -428,6 +322,116 @@ class Call:
 
     def _move(self, move: Move) -> None:
         self.stage = STAGES[self.stage][move]
+
+
+class Docket:
+    """The decisions of a call that lie on the desk: each is routed, taken down once, and written as what became of it.
+
+    It does not know what a call is for. Every method returns what a decision that has closed leads to, for the call to follow;
+    None while it waits.
+    """
+
+    def __init__(self, state: TurnState, record: CallRecord, forms: CallForms) -> None:
+        self._state = state
+        self._record = record
+        self._forms = forms
+        self.handed_as = ""
+        """The key of the vote that is being taken, where it was handed over."""
+
+    def route(self, decision: Decision) -> Then | None:
+        """Send a decision on its route, or close it at once."""
+        going, name = decision.going(), self._record.request.name
+        if going.warning is not None:
+            about = answer_key(name, decision.request.question_id) if isinstance(decision, Inquiry) else name
+            self._state.warn(about, going.warning)
+        match going:
+            case AwaitPerson(whom, record):
+                if record is not None:
+                    self._state.write(record)
+                self._put(decision, "line" if whom == "person" else "inbox")
+            case Consult(request):
+                self._put(decision, "model")
+                self._state.want(ConsultAssistant(request, name))
+            case Closing():
+                return self.close(decision.id, going)
+            case _ as other:
+                assert_never(other)
+        return None
+
+    def take(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, about: str = "") -> Then | Misfit | None:
+        """Close a decision with what a person said. Where that does not fit, nothing has happened.
+
+        `about` is what was shown, where that may have changed: a yes is to nothing else.
+        """
+        is_yes = isinstance(reply, Answered) and reply.value is True
+        if about and is_yes and isinstance(ticket.decision, Permission) and ticket.decision.has_changed(about):
+            return CHANGED
+        taken = ticket.decision.take(reply, who)
+        match taken:
+            case Misfit():
+                return taken
+            case Counted(vote):
+                return self._count(ticket, vote)
+            case Closing():
+                return self.close(ticket.id, taken)
+            case _ as other:
+                assert_never(other)
+
+    def hear(self, ticket: Ticket, happened: AssistantReplied | AssistantFailed) -> Then | None:
+        """Close the question that a model was asked: models decide nothing else."""
+        inquiry = ticket.decision
+        if not isinstance(inquiry, Inquiry):
+            return None
+        said = inquiry.model_said(happened) if isinstance(happened, AssistantReplied) else inquiry.model_failed(happened)
+        return self.close(ticket.id, said)
+
+    def note(self, ticket: Ticket, note: Note) -> Then | None:
+        """Write a note on a request that waits, and ask anew: whose it is, or what is shown of it, may be another matter now."""
+        self._state.write(replace(note, id=ticket.decision.request_id))
+        if ticket.place == "model":
+            return None
+        self._state.take_down(ticket.id)
+        return self.route(ticket.decision)
+
+    def close(self, id: str, closing: Closing) -> Then:
+        """Take a decision off the desk, and write what became of it."""
+        votes = () if closing.vote is None else self._voted(id, closing.vote)
+        self._state.take_down(id)
+        for record in closing.records:
+            by_vote = votes and isinstance(record, InquiryAnswered | Approval)
+            self._state.write(replace(record, votes=votes) if by_vote else record)
+        return closing.then
+
+    @staticmethod
+    def barred(ticket: Ticket, who: AnsweredBy) -> Misfit | None:
+        """Say why someone may not decide, nor end the turn instead; None where they may."""
+        poll = ticket.decision.poll
+        return Misfit.barring(why) if poll is not None and (why := poll.barred(who)) else None
+
+    def _put(self, decision: Decision, place: DeskPlace) -> None:
+        walk = self._forms.walk(decision.id)
+        screen = walk.screen if walk else None
+        if place == "inbox" and screen is not None:
+            self._state.desk.leave(screen)
+        self._state.desk.put(Ticket(decision, self._record.request.event_id, screen, place, self._state.written))
+
+    def _count(self, ticket: Ticket, vote: Vote) -> Then | None:
+        """Write a vote that does not decide yet; the decision waits for the next person."""
+        self._state.take_down(ticket.id)
+        self._write_vote(vote)
+        return self.route(ticket.decision)
+
+    def _voted(self, id: str, last: Vote) -> tuple[str, ...]:
+        """Write the vote that decides, and return all that make the decision."""
+        ticket = self._state.desk.find(id)
+        poll = ticket.decision.poll if ticket is not None else None
+        before = poll.votes if poll is not None and last.answer and last.arguments is UNSET else ()
+        return (*(vote.event_id for vote in before), self._write_vote(last).event_id)
+
+    def _write_vote(self, vote: Vote) -> Vote:
+        """Write a vote; one that was handed over says as what, so that it is known to be on record."""
+        key, self.handed_as = self.handed_as, ""
+        return self._state.write(under_key(vote, key) if key else vote)
 
 
 class Children:

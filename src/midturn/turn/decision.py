@@ -1,8 +1,8 @@
 """A decision that waits for an answer, as a value: who is asked, what is shown, and what a reply leads to.
 
 A decision never changes anything. `going` says who decides, `prompt` what a person sees, and `take` what a reply leads to: a `Closing`
-with the records to write and what the call does **then**. `Call.close` takes the decision off the desk, writes, and follows. Replay
-(`turn/walk.py`) reads the same `Then` out of the record, so a live reply and a recorded one cannot come to differ.
+with the records to write and what the call does **then**. `Docket` takes the decision off the desk and writes, `Call.follow` does the rest.
+Replay (`turn/walk.py`) reads the same `Then` out of the record, so a live reply and a recorded one cannot come to differ.
 
 | decision | what comes back | recorded | then |
 | --- | --- | --- | --- |

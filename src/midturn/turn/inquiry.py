@@ -96,18 +96,12 @@ class Inquiry(Struct, frozen=True):
     @property
     def poll(self) -> Poll | None:
         """Whose question it is; None where it is anyone's."""
-        return open_poll(self.request, self.view.turn.notes)
+        notes = self.view.turn.notes
+        return open_poll(self.request, notes) if notes or self.request.people is not None else None
 
     def going(self) -> Going:
         """Say what the routing table says, within the limits. What has people is theirs: nothing remembered or configured answers."""
-        if is_repeated_too_often(self.emissions, self.view.settings.limits):
-            return self._exceed("repeats")
-        if (poll := self.poll) is not None:
-            return self._of_people(poll)
-        if self.request.escalates and not self.attached and (kept := self._without_review()):
-            return kept
-        going = self._carried_out(self._route())
-        return replace(going, warning=NO_SECRET_IN_WORDS) if self._is_secret_in_words else going
+        return _going(self)
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
@@ -146,11 +140,11 @@ class Inquiry(Struct, frozen=True):
         """Close with what a person did in place of an answer."""
         match reply:
             case WentBack() if self.ask.can_go_back:
-                return self._cancel("back", GoBack())
+                return self.cancel("back", GoBack())
             case WentBack():
                 return Misfit.because("There is no earlier answer to go back to.")
             case Replied():
-                return self._cancel("reply", Leave(reply), {"reply": reply.text} if self.tells_replies and reply.text else None)
+                return self.cancel("reply", Leave(reply), {"reply": reply.text} if self.tells_replies and reply.text else None)
             case Edited() | Submitted():
                 return Misfit.because("This question takes an answer.")
             case _ as other:
@@ -159,11 +153,11 @@ class Inquiry(Struct, frozen=True):
     def fail(self, error: str) -> Closing:
         """Close, because the prompter failed."""
         message = messages.prompt_failed(self.view.tool, self.question.text, error)
-        return self._cancel("backend_error", Refuse("backend_error", message))
+        return self.cancel("backend_error", Refuse("backend_error", message))
 
     def expire(self) -> Closing:
         """Close, because no one has answered in time."""
-        return self._cancel("deadline", Refuse("deadline", messages.past_deadline(self.view.tool, self.question.text)))
+        return self.cancel("deadline", Refuse("deadline", messages.past_deadline(self.view.tool, self.question.text)))
 
     def unattended(self) -> Inquiry:
         """Return the same question as if no one was attached."""
@@ -181,136 +175,22 @@ class Inquiry(Struct, frozen=True):
         """Close without an answer; under escalation a person is asked: a failure is not a "no"."""
         message = messages.assistant_failed(self.view.tool, self.question.text, failed.error)
         escalation = self._escalation(messages.reviewer_failed(failed.error), failed.error)
-        return self._cancel("backend_error", escalation or Refuse("backend_error", message), failed.metadata)
+        return self.cancel("backend_error", escalation or Refuse("backend_error", message), failed.metadata)
 
     def by_default(self, default: Json) -> Closing:
         """Close with the default."""
-        return self._answer(Answered(default, automatic=True), BY_DEFAULT)
-
-    @property
-    def _verdict(self) -> str | None:
-        """What a reviewer said, where the user has the last word: it heads the context of what is asked again."""
-        if self.question.context is None or self.question.context == self.ask.question.context:
-            return None
-        return self.question.context.removesuffix(self.ask.question.context or "").rstrip("\n")
-
-    # Where it goes --------------------------------------------------------------------------------------------------
-
-    def _of_people(self, poll: Poll) -> Going:
-        """Put it to a person who is attached and may answer; else leave it to those who come by later, unless that is denied."""
-        if is_one_too_many(self.request, self.view.turn, self.view.settings):
-            return self._exceed("shown")
-        if why := poll.why_never:
-            refuse = Refuse("backend_error", messages.too_few(self.view.tool, self.question.text, why))
-            return replace(self._cancel("backend_error", refuse), warning=why)
-        if not self.attached and self._detached == "deny":
-            return self._fail_closed("detached_denied")
-        return put_to_people(poll, self.view.settings, attached=self.attached)
-
-    def _carried_out(self, way: Route) -> Going:
-        match way:
-            case AskUser() | AskAssistant() | Suspend() | UseDefault() | Fail() if self.view.call.foretold and (agreed := self._agreed):
-                return agreed
-            case UseCached(value) | UseConfigured(value) | UseDefault(value):
-                return self._answer(Answered(value, automatic=True), self._giver(way))
-            case AskAssistant(escalate):
-                return Consult(self.request, None if self._is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
-            case AskUser() if is_one_too_many(self.request, self.view.turn, self.view.settings):
-                return self._exceed("shown")
-            case AskUser() | Suspend():
-                return AwaitPerson("person" if isinstance(way, AskUser) else "inbox")
-            case Fail(reason):
-                return self._fail_closed(reason)
-            case _ as other:
-                assert_never(other)
-
-    @property
-    def _agreed(self) -> Closing | None:
-        """Close with the yes of the person who permitted the call, and saw this very question then."""
-        if not self._is_boolean or self._is_asked_again or self.policy.target.kind != "user":
-            return None
-        who = self.view.call.agreed(self.request)
-        return self._answer(Answered(True), who) if who is not None else None
-
-    def _giver(self, way: UseCached | UseConfigured | UseDefault) -> AnsweredBy:
-        """Say who gives an answer that is there already."""
-        match way:
-            case UseCached():
-                return AnsweredBy("cached")
-            case UseConfigured():
-                return AnsweredBy("static", origin=self.policy.origin)
-            case UseDefault():
-                return BY_DEFAULT
-            case _ as other:
-                assert_never(other)
-
-    def _route(self) -> Route:
-        """Ask the table. What Back asks again, and what a model rejected, go to the user."""
-        again, breaker_is_open = self._is_asked_again, self._breaker_is_open
-        return route(
-            self.question,
-            target="user" if again or breaker_is_open else self.policy.target,
-            cached=UNSET if again else self._cached(),
-            configured=UNSET if again else self._configured(),
-            attached=self.attached,
-            detached="defer" if self.is_a_persons else self.view.policy.detached.tool,
-            exclusive=True if self.request.escalates or breaker_is_open else self.policy.exclusive,
-        )
-
-    @property
-    def _detached(self) -> DetachedPolicy:
-        """What happens where no one is attached: what was put to a person stays put to a person."""
-        return "defer" if self.is_a_persons else self.view.policy.detached.tool
-
-    @property
-    def _is_boolean(self) -> bool:
-        return isinstance(self.question.answer_type, BooleanType)
-
-    @property
-    def _is_asked_again(self) -> bool:
-        return self.request.revises is not None or self.request.escalates is not None
-
-    @property
-    def _breaker_is_open(self) -> bool:
-        """Whether only a person may answer because models have said no too often; who goes back is a person already."""
-        return self.view.turn.breaker_is_open and self.request.revises is None
-
-    @property
-    def _is_secret_in_words(self) -> bool:
-        is_secret = isinstance(self.question.answer_type, SecretType)
-        return is_secret and isinstance(self.policy.answer, Words) and not self._is_asked_again
-
-    def _configured(self) -> Json | SecretValue | UnsetType:
-        """Return the configured answer; words are read as an answer to this question.
-
-        No secret is taken from words, which were typed on a command line: there the question is asked as if nothing was configured.
-        """
-        answer = self.policy.answer
-        if not isinstance(answer, Words):
-            return answer
-        return UNSET if self._is_secret_in_words else answer_from_words(self.question, answer.text)
-
-    def _cached(self) -> Json | UnsetType:
-        """Return what was remembered, unless this call has had it for an equal question already."""
-        asked, call = self.request, self.view.call
-        had = partial(call.has_had, asked.question_id, asked.question.key)
-        return self.view.turn.memory.answer(answer_key(self.view.tool, asked.question_id), had)
-
-    def _without_review(self) -> Closing | None:
-        """Close the review of a model's answer where no one is there: by the default, or as the model left it. None: it waits."""
-        policy, default = self._detached, self.ask.question.default
-        if policy == "defer":
-            return None
-        if policy == "defaults" and not isinstance(default, UnsetType):
-            return self.by_default(default)
-        before = self.view.turn.inquiries[self.request.escalates or ""].response
-        if before and before.outcome == "answered" and before.answered_by:
-            answer = Answered(self.question.check(before.answer), reason=before.reason, automatic=True)
-            return self._answer(answer, before.answered_by)
-        message = messages.assistant_failed(self.view.tool, self.question.text, self.error or "it gave no answer")
-        return self._cancel("backend_error", Refuse("backend_error", message))
+        return self.answer(Answered(default, automatic=True), BY_DEFAULT)
 
     # How it closes --------------------------------------------------------------------------------------------------
+
+    def answer(self, answered: Answered, who: AnsweredBy) -> Closing:
+        """Close with an answer."""
+        give = Give(self.request.question_id, answered, self.request.id, who.by)
+        return Closing(give, (recorded_answer(self.request.id, answered, who),))
+
+    def cancel(self, reason: CancelReason, then: GoBack | Leave | Refuse | Escalate, metadata: dict[str, Json] | None = None) -> Closing:
+        """Close without an answer."""
+        return Closing(then, (InquiryCancelled(id=self.request.id, reason=reason, metadata=metadata),))
 
     def _take_answer(self, reply: Answered, who: AnsweredBy) -> Closing | Misfit:
         try:
@@ -318,7 +198,7 @@ class Inquiry(Struct, frozen=True):
         except AnswerError as error:
             return Misfit(error.problems)
         remember = bool(reply.remember) and may_be_remembered(self.question)
-        return self._answer(Answered(value, reason=reply.reason, remember=remember, automatic=who.by != "user"), who)
+        return self.answer(Answered(value, reason=reply.reason, remember=remember, automatic=who.by != "user"), who)
 
     def _take_vote(self, poll: Poll, reply: Answered, who: AnsweredBy) -> Closing | Counted | Misfit:
         """Count a yes where several have to say it; the first no, and whatever one person may say alone, is the answer."""
@@ -329,46 +209,188 @@ class Inquiry(Struct, frozen=True):
             return Misfit.barring(why)
         return counted(poll, Vote(id=self.request.id, answer=reply.value is True, reason=reply.reason, answered_by=who), closing)
 
-    def _answer(self, answered: Answered, who: AnsweredBy) -> Closing:
-        give = Give(self.request.question_id, answered, self.request.id, who.by)
-        return Closing(give, (recorded_answer(self.request.id, answered, who),))
-
-    def _cancel(self, reason: CancelReason, then: GoBack | Leave | Refuse | Escalate, metadata: dict[str, Json] | None = None) -> Closing:
-        return Closing(then, (InquiryCancelled(id=self.request.id, reason=reason, metadata=metadata),))
-
-    def _fail_closed(self, reason: CancelReason) -> Closing:
-        if reason in NO_ONE_THERE and self._breaker_is_open:
-            return self._exceed("rejected_cycles")
-        refusal = self._cancel(reason, Refuse(reason, messages.refusal(self.view.tool, reason, self.request.question_id)))
-        return replace(refusal, warning=self._why_it_does_not_fit()) if reason == "invalid_static_answer" else refusal
-
-    def _why_it_does_not_fit(self) -> str | None:
-        """Say which configured answer does not fit, to which question, and why: the call fails because of it."""
-        answer = cast("Json", self._configured())
-        try:
-            self.question.check(answer)
-        except AnswerError as error:
-            is_secret = isinstance(self.question.answer_type, SecretType)
-            given = "the configured secret" if is_secret else f"the configured answer {shown(answer)}"
-            return f"{given} does not fit the question {self.question.text!r}, so the call failed: {error}"
-        return None
-
-    def _exceed(self, limit: LimitName) -> Closing:
-        """Close, because a limit is reached; the record says which."""
-        message = messages.limit_exceeded(self.view.tool, limit, allowed(limit, self.view.settings.limits))
-        return self._cancel("limit_exceeded", Refuse("limit_exceeded", message), {"limit": limit})
-
     def _escalation(self, heading: str, error: str | None = None) -> Escalate | None:
         """Return the question to the user in place of the model, where the policies have one to ask. None: what the model did stands."""
-        if self.policy.target.kind != "assistant_with_escalation" or not self._is_boolean or self._is_asked_again:
+        if self.policy.target.kind != "assistant_with_escalation" or not self.is_boolean or self.is_asked_again:
             return None
         original = self.ask.question
-        policy, attached, default = self._detached, self.view.settings.attached, original.default
+        policy, attached, default = self.detached, self.view.settings.attached, original.default
         if not attached and (policy in ("deny", "auto") or (policy == "defaults" and default is UNSET)):
             return None
         context = f"{heading}\n\n{original.context}" if original.context else heading
         asked = replace(original, context=context, default=UNSET)
         return Escalate(self.ask, self.request, asked, UNSET if attached or policy == "defer" else default, error)
+
+    # Facts about it -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_boolean(self) -> bool:
+        """Whether it is answered with yes or no."""
+        return isinstance(self.question.answer_type, BooleanType)
+
+    @property
+    def is_asked_again(self) -> bool:
+        """Whether a person went back to it, or has the last word about what a model said."""
+        return self.request.revises is not None or self.request.escalates is not None
+
+    @property
+    def breaker_is_open(self) -> bool:
+        """Whether only a person may answer because models have said no too often; who goes back is a person already."""
+        return self.view.turn.breaker_is_open and self.request.revises is None
+
+    @property
+    def detached(self) -> DetachedPolicy:
+        """What happens where no one is attached: what was put to a person stays put to a person."""
+        return "defer" if self.is_a_persons else self.view.policy.detached.tool
+
+    @property
+    def _verdict(self) -> str | None:
+        """What a reviewer said, where the user has the last word: it heads the context of what is asked again."""
+        if self.question.context is None or self.question.context == self.ask.question.context:
+            return None
+        return self.question.context.removesuffix(self.ask.question.context or "").rstrip("\n")
+
+
+# Where an inquiry goes: answered by what is there already, put to a model or a person, or refused -----------------------
+
+
+def _going(inquiry: Inquiry) -> Going:
+    if is_repeated_too_often(inquiry.emissions, inquiry.view.settings.limits):
+        return _exceed(inquiry, "repeats")
+    if (poll := inquiry.poll) is not None:
+        return _of_people(inquiry, poll)
+    if inquiry.request.escalates and not inquiry.attached and (kept := _without_review(inquiry)):
+        return kept
+    going = _carried_out(inquiry, _route(inquiry))
+    return replace(going, warning=NO_SECRET_IN_WORDS) if _is_secret_in_words(inquiry) else going
+
+
+def _of_people(inquiry: Inquiry, poll: Poll) -> Going:
+    """Put it to a person who is attached and may answer; else leave it to those who come by later, unless that is denied."""
+    if is_one_too_many(inquiry.request, inquiry.view.turn, inquiry.view.settings):
+        return _exceed(inquiry, "shown")
+    if why := poll.why_never:
+        refuse = Refuse("backend_error", messages.too_few(inquiry.view.tool, inquiry.question.text, why))
+        return replace(inquiry.cancel("backend_error", refuse), warning=why)
+    if not inquiry.attached and inquiry.detached == "deny":
+        return _fail_closed(inquiry, "detached_denied")
+    return put_to_people(poll, inquiry.view.settings, attached=inquiry.attached)
+
+
+def _carried_out(inquiry: Inquiry, way: Route) -> Going:
+    match way:
+        case AskUser() | AskAssistant() | Suspend() | UseDefault() | Fail() if inquiry.view.call.foretold and (agreed := _agreed(inquiry)):
+            return agreed
+        case UseCached(value) | UseConfigured(value) | UseDefault(value):
+            return inquiry.answer(Answered(value, automatic=True), _giver(inquiry, way))
+        case AskAssistant(escalate):
+            return Consult(inquiry.request, None if inquiry.is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
+        case AskUser() if is_one_too_many(inquiry.request, inquiry.view.turn, inquiry.view.settings):
+            return _exceed(inquiry, "shown")
+        case AskUser() | Suspend():
+            return AwaitPerson("person" if isinstance(way, AskUser) else "inbox")
+        case Fail(reason):
+            return _fail_closed(inquiry, reason)
+        case _ as other:
+            assert_never(other)
+
+
+def _agreed(inquiry: Inquiry) -> Closing | None:
+    """Close with the yes of the person who permitted the call, and saw this very question then."""
+    if not inquiry.is_boolean or inquiry.is_asked_again or inquiry.policy.target.kind != "user":
+        return None
+    who = inquiry.view.call.agreed(inquiry.request)
+    return inquiry.answer(Answered(True), who) if who is not None else None
+
+
+def _giver(inquiry: Inquiry, way: UseCached | UseConfigured | UseDefault) -> AnsweredBy:
+    """Say who gives an answer that is there already."""
+    match way:
+        case UseCached():
+            return AnsweredBy("cached")
+        case UseConfigured():
+            return AnsweredBy("static", origin=inquiry.policy.origin)
+        case UseDefault():
+            return BY_DEFAULT
+        case _ as other:
+            assert_never(other)
+
+
+def _route(inquiry: Inquiry) -> Route:
+    """Ask the table. What Back asks again, and what a model rejected, go to the user."""
+    again, breaker_is_open = inquiry.is_asked_again, inquiry.breaker_is_open
+    return route(
+        inquiry.question,
+        target="user" if again or breaker_is_open else inquiry.policy.target,
+        cached=UNSET if again else _cached(inquiry),
+        configured=UNSET if again else _configured(inquiry),
+        attached=inquiry.attached,
+        detached=inquiry.detached,
+        exclusive=True if inquiry.request.escalates or breaker_is_open else inquiry.policy.exclusive,
+    )
+
+
+def _is_secret_in_words(inquiry: Inquiry) -> bool:
+    is_secret = isinstance(inquiry.question.answer_type, SecretType)
+    return is_secret and isinstance(inquiry.policy.answer, Words) and not inquiry.is_asked_again
+
+
+def _configured(inquiry: Inquiry) -> Json | SecretValue | UnsetType:
+    """Return the configured answer; words are read as an answer to this question.
+
+    No secret is taken from words, which were typed on a command line: there the question is asked as if nothing was configured.
+    """
+    answer = inquiry.policy.answer
+    if not isinstance(answer, Words):
+        return answer
+    return UNSET if _is_secret_in_words(inquiry) else answer_from_words(inquiry.question, answer.text)
+
+
+def _cached(inquiry: Inquiry) -> Json | UnsetType:
+    """Return what was remembered, unless this call has had it for an equal question already."""
+    asked, call = inquiry.request, inquiry.view.call
+    had = partial(call.has_had, asked.question_id, asked.question.key)
+    return inquiry.view.turn.memory.answer(answer_key(inquiry.view.tool, asked.question_id), had)
+
+
+def _without_review(inquiry: Inquiry) -> Closing | None:
+    """Close the review of a model's answer where no one is there: by the default, or as the model left it. None: it waits."""
+    policy, default = inquiry.detached, inquiry.ask.question.default
+    if policy == "defer":
+        return None
+    if policy == "defaults" and not isinstance(default, UnsetType):
+        return inquiry.by_default(default)
+    before = inquiry.view.turn.inquiries[inquiry.request.escalates or ""].response
+    if before and before.outcome == "answered" and before.answered_by:
+        answer = Answered(inquiry.question.check(before.answer), reason=before.reason, automatic=True)
+        return inquiry.answer(answer, before.answered_by)
+    message = messages.assistant_failed(inquiry.view.tool, inquiry.question.text, inquiry.error or "it gave no answer")
+    return inquiry.cancel("backend_error", Refuse("backend_error", message))
+
+
+def _fail_closed(inquiry: Inquiry, reason: CancelReason) -> Closing:
+    if reason in NO_ONE_THERE and inquiry.breaker_is_open:
+        return _exceed(inquiry, "rejected_cycles")
+    refusal = inquiry.cancel(reason, Refuse(reason, messages.refusal(inquiry.view.tool, reason, inquiry.request.question_id)))
+    return replace(refusal, warning=_why_it_does_not_fit(inquiry)) if reason == "invalid_static_answer" else refusal
+
+
+def _why_it_does_not_fit(inquiry: Inquiry) -> str | None:
+    """Say which configured answer does not fit, to which question, and why: the call fails because of it."""
+    answer = cast("Json", _configured(inquiry))
+    try:
+        inquiry.question.check(answer)
+    except AnswerError as error:
+        is_secret = isinstance(inquiry.question.answer_type, SecretType)
+        given = "the configured secret" if is_secret else f"the configured answer {shown(answer)}"
+        return f"{given} does not fit the question {inquiry.question.text!r}, so the call failed: {error}"
+    return None
+
+
+def _exceed(inquiry: Inquiry, limit: LimitName) -> Closing:
+    """Close, because a limit is reached; the record says which."""
+    message = messages.limit_exceeded(inquiry.view.tool, limit, allowed(limit, inquiry.view.settings.limits))
+    return inquiry.cancel("limit_exceeded", Refuse("limit_exceeded", message), {"limit": limit})
 
 
 # Records of secrets: who answered, and nothing else -------------------------------------------------------------------

@@ -187,8 +187,6 @@ def poll_of(request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes
 
 def open_poll(request: InquiryRequest | Approval, notes: Mapping[str, Sequence[Note]]) -> Poll | None:
     """Return the poll about a request of a turn, given the turn's notes; None where it is anyone's."""
-    if request.people is None and not notes:  # as usual
-        return None
     is_yes_or_no = isinstance(request, Approval) or isinstance(request.question.answer_type, BooleanType)
     return poll_of(request, notes.get(request.id, ()), is_yes_or_no=is_yes_or_no)
 

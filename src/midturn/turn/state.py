@@ -102,10 +102,9 @@ class Desk:
         if ticket.form is not None:
             self._begun.add(ticket.form)
 
-    def leave(self, form: str | None) -> None:
+    def leave(self, form: str) -> None:
         """Let go of the screen of a form."""
-        if form is not None:
-            self._begun.discard(form)
+        self._begun.discard(form)
 
     @property
     def has_an_inbox(self) -> bool:

@@ -244,6 +244,9 @@ class Interrupted(Struct, frozen=True):
 ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolQueued | ToolReturned | Foretold | FormDropped | ChildWanted | ChildMoved
 """What a tool says of its call; `call` is the event that requested it."""
 
+ToldAtDesk: TypeAlias = UserReplied | AnsweredElsewhere | Noted | PromptFailed | AssistantReplied | AssistantFailed
+"""What people, prompters and models say of a decision that is open, or was."""
+
 Happened: TypeAlias = (
     TurnRequested
     | TurnResumed
@@ -257,12 +260,7 @@ Happened: TypeAlias = (
     | TurnFailed
     | TimeIsUp
     | ToldByTool
-    | UserReplied
-    | AnsweredElsewhere
-    | Noted
-    | PromptFailed
-    | AssistantReplied
-    | AssistantFailed
+    | ToldAtDesk
     | Interrupted
 )
 

@@ -21,10 +21,13 @@ recursion, because a form of answers that are all known would otherwise nest as 
 - durable facts: `TurnRecord.apply`, a fold over events, called by `TurnState.write` alone
 - recorded attempts that a run of a call has had: `Replay`, one for each run
 - open decisions, their place and their misfits, by the event of the request: `Desk`
-- the stage of a call: `Call`; its forms, answers and inquiry ids: `Asks`
+- what becomes of the decisions of one call: `Docket`
+- the stage of a call: `Call`; its forms and their answers: `CallForms`; inquiry ids: `Requests`
 - which calls there are, whether the model is asked, the end: `Turn`
 
-Nothing calls its maker: `turn → call → asks → walk, replay`, and all of them use `decision`.
+What people and models say comes in at the `FrontDesk`, and the next prompt goes out there. Nothing calls its maker:
+`turn → call → forms → walk, replay`, and all of them use `decision`. What has to be done further up is returned: a `Then` by a docket
+to its call, an `Ending` by the front desk to its turn.
 
 **Guarantees.**
 
@@ -42,7 +45,7 @@ itself inside the step of the first ask would never hear the second. Only the dr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
@@ -101,6 +104,7 @@ from midturn.turn.step import (
     TimeIsUp,
     TimePassed,
     TimeRead,
+    ToldAtDesk,
     ToldByTool,
     ToolAwaits,
     ToolDone,
@@ -144,6 +148,7 @@ class Turn:
         self.record = self._state.record
         """What the turn's events add up to."""
         self._calls: dict[str, Call] = {}
+        self._front = FrontDesk(self._state, self._calls)
         self._model_is_asked = False
         self._over = False
         self._has_children = False
@@ -201,7 +206,7 @@ class Turn:
         match happened:
             case ToolAwaits() | ToolReturned():
                 live = self._calls.get(happened.call)
-                return live is not None and live.has_deadline(happened.asking)
+                return live is not None and live.forms.has_deadline(happened.asking)
             case ModelAnswered(parts):
                 return any(isinstance(part, ToolCallPart) and self._is_allowed_in_time(part.name) for part in parts)
             case CallBegun(name=name):
@@ -232,8 +237,9 @@ class Turn:
             case ToolAwaits() | ToolDone() | ToolQueued() | ToolReturned() | Foretold() | FormDropped() | ChildWanted() | ChildMoved():
                 if live := self._calls.get(happened.call):
                     self._hear(live, happened)
-            case UserReplied():
-                self._replied(happened)
+            case UserReplied() | AnsweredElsewhere() | AssistantReplied() | AssistantFailed() | PromptFailed() | Noted():
+                if (ending := self._front.hear(happened)) is not None:
+                    self._end(ending)
             case TurnRequested():
                 self._requested(happened)
             case TurnResumed():
@@ -255,16 +261,6 @@ class Turn:
                 self._state.now = now
             case TimeIsUp(seconds):
                 self._end(out_of_time(seconds))
-            case AnsweredElsewhere():
-                self._answered_elsewhere(happened)
-            case Noted(event_id, note):
-                if ticket := self._state.desk.waiting_for(event_id):
-                    self._calls[ticket.call].noted(ticket, note)
-            case PromptFailed(id, error):
-                if ticket := self._came_back(id):
-                    self._calls[ticket.call].not_decided(ticket, error)
-            case AssistantReplied() | AssistantFailed():
-                self._consulted(happened)
             case Interrupted(parts):
                 self._interrupted(parts)
             case _ as other:
@@ -347,60 +343,6 @@ class Turn:
             record = self.record.calls[request.event_id]
         self._begin(record)
 
-    def _replied(self, happened: UserReplied) -> None:
-        """Act on a prompter's reply. One that does not fit is asked for again; the third such reply counts as the prompter's failure.
-
-        What is not for the one who replied to decide is left to others.
-        """
-        ticket = self._came_back(happened.id)
-        misfit = self._take(ticket, happened.reply, happened.who) if ticket else None
-        if ticket is None or misfit is None:
-            return
-        if misfit.is_barred:
-            self._state.warn(self._calls[ticket.call].record.request.name, misfit.why)
-            self._calls[ticket.call].route(ticket.decision.unattended())
-            return
-        ticket.misfits += 1  # without a bound, a program's prompter that always errs would be asked for ever
-        if ticket.misfits < MISFITS:
-            self._show(ticket, misfit.why)
-        else:
-            self._calls[ticket.call].not_decided(ticket, misfit.why)
-
-    def _answered_elsewhere(self, happened: AnsweredElsewhere) -> None:
-        """Act on an answer from outside the prompt. Where it does not fit, nothing has happened."""
-        ticket = self._state.desk.waiting_for(happened.event_id)
-        if ticket is None:
-            return
-        try:
-            answers = self._calls[ticket.call].answers_to_form(ticket.id, happened.reply)
-        except AnswerError:
-            return  # the door that brought it says that it was not accepted
-        if answers is None:
-            self._calls[ticket.call].handed_as = happened.key
-            self._take(ticket, happened.reply, happened.who, happened.about)
-        else:
-            self._calls[ticket.call].take_all(ticket.id, answers, happened.who)
-
-    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy, about: str = "") -> Misfit | None:
-        """Act on what a person did about a decision; return why it does not fit, where it does not."""
-        match reply:
-            case EndedTurn() if misfit := self._calls[ticket.call].barred(ticket, who):
-                return misfit
-            case EndedTurn():
-                self._end(ended_by_user({ticket.call}, who))
-            case Unavailable():
-                self._calls[ticket.call].route(ticket.decision.unattended())
-            case _:
-                return self._calls[ticket.call].decided(ticket, reply, who, about)
-        return None
-
-    def _consulted(self, happened: AssistantReplied | AssistantFailed) -> None:
-        """Close a question that a model was asked, unless it was closed meanwhile."""
-        ticket = self._state.desk.find(happened.id)
-        if ticket is not None and ticket.place == "model":
-            ticket.place = "back"
-            self._calls[ticket.call].consulted(ticket, happened)
-
     def _interrupted(self, parts: Sequence[Part]) -> None:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
         for part in parts:
@@ -417,26 +359,13 @@ class Turn:
                 call.advance()
                 if self._state.over:  # what the time was told of before the call came to it
                     call.expire(self._state.over)
-                if call.is_done:
+                if call.stage is Stage.DONE:
                     self._calls.pop(event, None)
-            moved = self._open_prompts()
+            moved = self._front.open_prompts()
         if self._over:
             return
         if not self._calls and not self._model_is_asked and self.record.waits_for_model:
             self._ask_model()
-
-    def _open_prompts(self) -> bool:
-        """Open the prompts that there is room for; True as soon as one closed by itself after all (the calls go on from there)."""
-        desk = self._state.desk
-        while ticket := desk.next_in_line():
-            if ticket.seen != self._state.written:  # routed again: an equal question may have been remembered meanwhile
-                self._calls[ticket.call].route(ticket.decision)
-                again = desk.find(ticket.id)
-                if again is None or again.place != "line":
-                    return True
-                ticket = again
-            self._show(ticket)
-        return False
 
     def _begin(self, record: CallRecord) -> None:
         name = record.request.name
@@ -491,17 +420,124 @@ class Turn:
         self._over = True
         self._state.want(effect)
 
-    # The desk -------------------------------------------------------------------------------------------------------
+
+class FrontDesk:
+    """Where people and models say something about open decisions, and where the next prompt goes out.
+
+    Each word goes to the call whose decision it is about. Only the end of the turn is no call's business: it is returned.
+    """
+
+    def __init__(self, state: TurnState, calls: Mapping[str, Call]) -> None:
+        self._state = state
+        self._desk = state.desk
+        self._calls = calls
+
+    def hear(self, happened: ToldAtDesk) -> Ending | None:
+        """Act on what was said; return how the turn ends, where a person ends it."""
+        match happened:
+            case UserReplied():
+                return self._replied(happened)
+            case AnsweredElsewhere():
+                return self._answered_elsewhere(happened)
+            case AssistantReplied() | AssistantFailed():
+                self._consulted(happened)
+            case PromptFailed(id, error):
+                if ticket := self._came_back(id):
+                    self._fail(ticket, error)
+            case Noted(event_id, note):
+                if ticket := self._desk.waiting_for(event_id):
+                    call = self._calls[ticket.call]
+                    call.follow(ticket.id, call.docket.note(ticket, note))
+            case _ as other:
+                assert_never(other)
+        return None
+
+    def open_prompts(self) -> bool:
+        """Open the prompts that there is room for; True as soon as one closed by itself after all (the calls go on from there)."""
+        while ticket := self._desk.next_in_line():
+            if ticket.seen != self._state.written:  # routed again: an equal question may have been remembered meanwhile
+                self._calls[ticket.call].route(ticket.decision)
+                again = self._desk.find(ticket.id)
+                if again is None or again.place != "line":
+                    return True
+                ticket = again
+            self._show(ticket)
+        return False
+
+    def _replied(self, happened: UserReplied) -> Ending | None:
+        """Act on a prompter's reply. One that does not fit is asked for again; the third such reply counts as the prompter's failure.
+
+        What is not for the one who replied to decide is left to others.
+        """
+        ticket = self._came_back(happened.id)
+        if ticket is None:
+            return None
+        misfit = self._take(ticket, happened.reply, happened.who)
+        if misfit is None or isinstance(misfit, Ending):
+            return misfit
+        if misfit.is_barred:
+            call = self._calls[ticket.call]
+            self._state.warn(call.record.request.name, misfit.why)
+            call.route(ticket.decision.unattended())
+            return None
+        ticket.misfits += 1  # without a bound, a program's prompter that always errs would be asked for ever
+        if ticket.misfits < MISFITS:
+            self._show(ticket, misfit.why)
+        else:
+            self._fail(ticket, misfit.why)
+        return None
+
+    def _answered_elsewhere(self, happened: AnsweredElsewhere) -> Ending | None:
+        """Act on an answer from outside the prompt. Where it does not fit, nothing has happened."""
+        ticket = self._desk.waiting_for(happened.event_id)
+        if ticket is None:
+            return None
+        call = self._calls[ticket.call]
+        try:
+            answers = call.forms.answers_to(ticket.id, happened.reply)
+        except AnswerError:
+            return None  # the door that brought it says that it was not accepted
+        if answers is not None:
+            call.take_all(ticket.id, answers, happened.who)
+            return None
+        call.docket.handed_as = happened.key
+        taken = self._take(ticket, happened.reply, happened.who, happened.about)
+        return taken if isinstance(taken, Ending) else None
+
+    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy, about: str = "") -> Misfit | Ending | None:
+        """Act on what a person did about a decision; return why it does not fit, where it does not, or how the turn ends by it."""
+        call = self._calls[ticket.call]
+        match reply:
+            case EndedTurn():
+                return call.docket.barred(ticket, who) or ended_by_user({ticket.call}, who)
+            case Unavailable():
+                call.route(ticket.decision.unattended())
+                return None
+            case _:
+                return call.decided(ticket, reply, who, about)
+
+    def _consulted(self, happened: AssistantReplied | AssistantFailed) -> None:
+        """Close a question that a model was asked, unless it was closed meanwhile."""
+        ticket = self._desk.find(happened.id)
+        if ticket is not None and ticket.place == "model":
+            ticket.place = "back"
+            call = self._calls[ticket.call]
+            call.follow(ticket.id, call.docket.hear(ticket, happened))
+
+    def _fail(self, ticket: Ticket, error: str) -> None:
+        """Close a decision whose prompter has failed."""
+        call = self._calls[ticket.call]
+        call.follow(ticket.id, call.docket.close(ticket.id, ticket.decision.fail(error)))
 
     def _came_back(self, id: str) -> Ticket | None:
         """Return the decision whose prompt has come back: there is nothing to take off a screen."""
-        ticket = self._state.desk.find(id)
+        ticket = self._desk.find(id)
         if ticket is not None:
             ticket.place = "back"
         return ticket
 
     def _show(self, ticket: Ticket, error: str | None = None) -> None:
-        self._state.desk.show(ticket)
+        self._desk.show(ticket)
         prompt = ticket.decision.prompt()
         self._state.want(PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
 

@@ -126,38 +126,11 @@ class TurnView:
         """When the first of what waits is over; empty where nothing of it has a deadline, or no worker would go on with it."""
         return min(self.deadlines.values(), default="") if self.goes_on_here else ""
 
-    def expired(self, now: str, ids: Iterator[str]) -> tuple[Event, ...]:
-        """Return the events that close what no one has answered in time; its call goes on when the turn does."""
-        over = {event_id for event_id, deadline in self.deadlines.items() if deadline <= now}
-        if not over:
-            return ()
-        if self.asker:
-            return self.closed(self.asker.in_own_dialog, ids)
-        waiting = [each for call in self.record.open_calls() for each in _waiting(call) if each.event_id in over]
-        return tuple(_expired(each, next(ids)) for each in sorted(waiting, key=lambda each: self._place(each.event_id)))
-
-    def closed(self, content: str, ids: Iterator[str]) -> tuple[Event, ...]:
-        """Return the events that end the call of another agent: what still waits is superseded, and `content` is what the agent reads."""
-        call = next(iter(self.record.calls.values()), None)
-        if call is None or not self.is_open:
-            return ()
-        asked = [attempt.request for attempt in self.record.attempts if attempt.response is None]
-        events: list[Event] = [InquiryCancelled(id=request.id, reason="superseded") for request in asked]
-        if waiting := call.waiting("run"):
-            events.append(Approval(id=waiting.id, call=waiting.call, kind="run", state="superseded"))
-        if call.response is None:
-            events.append(ToolCallResponse(id=call.request.id, call=call.request.event_id, content=content))
-        events.append(TurnEnd(status="completed"))
-        return tuple(replace(event, event_id=next(ids)) for event in events)
-
     def on_record(self, event: E) -> E:
         """Return an event of its state as it is on record: what a run has written itself has no time in there."""
         if event.timestamp:
             return event
         return cast("E", next((each for each in reversed(self.events) if each.event_id == event.event_id), event))
-
-    def _place(self, event_id: str) -> int:
-        return next(place for place, event in enumerate(self.events) if event.event_id == event_id)
 
     # What was asked and answered ------------------------------------------------------------------------------------
 
@@ -175,9 +148,6 @@ class TurnView:
             return found[1]
         waiting = next((approval.id for approval in self.record.approvals if approval.event_id == event_id), None)
         return None if waiting is None else _decided(self.record.approvals, waiting)
-
-    def _decided(self, id: str) -> Approval | None:
-        return next((approval for approval in self.record.approvals if approval.id == id and approval.state != "waiting"), None)
 
     def answer(self, event_id: str) -> InquiryAnswered | InquiryRedacted | Approval | None:
         """Return the answer to a question; None of one that is open, was withdrawn or replied to, or was decided where that is not seen."""
@@ -280,6 +250,33 @@ def waiting_until(call: CallRecord) -> Iterator[tuple[str, str]]:
     for each in _waiting(call):
         if each.deadline:
             yield each.event_id, each.deadline
+
+
+def expired_requests(turn: TurnView, now: str, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the events that close what no one has answered in time; its call goes on when the turn does."""
+    over = {event_id for event_id, deadline in turn.deadlines.items() if deadline <= now}
+    if not over:
+        return ()
+    if turn.asker:
+        return closed_call(turn, turn.asker.in_own_dialog, ids)
+    place = {event.event_id: place for place, event in enumerate(turn.events)}
+    waiting = [each for call in turn.record.open_calls() for each in _waiting(call) if each.event_id in over]
+    return tuple(_expired(each, next(ids)) for each in sorted(waiting, key=lambda each: place[each.event_id]))
+
+
+def closed_call(turn: TurnView, content: str, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the events that end the call of another agent: what still waits is superseded, and `content` is what the agent reads."""
+    call = next(iter(turn.record.calls.values()), None)
+    if call is None or not turn.is_open:
+        return ()
+    asked = [attempt.request for attempt in turn.record.attempts if attempt.response is None]
+    events: list[Event] = [InquiryCancelled(id=request.id, reason="superseded") for request in asked]
+    if waiting := call.waiting("run"):
+        events.append(Approval(id=waiting.id, call=waiting.call, kind="run", state="superseded"))
+    if call.response is None:
+        events.append(ToolCallResponse(id=call.request.id, call=call.request.event_id, content=content))
+    events.append(TurnEnd(status="completed"))
+    return tuple(replace(event, event_id=next(ids)) for event in events)
 
 
 def _waiting(call: CallRecord) -> list[InquiryRequest | Approval]:

@@ -13,10 +13,10 @@ from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, S
 from midturn.record.open_question import Address, asker_of
 from midturn.record.prompt import Prompt
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
-from midturn.turn.asks import TELLS_REPLIES
 from midturn.turn.call import Call
 from midturn.turn.decision import Spoken
 from midturn.turn.record import CallRecord, Chain
+from midturn.turn.requests import TELLS_REPLIES
 from midturn.turn.state import Ticket, TurnState, ended_by_user, write_ending
 from midturn.turn.step import FormWanted, OnFailure, Record, TurnSettings
 from midturn.turn.view import TurnView, went_on, why_closed
@@ -69,14 +69,14 @@ class Visit:
     @property
     def answers(self) -> Mapping[str, Json]:
         """The answers of a form that is complete, without secrets."""
-        return {key: value for key, value in self._call.asks.answers.items() if not isinstance(value, SecretValue)}
+        return {key: value for key, value in self._call.forms.answers.items() if not isinstance(value, SecretValue)}
 
     @property
     def secrets(self) -> frozenset[str]:
         """The ids of the questions that a secret has answered, as far as the form has come."""
         ticket = self._ticket()
-        walk = self._call.asks.walk(ticket.decision.id) if ticket else None
-        known = walk.walker.collected if walk else self._call.asks.answers
+        walk = self._call.forms.walk(ticket.decision.id) if ticket else None
+        known = walk.walker.collected if walk else self._call.forms.answers
         return frozenset(key for key, value in known.items() if isinstance(value, SecretValue))
 
     def prompt(self) -> Prompt | None:
@@ -105,14 +105,14 @@ class Visit:
         reply = self._naming_what_is_kept(reply)
         keeps_all = isinstance(reply, WentBack)
         match reply:
-            case EndedTurn() if misfit := self._call.barred(ticket, who):
+            case EndedTurn() if misfit := self._call.docket.barred(ticket, who):
                 raise misfit.error
             case EndedTurn():
                 write_ending(self._state, ended_by_user({self._call.event}, who))
                 self._call.abandon()
             case Unavailable():
                 raise AnswerError([Problem("", "Nobody was there to answer.")])
-            case _ if (answers := self._call.answers_to_form(ticket.decision.id, reply)) is not None:
+            case _ if (answers := self._call.forms.answers_to(ticket.decision.id, reply)) is not None:
                 self._call.take_all(ticket.decision.id, answers, who)
                 keeps_all = True
             case _:

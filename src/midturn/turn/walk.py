@@ -96,7 +96,7 @@ class Walk:
                 self.walker.feed(WentBack())
 
     def _give(self, give: Give) -> None:
-        """Feed an answer; after the walk has ended, it is a secret that had to be asked again."""
+        """Take an answer in."""
         question_id, answered = give.question_id, give.answered
         self.is_a_persons = self.is_a_persons or give.by == "user"
         self._given[question_id] = Answer(answered.value, answered.reason, give.by)
@@ -105,11 +105,7 @@ class Walk:
             self.placeholders.add(question_id)
         else:
             self.placeholders.discard(question_id)
-        match self.walker.step():
-            case Completed():
-                self.walker.replace(question_id, answered.value)
-            case _:
-                self.walker.accept(answered.value, automatic=answered.automatic)
+        self.walker.accept(question_id, answered.value, automatic=answered.automatic)
 
     def _leave(self, replied: Replied) -> None:
         """Cancel the form; a secret that is asked again after its walk has ended is part of the walk here."""

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from re import Match
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import to_builtins
 
@@ -253,14 +253,6 @@ BUILT_IN_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
 # Timestamps, in the one format that events carry ----------------------------------------------------------------------
 
 
-class TimeOfDay(Protocol):
-    """Whatever knows what time it is."""
-
-    def now(self) -> datetime:
-        """The time of day, in UTC."""
-        ...
-
-
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION: Final = r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h|d)"
 
@@ -269,11 +261,6 @@ def seconds_of(duration: str) -> float | None:
     """Return how many seconds a duration such as `90s`, `2m` or `90d` has; None where it is none."""
     found = re.fullmatch(_DURATION, duration, re.ASCII)
     return float(found[1]) * _UNITS[found[2]] if found else None
-
-
-def stamp(clock: TimeOfDay) -> str:
-    """Return the time that a clock shows, as every event carries it: RFC 3339 in UTC, to the microsecond."""
-    return rfc3339(clock.now())
 
 
 def rfc3339(moment: datetime) -> str:

@@ -1,33 +1,29 @@
-"""The asks of a call: walks under way, answers so far, and the requests that they lead to."""
+"""The forms that a tool asks in one call: walks under way, and the answers so far."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias, assert_never, cast
+from typing import Any, TypeAlias, assert_never
 
-from msgspec import UNSET, Struct, to_builtins
+from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
-from midturn.question.answer_type import Replied
-from midturn.question.people import People, earliest
+from midturn.question.answer_type import Answered, Replied, Reply
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review
-from midturn.record.events import FormAuthored, InquiryRequest, required_by
 from midturn.routing import messages
 from midturn.turn.approval import ReviewStep
 from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.people import Poll
-from midturn.turn.record import WITH_A_MODEL, Chain
+from midturn.turn.record import Chain
+from midturn.turn.requests import Requests
 from midturn.turn.state import TurnState
 from midturn.turn.step import FormWanted, Given, NoAnswer
-from midturn.turn.walk import Replay, Walk, cancel_marker, recorded, with_reasons
+from midturn.turn.walk import Replay, Walk, answers_to_form, cancel_marker, recorded, with_reasons
 from midturn.values.json_value import Json, SecretValue
-
-TELLS_REPLIES: dict[str, Json] = {"reply": "tool"}
-"""Stands with a request whose tool wants to hear what a person says instead of answering, for the visit that takes a reply from outside."""
 
 
 class Answers(Struct, frozen=True):
@@ -40,7 +36,7 @@ class Answers(Struct, frozen=True):
 Next: TypeAlias = Inquiry | ReviewStep | Answers | Respond
 
 
-class Asks:
+class CallForms:
     """Walks the forms of a call.
 
     `answers` is what the tool gets when it runs again, by question id, `unanswered` why it gets none, where it hears that.
@@ -50,6 +46,7 @@ class Asks:
         self._state = state
         self._view = view
         self._replay = replay
+        self._requests = Requests(state, view, replay)
         self._walks: list[Walk] = []
         self._asked = 0
         self.answers: dict[str, Json | SecretValue] = {}
@@ -73,6 +70,15 @@ class Asks:
         if walk is None:
             raise AssertionError(f"no form waits for {id!r}")
         return walk
+
+    def answers_to(self, id: str, reply: Reply) -> dict[str, Answered] | None:
+        """Return the answers to the whole form that waits for a decision, by question id; None where the reply is no such map.
+
+        Raises:
+            AnswerError: The map does not fit the form.
+        """
+        walk = self.walk(id)
+        return answers_to_form(walk.walker, reply) if walk else None
 
     def add(self, ask: int | None, asking: FormWanted) -> None:
         """Take a form that the tool wants answered."""
@@ -114,18 +120,11 @@ class Asks:
 
     def escalate(self, id: str, then: Escalate) -> Inquiry:
         """Record a person's review of what a model said, as the next link, and return it."""
-        walk, previous = self.waiting_for(id), then.previous
-        template = InquiryRequest(
-            id="",
-            source=previous.source,
-            question=then.question.persisted(),
-            escalates=previous.id,
-            problem=previous.problem,
-            deadline=walk.deadline,
-            people=previous.people,
-            metadata=TELLS_REPLIES if walk.tells_replies else None,
-        )
-        return replace(self._inquiry(walk, then.ask, self._request(previous.question_id, template)), error=then.error)
+        return self._requests.escalated(self.waiting_for(id), then)
+
+    def has_deadline(self, asking: FormWanted) -> bool:
+        """Whether something of what is asked has a deadline, of its own or by configuration."""
+        return bool(self._requests.deadlines(asking))
 
     # One walk -------------------------------------------------------------------------------------------------------
 
@@ -133,7 +132,8 @@ class Asks:
         """Forget walks, and the screens that they keep; return the decisions that they waited for."""
         for walk in gone:
             self._walks.remove(walk)
-            self._state.desk.leave(walk.screen)
+            if walk.screen is not None:
+                self._state.desk.leave(walk.screen)
         return [walk.waits_for for walk in gone if walk.waits_for]
 
     def _step(self, walk: Walk) -> Next | None:
@@ -160,12 +160,6 @@ class Asks:
             case _ as other:
                 assert_never(other)
 
-    def deadlines(self, asking: FormWanted) -> list[str | float]:
-        """Return the deadlines of what is asked: moments, or in how many seconds; of its author, and of the configuration."""
-        policy = self._view.policy
-        each = [(asked.deadline, asked.deadline_seconds, policy.question(asked.id).deadline) for asked in asking.form.questions]
-        return [moment for moments in each for moment in moments if moment is not None]
-
     def _reach(self, walk: Walk, ask: Ask) -> Inquiry | Answers | Respond | None:
         """Count what the tool emits, then answer from the record, or ask."""
         question = ask.question
@@ -179,7 +173,7 @@ class Asks:
         match outcome:
             case None:
                 walk.is_a_persons = walk.is_a_persons or self._replay.was_put_to_a_person(chain)
-                return self._inquiry(walk, ask, chain.last.request, emissions)
+                return self._requests.inquiry(walk, ask, chain.last.request, emissions)
             case Give() | GoBack():
                 walk.follow(outcome)
                 return None
@@ -200,7 +194,7 @@ class Asks:
         """
         while chain := self._replay.find(walk, question.id, persisted.key):
             response = chain.last.response
-            if response is None and chain.is_with_a_model and not self._asks_a_model(walk, question.id, chain.asked.revises):
+            if response is None and chain.is_with_a_model and not self._requests.asks_a_model(walk, question.id, chain.asked.revises):
                 break  # now a person gets it: it closes, and is asked anew
             if response is None:
                 return chain, None
@@ -210,7 +204,7 @@ class Asks:
                 self._replay.use(chain)
                 what = f"the answer on record to {question.text!r} does not fit, so it counts as none, and the question is asked again."
                 self._state.warn(f"{self._view.tool}.{question.id}", f"{what} {error}", response.event_id)
-        return self._ask_anew(walk, question, persisted), None
+        return self._requests.ask_anew(walk, question, persisted), None
 
     def _report(self, walk: Walk, refusal: Refuse) -> Answers:
         """Tell a coroutine that there is no answer, and why."""
@@ -281,109 +275,6 @@ class Asks:
             walk.placeholders.discard(question.id)  # a later answer has gated the question off
             return None
         persisted = question.persisted()
-        again = self._replay.secret(question.id, persisted.key) or self._ask_anew(walk, question, persisted)
+        again = self._replay.secret(question.id, persisted.key) or self._requests.ask_anew(walk, question, persisted)
         self._replay.use(again)
-        return self._inquiry(walk, Ask(question, index, len(questions)), again.last.request)
-
-    # Requests -------------------------------------------------------------------------------------------------------
-
-    def _inquiry(self, walk: Walk, ask: Ask, request: InquiryRequest, emissions: int = 1) -> Inquiry:
-        """Open the inquiry of a request; a review of what a model said asks with that above it, and shows no default."""
-        question = ask.question
-        if (request.escalates or request.revises) and (review := self._review_of(request)):
-            question = replace(question, context=review.question.context, default=UNSET)
-        elif ask.prefill is UNSET and (draft := walk.walker.draft) is not UNSET:
-            ask = replace(ask, prefill=draft)
-        walk.waits_for = request.event_id
-        policy = self._view.policy.question(request.question_id)
-        if walk.asking.human_only:
-            policy = replace(policy, exclusive=True)
-        attached = self._view.settings.attached
-        return Inquiry(
-            self._view,
-            ask,
-            request,
-            question,
-            policy,
-            attached,
-            emissions,
-            tells_replies=walk.tells_replies,
-            is_a_persons=walk.is_a_persons and not attached,
-        )
-
-    def _review_of(self, request: InquiryRequest) -> InquiryRequest | None:
-        """Return the review of a model's answer that a request is, or asks again since Back."""
-        recorded = self._state.record.inquiries
-        for _ in recorded:  # a damaged record may go round in a circle
-            if request.escalates:
-                return request
-            before = recorded.get(request.revises or "")
-            if before is None:
-                return None
-            request = before.request
-        return None
-
-    def _ask_anew(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain:
-        """Record a request; what is still open under the same question id, and is not waited for in this run, asked something else."""
-        record = self._view.call
-        for chain in record.open_chains:
-            if chain.asked.question_id == question.id and not self._replay.has_had(chain):
-                self._state.supersede(chain.last.request)
-        form = None
-        if not walk.form_is_recorded:
-            asked = walk.asking.form
-            form = FormAuthored(
-                len(asked.questions), tuple(_as_persisted(each, self._people(each)) for each in asked.questions), asked.review
-            )
-        revises = walk.inquiries.get(question.id) if walk.goes_back else None
-        note = TELLS_REPLIES if walk.tells_replies else None
-        people = walk.people.get(question.id) or self._people(question)
-        may_be_a_models = people is None and (self._view.policy.questions or not self._view.settings.attached)
-        if may_be_a_models and self._asks_a_model(walk, question.id, revises):
-            note = {**(note or {}), **WITH_A_MODEL}
-        template = InquiryRequest(
-            id="",
-            source=walk.asking.source,
-            question=persisted,
-            revises=revises,
-            form=form,
-            problem=walk.asking.problem,
-            deadline=walk.deadline if walk.places or not self._state.now else earliest(self._state.now, self.deadlines(walk.asking)),
-            people=people,
-            metadata=note,
-        )
-        self._request(question.id, template)
-        return record.chains[-1]
-
-    def _people(self, question: Question[Any]) -> People | None:
-        """Return whose question it is: the configuration's word, or what its author proposes, with the people behind the names."""
-        policies = self._view.policy.questions
-        people = (self._view.policy.question(question.id).people if policies else None) or question.people
-        return None if people is None else self._state.settings.filled_in(people)
-
-    def _asks_a_model(self, walk: Walk, question_id: str, revises: str | None) -> bool:
-        """Whether a model gets a question that has no answer yet and is no one's own, as the routing table has it."""
-        if self._view.policy.question(question_id).target.kind != "user" and revises is None and not self._view.turn.breaker_is_open:
-            return True
-        return not (self._view.settings.attached or walk.is_a_persons) and self._view.policy.detached.tool == "auto"
-
-    def _request(self, question_id: str, template: InquiryRequest) -> InquiryRequest:
-        """Record a request: its id is allocated here, once."""
-        call = self._view.call.request
-        request = replace(
-            template,
-            id=self._state.record.next_inquiry_id(call.id, question_id),
-            call=call.event_id,
-            tool_call_id=call.id,
-            question_id=question_id,
-            requires=required_by(template.deadline, template.people),
-        )
-        return self._state.write(request)
-
-
-def _as_persisted(question: Question[Any], people: People | None) -> dict[str, Json]:
-    """Return a question of a form as the stream keeps it, with its id, its gate and its people; the form's deadline stands beside it."""
-    kept = question.to_json() | {"answer_type": question.persisted().to_json()["answer_type"]}
-    kept.pop("deadline_seconds", None)
-    kept.pop("deadline", None)
-    return kept if people is None else kept | {"people": cast("Json", to_builtins(people))}
+        return self._requests.inquiry(walk, Ask(question, index, len(questions)), again.last.request)
