@@ -79,7 +79,7 @@ class _Source(Protocol):
     def items(self, least: int) -> list[_Source]: ...
 
 
-class _Given(Struct, frozen=True):
+class _AsJson(Struct, frozen=True):
     """What an answer, or a default, is."""
 
     json: Json | UnsetType = UNSET
@@ -97,12 +97,12 @@ class _Given(Struct, frozen=True):
 
     def part(self, key: str) -> _Source:
         if not isinstance(self.json, Mapping):
-            return _Given()
-        return _Given(self.json[key]) if key in self.json else _Given(is_left_out=True)
+            return _AsJson()
+        return _AsJson(self.json[key]) if key in self.json else _AsJson(is_left_out=True)
 
     def items(self, least: int) -> list[_Source]:
-        given: list[_Source] = [_Given(one) for one in items(self.json)] if self.json is not UNSET else []
-        return given + [_Given()] * (least - len(given))
+        given: list[_Source] = [_AsJson(one) for one in items(self.json)] if self.json is not UNSET else []
+        return given + [_AsJson()] * (least - len(given))
 
 
 class _Typed(Struct, frozen=True):
@@ -132,7 +132,7 @@ class _Typed(Struct, frozen=True):
         kept: list[_Source] = [
             _Typed(self.fields, f"{self.pointer}/{place}") for place in range(number) if act != f"remove {self.pointer}/{place}"
         ]
-        return [*kept, _Given(is_new=True)] if act == f"add {self.pointer}" else kept
+        return [*kept, _AsJson(is_new=True)] if act == f"add {self.pointer}" else kept
 
 
 def reshapes(act: str | None) -> bool:
@@ -147,7 +147,7 @@ def fields_of(schema: JsonObject, start: Json | UnsetType, typed: Fields | None 
     is_form = (kind == "object" and members(whole.get("properties"))) or (kind == "array" and "items" in whole) or kind == "moment"
     if not is_form:
         return None
-    source: _Source = _Given(start) if typed is None else _Typed(typed)
+    source: _Source = _AsJson(start) if typed is None else _Typed(typed)
     made = _Form(schema).field(whole, "", source, "")
     return None if made.kind == "json" else made
 
@@ -173,8 +173,8 @@ class _Form:
             is_new=getattr(source, "is_new", False),
         )
         default = schema.get("default", plain.get("default", UNSET))
-        if isinstance(source, _Given) and source.json is UNSET and not source.is_left_out and default is not UNSET:
-            source = _Given(default, is_new=source.is_new)
+        if isinstance(source, _AsJson) and source.json is UNSET and not source.is_left_out and default is not UNSET:
+            source = _AsJson(default, is_new=source.is_new)
         if self._left < 0 or pointer.count("/") > _DEEPEST:
             return self._json(common, source)
         return self._of_kind(common, source)
