@@ -44,10 +44,11 @@ async def main(directory: str = "var/rows", rows: str = "10000") -> None:
     begun = {(kept := await store.read(each)).title: kept for each in await store.ids()}
 
     async def run(batch: str) -> None:
-        if batch not in begun:
-            await agent.run(batch)
-        elif begun[batch].turns[-1].open:
-            await agent.resume(begun[batch].id)
+        kept = begun.get(batch)
+        if kept is None or not kept.turns:  # without any, it died in its first write
+            await agent.run(batch, conversation=kept and kept.id)
+        elif kept.turns[-1].open:
+            await agent.resume(kept.id)
 
     await asyncio.gather(*(run(f"Rows {first} and on") for first in range(0, int(rows), BATCH)))
     pairs = [pair for each in await store.ids() for pair in (await store.read(each)).pairs()]

@@ -100,6 +100,17 @@ def test_how_far_judges_agree_is_read_from_the_record(tmp_path: Path) -> None:
     )
 
 
+def test_a_job_that_died_in_the_first_write_of_a_batch_begins_it_again(tmp_path: Path) -> None:
+    assert play(PROGRAMS / "rows.py", tmp_path).stdout == "240 decided by house rules, 10 open\n"
+    log = min((tmp_path / "var" / "rows").glob("*-rows-*/events.jsonl"))
+    log.write_bytes(log.read_bytes()[:100])
+
+    again = play(PROGRAMS / "rows.py", tmp_path)
+
+    assert (again.stdout, again.stderr) == ("240 decided by house rules, 10 open\n", "")
+    assert len(mt.open_store(tmp_path / "var" / "rows").ids_sync()) == 100
+
+
 def test_many_are_asked_at_once(tmp_path: Path) -> None:
     played = play(PROGRAMS / "at_once.py", tmp_path, options=("-W", "error"))
     assert (played.stdout, played.stderr) == (AT_ONCE, "")
