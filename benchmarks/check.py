@@ -22,7 +22,7 @@ import midturn as mt
 from counted import Calls, Disk, Imports, modules
 from midturn.values.json_value import Json
 from startup import NAMES, TURN
-from turns import deploy, deploy_twice, interviewed, model, prepared, turn
+from turns import QUESTIONS, Replayed, deploy, deploy_twice, interviewed, model, prepared, turn
 
 RECORDED = Path(__file__).with_name("figures.json")
 RUNS = 3
@@ -79,6 +79,17 @@ def many_questions() -> dict[str, Figure]:
         "a question, the first of a hundred in a turn: calls": Figure(round(first / 10), 0.05),
         "a question, the last of a hundred in a turn: calls": Figure(round(last / 10), 0.05),
     }
+
+
+def replayed_answers() -> dict[str, Figure]:
+    """Count what an answer on record costs in each run of its call."""
+    counted: list[float] = []
+    for answers in (0, QUESTIONS):
+        with tempfile.TemporaryDirectory() as directory:
+            replayed = Replayed(directory, answers)
+            with Calls() as calls:
+                counted.append(replayed.go_on(lambda calls=calls: calls.count)[0])
+    return {"an answer that is replayed: calls": Figure(round((counted[1] - counted[0]) / QUESTIONS), 0.05)}
 
 
 def many_conversations() -> dict[str, Figure]:
@@ -173,7 +184,7 @@ def compared(recorded: dict[str, float], found: dict[str, Figure]) -> tuple[list
 def main() -> None:
     """Count, and compare or write."""
     recorded = json.loads(RECORDED.read_text())
-    found = turns() | many_questions() | many_conversations() | statements() | imports()
+    found = turns() | many_questions() | replayed_answers() | many_conversations() | statements() | imports()
     if "--write" in sys.argv:
         kept = {name: value for name, value in recorded.items() if name.startswith(STATEMENTS)}
         found = {name: Figure(value) for name, value in kept.items()} | found

@@ -14,7 +14,6 @@ import json
 import os
 import random
 import resource
-import shutil
 import socket
 import statistics
 import subprocess
@@ -80,12 +79,14 @@ def _fill_files(folder: Path, of: str, waiting: int) -> None:
     """Copy a conversation: what makes one durable is not measured here."""
     original = FileStore(folder).files.path(of)
     slug = original.name.partition("-")[2]
+    files = {file.name: file.read_bytes() for file in original.iterdir() if file.is_file()}
     for number in map(str, range(FIRST + 1, FIRST + waiting + 1)):
         copy = folder / f"{number}-{slug}"
         copy.mkdir(mode=0o700)
-        for file in original.iterdir():
-            if file.is_file():
-                shutil.copy(file, copy)
+        for name, content in files.items():
+            file = os.open(copy / name, os.O_WRONLY | os.O_CREAT, 0o600)
+            os.write(file, content)
+            os.close(file)
         (folder / f".{number}").symlink_to(copy.name)
         (folder / "open" / number).touch(mode=0o600)
     os.sync()  # else the first answer waits until the disk has all of it

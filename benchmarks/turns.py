@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -81,6 +83,38 @@ def interviewed(read: Callable[[], float]) -> tuple[float, float]:
         agent = mt.Agent(model("interview"), tools=[interview], store=mt.open_store(directory), prompter=Person())
         asyncio.run(agent.run("Go"))
     return seen[11] - seen[1], seen[-1] - seen[-11]
+
+
+class Replayed:
+    """A turn that waits behind so many answers of one call: whoever goes on with it has each of them replayed, and waits again."""
+
+    def __init__(self, directory: str, answers: int) -> None:
+        @mt.tool
+        async def interview(env: str, ctx: mt.ToolContext) -> str:
+            """Ask a lot."""
+            for number in range(answers + 1):
+                await ctx.ask(mt.Question.text(f"q{number}", "And?"))
+            return env
+
+        self._agent = partial(mt.Agent, model("interview"), tools=[interview])
+        self._directory = directory
+        store = mt.open_store(directory)
+        asked = self._agent(store=store).run_sync("Go")
+        self._conversation = asked.conversation
+        for _ in range(answers):
+            store.answer_sync(asked.pending[0].id, "yes")
+            asked = self.go_on(lambda: 0.0)[1]
+
+    def go_on(self, read: Callable[[], float]) -> tuple[float, mt.RunResult[Any]]:
+        """Go on by fresh objects; return by how much a gauge went up, and what the turn waits for."""
+
+        async def going_on() -> tuple[float, mt.RunResult[Any]]:
+            agent = self._agent(store=mt.open_store(self._directory))
+            began = read()
+            waiting = await agent.resume(self._conversation)
+            return read() - began, waiting
+
+        return asyncio.run(going_on())
 
 
 def history(events: int, moment: str = MOMENT) -> bytes:
