@@ -1,4 +1,7 @@
-"""What the page costs: listing 1,000 open questions, an answer on its way to 200 pages, memory over many answers."""
+"""What the page costs: 10,000 open questions, a tap until it is recorded, an answer on its way to 200 pages, memory.
+
+`python benchmarks/web.py [ANSWERS]`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 
-OPEN, PAGES, ANSWERS = 1_000, 200, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+OPEN, PAGES, TAPS, ANSWERS = 10_000, 200, 100, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
@@ -33,10 +36,19 @@ async def ask(store: ConversationStore) -> str:
     return (await mt.Agent(model, tools=[deploy], store=store).run("Ship it.")).pending[0].id
 
 
-async def get(app: Any, path: str, sent: Callable[[bytes], None]) -> None:
-    """Ask for a page, without a socket in between; `sent` hears of each piece of it."""
-    headers = [(b"host", b"127.0.0.1"), (b"accept", b"text/html")]
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers, "root_path": "", "scheme": "http"}
+async def get(app: Any, path: str, sent: Callable[[bytes], None], *, form: bytes = b"") -> None:
+    """Ask for a page, or send a form, without a socket in between; `sent` hears of each piece of the response."""
+    headers = [(b"host", b"127.0.0.1"), (b"accept", b"text/html"), (b"sec-fetch-site", b"same-origin")]
+    headers += [(b"content-type", b"application/x-www-form-urlencoded")] if form else []
+    scope = {
+        "type": "http",
+        "method": "POST" if form else "GET",
+        "path": path,
+        "query_string": b"",
+        "headers": headers,
+        "root_path": "",
+        "scheme": "http",
+    }
     scope |= {
         "server": ("127.0.0.1", 80),
         "client": ("127.0.0.1", 1),
@@ -45,8 +57,11 @@ async def get(app: Any, path: str, sent: Callable[[bytes], None]) -> None:
         "asgi": {"version": "3.0"},
     }
     left = asyncio.Event()
+    bodies = [form]
 
     async def receive() -> dict[str, Any]:
+        if bodies:
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
         await left.wait()
         return {"type": "http.disconnect"}
 
@@ -71,8 +86,22 @@ async def main() -> None:
             times.append((time.perf_counter() - begun) * 1_000)
             await asyncio.sleep(0.3)
         print(f"{OPEN:,} open questions listed in {sorted(times)[5]:.0f} ms (middle of 10; {sum(size) / 1_000:,.0f} kB)")
+        await tapped(app, store, ids)
         await watched(app, store, ids.pop())
     await flat()
+
+
+async def tapped(app: Any, store: ConversationStore, ids: list[str]) -> None:
+    """Tap on yes in one question after the other; look whether each is on record, and how long that took."""
+    times: list[float] = []
+    for _ in range(TAPS):
+        id = ids.pop()  # noqa: A001  the wire's word
+        begun = time.perf_counter()
+        await get(app, f"/q/{id}", lambda _: None, form=b"answer=yes")
+        times.append((time.perf_counter() - begun) * 1_000)
+        conversation = await store.read(id.partition("-")[0])
+        assert all(pair.response is not None for pair in conversation.pairs()), id
+    print(f"a tap was recorded after {sorted(times)[TAPS // 2]:.0f} ms (middle of {TAPS}; the slowest after {max(times):.0f} ms)")
 
 
 async def watched(app: Any, store: ConversationStore, id: str) -> None:

@@ -201,3 +201,24 @@ def test_no_request_that_is_generated_from_the_document_finds_a_hole(store: Memo
 
             call()
     assert tried > 100
+
+
+def test_an_answer_that_is_sent_again_with_its_key_is_recorded_once(store: MemoryStore) -> None:
+    waiting = wait_for(agent_with(store, asking(CONFIRM)))
+    path, key = f"/api/questions/{waiting.id}/answer", {"Idempotency-Key": "one"}
+    with browsing(inbox(store, user=ada)) as client:
+        assert client.post(path, json={"value": 3}, headers=key).status_code == 422  # nothing was recorded: the key is free
+        first, again = (client.post(path, json={"value": True}, headers=key) for _ in range(2))
+        assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
+        other = client.post(path, json={"value": False}, headers=key)
+        assert (other.status_code, other.json()["error"]) == (422, "key_reused")
+        assert client.post(path, json={"value": True}).status_code == 409
+        assert client.post(path, json={"value": True}, headers={"Idempotency-Key": "x" * 256}).status_code == 400
+
+
+def test_an_error_has_the_shape_that_clients_know(store: MemoryStore) -> None:
+    with browsing(inbox(store, user=ada)) as client:
+        refused = client.get("/api/questions/1-nothing")
+    assert refused.headers["content-type"] == "application/problem+json"
+    told = refused.json()
+    assert (told["status"], told["title"], told["error"], told["detail"]) == (404, "Not found", "not_found", told["message"])

@@ -31,7 +31,7 @@ from midturn.store.store import ConversationStore
 from midturn.store.tail import Part
 from midturn.turn.view import no_question
 from midturn.values.json_value import Json, pointer_to
-from midturn.web.body import read_object
+from midturn.web.body import problem, read_object
 from midturn.web.closed import begun, closed, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.gate import Visitor
 from midturn.web.openapi import MOST_ON_A_PAGE, WAYS
@@ -85,6 +85,16 @@ async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
     problems = _problems(body)
     if problems:
         return misfit(problems)
+    key = request.headers.get("idempotency-key", "")
+    if len(key) > _LONGEST_KEY:
+        raise HTTPException(400, f"An Idempotency-Key has at most {_LONGEST_KEY} characters.")
+    if not key:
+        return await _answer(request, body, visitor, site)
+    name = visitor.name or "", str(request.path_params["id"]), key
+    return await site.repeats.once(name, body, lambda: _answer(request, body, visitor, site))
+
+
+async def _answer(request: Request, body: Mapping[str, Json], visitor: Visitor, site: Site) -> Response:
     found = await site.board.find(request.path_params["id"])
     if found is None:
         return await gone(request.path_params["id"], site)
@@ -110,6 +120,9 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
     if site.resumer:
         site.resumer.nudge()
     return JSONResponse({**receipt.to_json(), "id": found.id})
+
+
+_LONGEST_KEY = 255
 
 
 async def _given(found: OpenQuestion, how: dict[str, Any], visitor: Visitor, site: Site) -> Receipt:
@@ -152,11 +165,6 @@ def _written(head: dict[str, Json], parts: Iterator[Part]) -> Iterator[bytes]:
             yield comma + events
             comma = b","
     yield b"]}"
-
-
-def problem(status: int, error: str, message: str, **fields: Json) -> JSONResponse:
-    """Return an error: a word for programs, a sentence for people, and what else belongs to it."""
-    return JSONResponse({"error": error, "message": message, **fields}, status)
 
 
 async def gone(id: str, site: Site) -> Response:

@@ -1,4 +1,4 @@
-"""What a request brings: the fields of a form, or JSON."""
+"""What a request brings, the fields of a form, or JSON; and the one shape of an error for programs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from midturn.values.json_value import Json, NotJson, read_json
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 _MOST_FIELDS = 1_000
+
+
+PROBLEM = "application/problem+json"
+
+
+def problem(status: int, error: str, message: str, **fields: Json) -> JSONResponse:
+    """Return an error (RFC 9457): a word for programs, a sentence for people, and what else belongs to it."""
+    told = {"title": error.replace("_", " ").capitalize(), "status": status, "detail": message, "error": error, "message": message}
+    return JSONResponse({**told, **fields}, status, media_type=PROBLEM)
 
 
 class Fields:

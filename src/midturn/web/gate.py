@@ -22,13 +22,13 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midturn.http_server import connection_of
 from midturn.sandbox.peers import Doubt
 from midturn.values.text import check_text_or_none
-from midturn.web.body import FORM, read_fields
+from midturn.web.body import FORM, problem, read_fields
 from midturn.web.keyring import Keyring, SignIn
 
 MOST_BYTES: Final = 2 * 1024 * 1024
@@ -288,7 +288,7 @@ def is_for_programs(scope: Scope) -> bool:
 
 def _refused(scope: Scope, status: int, error: str, message: str) -> Response:
     if is_for_programs(scope):
-        return JSONResponse({"error": error, "message": message}, status)
+        return problem(status, error, message)
     return PlainTextResponse(f"{message}\n", status)
 
 

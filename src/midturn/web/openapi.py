@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from midturn import __version__
 from midturn.record.events import AnsweredBy, Source
 from midturn.record.open_question import PromptKind
+from midturn.web.body import PROBLEM
 from midturn.web.gate import CookieAccess, Visitor
 from midturn.web.site import Site
 
@@ -117,8 +118,11 @@ class ProblemShape(Struct):
 
 
 class ErrorShape(Struct, omit_defaults=True):
-    """An error: a word for programs, a sentence for people; `problems` where an answer does not fit, `answered_by` where one was late."""
+    """An error (RFC 9457), with a word for programs; `problems` where an answer does not fit, `answered_by` where one was late."""
 
+    title: str
+    status: int
+    detail: str
     error: str
     message: str
     problems: list[ProblemShape] | UnsetType = UNSET
@@ -189,13 +193,16 @@ def _paths() -> dict[str, Any]:
     limit["schema"] = {"type": "integer", "minimum": 1, "maximum": MOST_ON_A_PAGE}
     paged = [conversation, after, limit]
     before = _parameter("before", "query", "Only those that are older than this one.")
+    every = [code for code in _ERRORS if code != "401"]
+    repeated = _parameter("Idempotency-Key", "header", "Sent again with the same key and the same answer, it is recorded once.")
+    repeated["schema"] = {"type": "string", "minLength": 1, "maxLength": 255}
     body = {"required": True, "content": {"application/json": {"schema": _reference(AnswerShape)}}}
     return {
         "/api/questions": {"get": _operation("The open questions, the oldest first.", _list_of(QuestionShape), paged, "400")},
         "/api/questions/{id}": {"get": _operation("One open question.", _reference(QuestionShape), one, "404", "409", "410")},
         "/api/questions/{id}/answer": {
             "post": {
-                **_operation("Answer a question.", _reference(ReceiptShape), one, *(code for code in _ERRORS if code != "401")),
+                **_operation("Answer a question.", _reference(ReceiptShape), [*one, repeated], *every),
                 "requestBody": body,
             }
         },
@@ -214,7 +221,7 @@ def _operation(summary: str, schema: dict[str, Any], parameters: list[dict[str, 
 
 
 def _error(code: str) -> dict[str, Any]:
-    return {"description": _ERRORS[code], "content": {"application/json": {"schema": _reference(ErrorShape)}}}
+    return {"description": _ERRORS[code], "content": {PROBLEM: {"schema": _reference(ErrorShape)}}}
 
 
 def _stream() -> dict[str, Any]:

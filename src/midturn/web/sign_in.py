@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from midturn.web.body import FORM, Fields, read_fields
+from midturn.web.body import FORM, Fields, problem, read_fields
 from midturn.web.gate import KEY_HEADER, CookieAccess, Visitor, has_shared_name, is_for_programs
 from midturn.web.keyring import SIGN_IN_SECONDS, Entered
 from midturn.web.pages import frame
@@ -68,7 +68,7 @@ async def devices(request: Request, visitor: Visitor, site: Site) -> Response:
 async def stranger(request: Request, site: Site) -> Response:
     """Answer a visitor who may see nothing."""
     if is_for_programs(request.scope):
-        return JSONResponse({"error": "not_signed_in", "message": "Nobody is signed in here."}, 401)
+        return problem(401, "not_signed_in", "Nobody is signed in here.")
     access = site.access
     if not isinstance(access, CookieAccess):
         return page(

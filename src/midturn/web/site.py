@@ -16,6 +16,7 @@ from midturn.web.board import Board
 from midturn.web.gate import Access, Visitor
 from midturn.web.library import Library
 from midturn.web.push import Push
+from midturn.web.repeats import Repeats
 from midturn.web.resuming import Vault
 from midturn.web.walk import Drafts
 
@@ -65,6 +66,7 @@ class Site(Struct, frozen=True, kw_only=True):
     elsewhere: str = "Answer it where the turn runs, in its program or at its terminal."
     root: Path | None = None
     vault: Vault = field(default_factory=Vault)
+    repeats: Repeats = field(default_factory=Repeats)
     drafts: Drafts = field(default_factory=Drafts)
 
 
