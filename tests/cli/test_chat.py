@@ -427,7 +427,7 @@ def test_in_plain_lines_a_backslash_goes_on_and_what_was_said_is_kept(midturn: C
         session.wait_at("> ")
         session.send("/help\r")
         session.wait_for("end a line with \\ to go on in the next.")
-        session.wait_until(lambda: session.text.endswith("slash.\n>"), "a line to type in")
+        session.wait_until(lambda: session.text.endswith("`!`.\n>"), "a line to type in")
         session.send("first \\\r")
         session.wait_until(lambda: session.text.endswith("> first \\\n>"), "the next line to type in")
         session.send("and second\r")
@@ -561,7 +561,7 @@ def test_tab_behind_a_slash_lists_every_command_with_what_it_does(midturn: Comma
         ready(session, "/help lists the commands")
         session.send("/\t")
         session.wait_until(lambda: all(session.text.count(name) for name in COMMANDS), "every command")
-        session.wait_for("/tools   the tools that the assistant has")
+        session.wait_for("/tools    the tools that the assistant has")
         session.send("\x15\x04")
         assert session.wait_for_end() == 0
 
@@ -615,7 +615,7 @@ def test_a_model_that_nobody_has_is_refused_at_once_and_a_new_beginning_keeps_th
         session.send("\x04")
         assert session.wait_for_end() == 0
 
-    assert "\n  /undo    go on as if" in session.text
+    assert "\n  /undo     go on as if" in session.text
     assert len(midturn.conversations()) == 2
 
 
@@ -654,3 +654,69 @@ def test_of_lines_that_were_sent_nothing_stays_but_their_history(tmp_path: Path)
             session.wait_for(f"{POINTER}{said}")
             session.send("\r")
             session.wait_for(f"<{said}> 3 buffers")
+
+
+def test_a_command_of_the_persons_own_runs_is_recorded_and_read_by_the_model(midturn: CommandLine) -> None:
+    model = script(midturn, {"expect": "two words", "text": "I see two words."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False, SHELL="/bin/sh") as session:
+        ready(session, "Ctrl-D")
+        say(session, "!echo two words; printf '\\033]0;x\\007'; exit 3")
+        ready(session, "it exited with status 3")
+        assert b"\x1b]0;x\x07" not in session.raw
+        say(session, "!echo again")
+        ready(session, "again", 2)
+        session.send("\x1b[200~!echo a\r!echo b\x1b[201~\r")
+        ready(session, "this has several: none was run.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    ran, again = said_in(midturn)
+    assert ran.startswith("I ran this command myself: `echo two words;")
+    assert "It exited with status 3, and printed:\n\ntwo words" in ran
+    assert again.endswith("\n\nagain")
+    kinds = [event["type"] for event in midturn.events()]
+    assert kinds == ["turn_start", "chat_request", "turn_end"] * 2
+    assert all(event["status"] == "completed" for event in midturn.events() if event["type"] == "turn_end")
+    sent = midturn.ok("query", "-c", "--dry-run", "-m", model, "What do you see?").json["messages"]
+    assert [message["type"] for message in sent] == ["chat_request"] * 3
+
+
+def test_ctrl_c_ends_a_command_of_the_persons_own_and_not_the_chat(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "Hello."}), plain=False, SHELL="/bin/sh") as session:
+        ready(session, "Ctrl-D")
+        say(session, "!echo begun; sleep 60")
+        session.wait_until(lambda: "begun" in session.rows, "its words")
+        session.send("\x03")
+        ready(session, "signal 2 ended it")
+        say(session, "Good morning")
+        ready(session, "Hello.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+        assert session.read_settings() == session.settings
+
+    assert said_in(midturn)[1] == "Good morning"
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_summary_is_seen_before_it_counts_and_the_conversation_stays(midturn: CommandLine, *, taken: bool) -> None:
+    midturn.hasty()
+    model = script(midturn, {"text": "One."}, {"expect": "Summarise", "text": "We said **one**."}, {"text": "Two."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "Ctrl-D")
+        say(session, "first")
+        ready(session, "One.")
+        before = midturn.events()
+        session.send("/compact\r")
+        session.wait_for("We said one.")
+        session.wait_for("Go on from this summary?")
+        session.wait_for("all keys")
+        session.send("y" if taken else "n")
+        ready(session, "stays as it is." if taken else "nothing has changed.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    old, *new = midturn.conversations()
+    assert midturn.events(old) == before
+    assert [midturn.events(one)[1]["content"].partition("\n\n")[2] for one in new] == (["We said **one**."] if taken else [])

@@ -17,6 +17,7 @@ from midturn.cli.main import run
 from midturn.cli.open_turn import AFTER_A_FAILURE, BEFORE_A_CHAT, IN_A_CHAT, resolve_open_turn
 from midturn.cli.options import LOCAL, with_id, with_model, with_store, without
 from midturn.cli.output import ExitStatus, block, line, note, presented, table
+from midturn.cli.own_turns import check_is_free, record, run_own, said_of_move, summary
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.query import Around, Query, begin, go_on
 from midturn.cli.resume import check_is_ours, resume_held
@@ -28,7 +29,7 @@ from midturn.record.window import open_turn
 from midturn.routing.policy import Toggle
 from midturn.terminal.device import open_device
 from midturn.terminal.restore import HUSH, Restored
-from midturn.terminal.typed_ahead import LEAVE_PASTES, Message
+from midturn.terminal.typed_ahead import LEAVE_PASTES, LEAVES, Message
 from midturn.turn.step import TurnRequested
 from midturn.values.text import did_you_mean
 
@@ -105,6 +106,7 @@ COMMANDS = {
     "/retry": "go on with the turn that is open, after an error",
     "/resume": "the same; `/resume ID` goes on with another conversation",
     "/clear": "begin a new conversation; this one stays as it is",
+    "/compact": "go on from a summary by the model, which you see first; this conversation stays as it is",
     "/undo": "go on as if the last turn had not been (it stays in a conversation of its own)",
     "/fork": "go on in a copy; this conversation stays as it is",
     "/rules": "your own rules about calls; `/rules remove N` removes one",
@@ -159,6 +161,8 @@ class Chat:
         """Return what is said next: what waits for its turn, or the next line."""
         if self._queued:
             message = self._queued.pop(0)
+            if message.text == LEAVES:
+                raise EOFError
             self._words.keep(message.text)
             note(line("\n> {}", presented(message.shown)))
             return message.text.strip()
@@ -178,8 +182,10 @@ class Chat:
         self._went_well = True
         if said.startswith("/") and self._is_command(said):
             self._command(said)
+        elif said.startswith("!") and not said.startswith("!!"):
+            self._run_own(said.removeprefix("!").strip())
         else:
-            self._turn(said.removeprefix("/") if said.startswith("//") else said)
+            self._turn(said[1:] if said.startswith(("//", "!!")) else said)
 
     def _safely(self, work: Callable[..., object], *given: str) -> None:
         """Do something: what goes wrong ends it, and not the loop; neither does Ctrl-C."""
@@ -245,6 +251,33 @@ class Chat:
             status = resume_held(self._place, held, attached=True, again=IN_A_CHAT.again)
         self._after(status)
 
+    def _run_own(self, command: str) -> None:
+        """Run a command of the person's, and record it: behind what was said, or as the beginning of a conversation."""
+        if self._conversation is not None:
+            with Held.existing(self._place, self._conversation) as held:
+                check_is_free(held)
+                record(held, self._place, run_own(command))
+            return
+        self._begin(command, run_own(command))
+
+    def _begin(self, title: str, said: str) -> None:
+        """Begin a conversation with something that no model is asked about."""
+        with Held.new(self._place, title) as held:
+            self._place.set_current(held.conversation)
+            self._conversation = held.conversation
+            record(held, self._place, said)
+
+    def _compact(self) -> None:
+        """Go on from a summary in a new conversation; this one stays as it is."""
+        old = self._known()
+        with Held.existing(self._place, old) as held:
+            check_is_free(held)
+        said = summary(self._place, self._query, old)
+        if said is not None:
+            self._begin(self._place.store.read_sync(old).title, said)
+            self._query = structs.replace(self._query, model=self._named)
+            said_of_move(old, self._known())
+
     def _opened(self, conversation: str) -> None:
         self._conversation = conversation
 
@@ -291,6 +324,8 @@ class Chat:
                 self._resume()
             case "/clear":
                 self._clear()
+            case "/compact":
+                self._compact()
             case "/fork":
                 self._go_to(fork(self._place, self._known()))
             case "/rules":
@@ -345,7 +380,7 @@ class Chat:
 def _help(keys: str) -> None:
     for row in table([(line("  {}", name), line("{}", what)) for name, what in COMMANDS.items()], sys.stderr):
         note(row)
-    note("{} Ctrl-C ends the turn, not the chat. `//` begins a line with a slash.", keys)
+    note("{} Ctrl-C ends the turn, not the chat. `!COMMAND` runs in your shell. `//` and `!!` begin a line with `/` and `!`.", keys)
 
 
 def _run(*arguments: str) -> None:

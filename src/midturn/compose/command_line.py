@@ -32,7 +32,7 @@ from midturn.tools.describe_tools import DescribeTools, Redescribed, Wording
 from midturn.tools.fs.described import file_tools
 from midturn.tools.names import name_problem
 from midturn.turn.state import as_it_ended
-from midturn.turn.step import Interrupted, TurnSettings
+from midturn.turn.step import Interrupted, ModelAnswered, TurnRequested, TurnSettings
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView
 from midturn.values.json_value import JsonObject
@@ -196,6 +196,13 @@ async def discard_turn(store: ConversationStore, journal: Journal) -> None:
     turn = Turn.load(window, TurnSettings(tools={}), event_ids())
     await record_effects(turn.step(Interrupted()), journal, SYSTEM, Silence())
     await store.end_children(children, as_it_ended("ended_by_user", None))
+
+
+async def record_said(journal: Journal, said: str) -> None:
+    """Record a request that no model is asked about: a turn that is complete, and that the next request brings along."""
+    turn = Turn(TurnSettings(tools={}), event_ids())
+    effects = (*turn.step(TurnRequested(said)), *turn.step(ModelAnswered(())))
+    await record_effects(effects, journal, SYSTEM, Silence())
 
 
 _WITHOUT_KEY = "To try midturn without any key: `midturn demo`."

@@ -21,6 +21,8 @@ from midturn.terminal.folds import Folds
 from midturn.terminal.gate import Footing, Gate
 
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
+LEAVES = "/quit"
+"""What Ctrl-D in an empty line queues."""
 _ESCAPE_TIMEOUT = 0.05
 _NEW_LINE = frozenset({"c-j", "m-enter", "s-enter"})
 _WIDE = 60  # cells; below, fewer words
@@ -160,6 +162,8 @@ class TypedAhead:
             line.insert("\n")
         elif key.key == "up" and self._messages and not line.text:
             line.replace(self._messages.pop())
+        elif key.key == "c-d" and not line.text:
+            self._messages += [LEAVES] if LEAVES not in self._messages[-1:] else []
         elif key.character:
             line.type(key.character)
         else:
