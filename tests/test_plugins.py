@@ -140,7 +140,7 @@ def test_a_store_of_a_package_is_opened_by_its_address(shelf: Path, tmp_path: Pa
     store = open_store(f"shelf://{tmp_path}/kept")
     conversation = store.new_sync("Kept on a shelf")
 
-    assert open_store(f"SHELF://{tmp_path}/kept").ids_sync() == [conversation]
+    assert open_store(f"SHELF://{tmp_path}/kept").read_sync(conversation).title == "Kept on a shelf"
     assert (tmp_path / "kept").is_dir()
 
 

@@ -20,7 +20,7 @@ def test_a_turn_is_seen_event_by_event(store: ConversationStore) -> None:
             store=store,
         )
         async with agent.stream("Ask", prompter=mt.ScriptedPrompter({"careful.confirm": True}), author="ada") as events:
-            assert events.conversation in await store.ids()
+            assert (await store.read(events.conversation)).title == "Ask"
             return [event async for event in events]
 
     seen = asyncio.run(scene())
