@@ -21,7 +21,7 @@ from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 from support.faulty_disk import FaultyDisk
 from support.processes import Killed, output, python
-from support.stored import asking, finished, keep, path_of, release, reopen
+from support.stored import asking, every, finished, keep, path_of, release, reopen
 
 IMPORTS = """
 import sys
@@ -62,11 +62,6 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(conversation, "unfinished_turn", look)
     return seen
-
-
-def every(store: ConversationStore) -> list[str]:
-    """Return all conversations, those included that were never begun."""
-    return drive(store.port.ids())
 
 
 def claimed(worker: ConversationStore) -> list[str]:

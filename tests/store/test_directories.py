@@ -17,7 +17,7 @@ from midturn.store.metadata import conversation_id, event_id, slug, title
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 from support.processes import kill, line, output, python
-from support.stored import asking, create, keep, release
+from support.stored import asking, create, every, keep, release
 
 CREATOR = """
 import sys
@@ -79,7 +79,7 @@ def test_conversations_that_are_made_at_once_by_two_processes_get_different_ids(
     ids = [each for maker in makers for each in output(maker).split()]
 
     assert len(set(ids)) == 50
-    assert sorted(ids, key=int) == open_store(tmp_path).ids_sync()
+    assert sorted(ids, key=int) == every(open_store(tmp_path))
 
 
 def test_an_id_is_unique_in_all_folders_of_a_workspace(tmp_path: Path) -> None:
@@ -88,14 +88,14 @@ def test_an_id_is_unique_in_all_folders_of_a_workspace(tmp_path: Path) -> None:
     ids = [each for maker in makers for each in output(maker).split()]
 
     assert len(set(ids)) == 50
-    assert sorted(ids, key=int) == FileStore(*folders).ids_sync() == FileStore(*folders[::-1]).ids_sync()
+    assert sorted(ids, key=int) == every(FileStore(*folders)) == every(FileStore(*folders[::-1]))
     assert len(list(folders[0].glob("1*"))) == len(list(folders[1].glob("1*"))) == 25
 
 
 def test_nothing_is_made_before_there_is_a_conversation(tmp_path: Path) -> None:
     store = open_store(tmp_path / "var" / "conversations")
 
-    assert store.ids_sync() == []
+    assert every(store) == []
     assert store.pending_sync() == []
     assert list(tmp_path.iterdir()) == []
 
@@ -107,7 +107,7 @@ def test_what_is_no_conversation_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".new-5").mkdir()
     (tmp_path / "17-file").touch()
 
-    assert store.ids_sync() == [kept]
+    assert every(store) == [kept]
 
 
 def test_an_unknown_id_is_named(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_ids_of_jp_are_kept_and_sort_before_ours(tmp_path: Path) -> None:
     (tmp_path / "17700000000-roses").mkdir()
     (tmp_path / "17700000000-roses" / "events.jsonl").touch()
 
-    assert store.ids_sync() == ["17700000000", kept]
+    assert every(store) == ["17700000000", kept]
     assert store.read_sync("17700000000").events == ()
 
 
@@ -251,12 +251,12 @@ def test_what_a_killed_process_left_half_made_or_half_removed_goes_after_an_hour
     for process in (python(KILLED, tmp_path), python(KILLED, tmp_path, gone)):
         assert line(process) == "now"
         kill(process)
-    assert open_store(tmp_path).ids_sync() == [kept]
+    assert every(open_store(tmp_path)) == [kept]
     assert len(hidden(tmp_path)) == 2
 
     for name in hidden(tmp_path):
         os.utime(tmp_path / name, (time.time() - 7200, time.time() - 7200))
-    assert open_store(tmp_path).ids_sync() == [kept]
+    assert every(open_store(tmp_path)) == [kept]
     assert hidden(tmp_path) == []
     links = [path.name for path in tmp_path.iterdir() if path.is_symlink()]
     assert links == [f".{kept}"]
@@ -267,6 +267,6 @@ def test_no_link_to_a_conversation_goes_with_what_was_left(tmp_path: Path) -> No
     (tmp_path / f".removed-{kept}-x-1").mkdir()
     os.utime(tmp_path / f".removed-{kept}-x-1", (0, 0))
     (tmp_path / ".new-link").symlink_to(tmp_path)
-    assert open_store(tmp_path).ids_sync() == [kept]
+    assert every(open_store(tmp_path)) == [kept]
     assert hidden(tmp_path) == [".new-link"]
     assert (tmp_path / f".{kept}").is_symlink()

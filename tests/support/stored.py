@@ -91,3 +91,8 @@ def path_of(store: ConversationStore, conversation: str) -> Path:
     """Return the directory of a conversation on disk."""
     assert isinstance(store.port, FileConversations)
     return store.port.path(conversation)
+
+
+def every(store: ConversationStore) -> list[str]:
+    """Return all conversations, those included in which nothing is recorded: lists leave them out."""
+    return store.run_sync("ids", store.port.ids())

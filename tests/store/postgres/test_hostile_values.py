@@ -16,6 +16,7 @@ import midturn as mt
 from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.postgres.database import DUE, STIRRED
 from support.postgres import Cluster
+from support.stored import every
 
 pytestmark = pytest.mark.real("PostgreSQL")
 VALUES = {
@@ -77,7 +78,7 @@ def test_what_others_notify_stirs_nothing_but_a_look(url: str, cluster: Cluster,
             connection.execute("select pg_notify(%s, %s)", (channel, payload))
 
     assert store.pending_sync() == []
-    assert store.ids_sync() == [mine]
+    assert every(store) == [mine]
     assert store.check_sync() == []
 
 
