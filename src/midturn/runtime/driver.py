@@ -436,6 +436,7 @@ class Session:
             ConfigError: It waits in a call of a tool that is not here.
             StoreError: The disk refused.
         """
+        self._record = None
         if was_ended_by_user(self._services.journal.events):
             return RunEnding("ended_by_user")
         await record_expired(self._services)
