@@ -271,3 +271,17 @@ def test_a_server_that_is_away_is_away() -> None:
             await Discord(TOKEN).open(KeptHere())
 
     _plays(play)
+
+
+def test_news_is_there_at_once_and_leaves_no_task_behind_when_the_channel_closes() -> None:
+    async def scene() -> None:
+        channel = Discord(TOKEN)
+        client = channel._made()
+        client.loop = asyncio.get_running_loop()
+        client.dispatch("ready")
+        client.dispatch("disconnect")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert channel._news is not None
+        assert (channel._news.get_nowait(), channel._news.empty()) == (None, True)
+
+    asyncio.run(scene())

@@ -215,14 +215,15 @@ class Discord:
         news = self._news = asyncio.Queue[Any]()
 
         class Listening(discord.Client):
-            async def on_ready(self) -> None:
-                news.put_nowait(None)
-
-            async def on_message(self, message: discord.Message) -> None:
-                news.put_nowait(message)
-
-            async def on_interaction(self, interaction: discord.Interaction[Any]) -> None:
-                news.put_nowait(interaction)
+            def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:  # a task for each `on_…` may be left when it closes
+                super().dispatch(event, *args, **kwargs)
+                match event:
+                    case "ready":
+                        news.put_nowait(None)
+                    case "message" | "interaction":
+                        news.put_nowait(args[0])
+                    case _:
+                        pass
 
         intents = discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
         return Listening(intents=intents, max_messages=None, allowed_mentions=discord.AllowedMentions.none())
