@@ -356,7 +356,8 @@ def _actions(blocks: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def _plain(blocks: Sequence[Mapping[str, Any]]) -> str:
     parts = [part for block in blocks if block["type"] == "rich_text" for part in block["elements"]]
-    return "".join(one["text"] for part in parts for one in part["elements"])
+    texts = ("".join(one["text"] for one in part["elements"]) for part in parts)
+    return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts)
 
 
 def _components(message: Mapping[str, Any]) -> tuple[str, ...]:
