@@ -1,4 +1,4 @@
-"""What the site adds to the documents: the project's own files as pages, and the reference of every public name.
+"""What the site adds to the documents: the project's own files as pages, and the docstring of every public name to its example.
 
 `mkdocs` calls these hooks. The documents stay readable where they are; only links between the two places are bent.
 """
@@ -34,7 +34,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     from mkdocs.structure.files import File
 
     pages = {target: _moved((ROOT / f"{name}.md").read_text(encoding="utf-8")) for name, target in PROJECT.items()}
-    pages["reference.md"] = _reference()
     for target, content in pages.items():
         files.append(File.generated(config, target, content=content))
     return files
@@ -43,7 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  mkdocs' signature
     """Leave out what the tests read on a fence, and lead links to the project's files to their pages."""
     bent = {f"../{name}.md": target for name, target in PROJECT.items()}
-    text = _FENCE.sub(r"```\1", markdown)
+    text = _FENCE.sub(r"```\1", _with_docstrings(markdown) if page.file.src_uri == "reference.md" else markdown)
     return _LINK.sub(lambda link: f"]({bent.get(link[1], link[1])})", text)
 
 
@@ -61,12 +60,14 @@ def _moved(text: str) -> str:
     return re.sub(r"\[([^\]]+)\]\(#\)", r"\1", _LINK.sub(moved, text))
 
 
-def _reference() -> str:
-    """List every public name with its docstring, in the order of the modules that hold them."""
+def _with_docstrings(markdown: str) -> str:
+    """Put the docstrings of the names that a section begins with at its end."""
     import midturn
 
     homes = cast("dict[str, str]", vars(midturn)["_HOMES"])  # the one list of public names
-    lines = ["# Python", "", "Every public name of `midturn`, as its docstring says it.", ""]
-    for home, names in homes.items():
-        lines += [f"::: midturn{home}.{name}\n" for name in names.split() if home.startswith(".")]
-    return "\n".join(lines)
+    home_of = {name: home for home, names in homes.items() for name in names.split() if home.startswith(".")}
+    head, *sections = re.split(r"^(?=## )", markdown, flags=re.MULTILINE)
+    for section in sections:
+        names = re.findall(r"`(\w+)`", section.partition("```")[0])
+        head += section + "\n" + "\n".join(f"::: midturn{home_of[name]}.{name}\n" for name in names if name in home_of)
+    return head

@@ -309,7 +309,7 @@ def test_a_worker_goes_on_with_the_turn_around_and_never_with_the_one_inside(sto
 def test_removing_one_removes_the_whole_family(store: ConversationStore) -> None:
     async def once() -> None:
         waiting = await Company(store, "anna", "bert", deep=True).agent.run("Go.")
-        other = await store.new("Another one.")
+        other = (await mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), store=store).run("Another one.")).conversation
 
         await store.remove(waiting.pending[0].conversation)
 

@@ -46,8 +46,9 @@ def test_the_last_vote_writes_the_answer(store: ConversationStore) -> None:
     }
     with pytest.raises(NotAllowed, match="ana has said yes already: 1 of 2"):
         store.answer_sync(id, True, user="ana", via="api")
-    with pytest.raises(NotAllowed, match="dora may not answer this: only ana, bo and carl may"):
+    with pytest.raises(NotAllowed, match="dora may not answer this: only ana, bo and carl may") as refused:
         store.answer_sync(id, True, user="dora")
+    assert (refused.value.id, refused.value.user) == (id, "dora")
     with pytest.raises(NotAllowed, match="No one can be told apart here"):
         store.answer_sync(id, True)
     assert store.ready_sync() == []

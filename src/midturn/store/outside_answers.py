@@ -133,6 +133,9 @@ class OutsideAnswers:
             raise over from None
         except NotOpen:
             raise await too_late(self._port, at, self._clock) from None
+        except NotAllowed as refused:  # what decides by people knows neither the address nor who it is
+            refused.id, refused.user = refused.id or str(at), refused.user or (given.user if (given := _giver(submission)) else None)
+            raise
 
     async def _check_admission(self, at: Address, submission: Given) -> None:
         who = _giver(submission)
