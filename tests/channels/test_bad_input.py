@@ -14,7 +14,7 @@ from midturn.errors import AlreadyAnswered
 from midturn.store.store import ConversationStore
 from support.channels.asked import answered, answers, ask, pair, running
 from support.channels.mischief import MISCHIEF, card, kept
-from support.channels.phones import REAL, Phone, act, kinds, missing, on
+from support.channels.phones import OURS, REAL, OnNtfy, Phone, act, kinds, missing, on
 from support.waiting import until
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]  # warnings: the libraries' own
@@ -110,3 +110,26 @@ def test_two_people_at_once_leave_one_answer_and_the_card_says_whose(store: Conv
 
 async def _over(phone: Phone, ref: str) -> None:
     await until(lambda: not any(one.is_open for one in phone.cards() if one.ref == ref), seconds=40)
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_a_token_that_was_taken_back_is_one_line_and_each_card_is_sent_once_with_another(
+    store: ConversationStore, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(phone: Phone) -> None:
+        for _ in range(3):
+            await ask(store, GO)
+        if isinstance(phone, OnNtfy):
+            phone.server.access = {"": {"*": "rw"}}  # without a token one may, with this one not
+        revoked = type(phone.channel())(**{**phone.options(), "token": "1:revoked"})
+        async with running(store, revoked):
+            await until(lambda: _warnings(caplog))
+        assert phone.cards() == []
+        async with running(store, phone.channel()):
+            await card(phone, 3)
+        assert len(phone.cards()) == 3
+
+    played(kind, store, play)
+    (line,) = _warnings(caplog)
+    assert "cannot be used for now" in line
+    assert "1:revoked" not in caplog.text

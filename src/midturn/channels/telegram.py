@@ -144,7 +144,9 @@ class Telegram:
         except errors.RetryAfter as wait:
             after = wait.retry_after
             raise ChannelAway("Telegram wants us to wait", after=float(getattr(after, "total_seconds", lambda: after)())) from None
-        except (errors.InvalidToken, errors.Forbidden) as refused:
+        except errors.InvalidToken:  # its message has the token
+            raise ChannelRefused("Telegram refuses the token") from None
+        except errors.Forbidden as refused:
             raise ChannelRefused(f"Telegram refuses: {refused}") from None
         except errors.BadRequest as refused:
             if "not modified" in str(refused):  # the same was there already
