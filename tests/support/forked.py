@@ -11,6 +11,7 @@ the two. It is given fewer at a time the fewer are left, so all end together; wh
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -185,6 +186,7 @@ class _Worker:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=None if following is None else self._session.items[following])
                 self._tell("done", index)
             self._session.config._ensure_unconfigure()
+            atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  servers that tests share are ended so; the rest we leave as it is
             self._tell("left", None)
             status = 0
         except KeyboardInterrupt:

@@ -27,7 +27,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -41,6 +41,7 @@ _DECIDED_AT_START = ("PYTHON", "LC_", "LANG")
 _NUMBER = struct.Struct("i")
 _TESTS = Path(__file__).parents[1]
 _OF_PROGRAMS = ("support.prompt_catalogue",)  # what programs of the tests import, and need not load each time
+_TO_END: list[Callable[[], None]] = []  # what ends the processes that were started here
 _SHARED: dict[bool, list[socket.socket]] = {}  # the ways to the process for commands that speak, and to the one for those that do not
 
 
@@ -207,7 +208,9 @@ def share(number: int) -> None:
 
 
 def use_shared(place: int) -> None:
-    """In one of the processes that are forked, this one of them: use its own way to the two."""
+    """In one of the processes that are forked, this one of them: use its own way to the two, and leave it to who forked it to end them."""
+    for end in _TO_END:
+        atexit.unregister(end)
     for speaks, ends in _SHARED.items():
         for other in {*ends} - {ends[place]}:
             other.close()
@@ -236,6 +239,7 @@ def _launch(speaks: bool, number: int) -> list[socket.socket]:  # noqa: FBT001  
             ours.close()
         process.communicate()
 
+    _TO_END.append(end)
     atexit.register(end)
     return [ours for ours, _ in ways]
 
