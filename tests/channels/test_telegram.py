@@ -206,6 +206,20 @@ def test_a_token_that_was_taken_back_lets_no_one_in() -> None:
     asyncio.run(scene())
 
 
+def test_no_log_has_the_token(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> None:
+        async with telegram_server() as server:
+            channel = Telegram(TOKEN, api=server.address)
+            await channel.open(Nowhere())
+            await channel.close()
+
+    with caplog.at_level("DEBUG"):
+        asyncio.run(scene())
+    said = [record.getMessage() for record in caplog.records if record.name != "aiohttp.access"]  # the server's own
+    assert any("getMe" in message for message in said)
+    assert not any(TOKEN in message for message in said)
+
+
 def test_what_does_not_fit_is_a_file_before_the_card() -> None:
     async def scene() -> None:
         async with telegram_server() as server:

@@ -7,6 +7,7 @@ forwarded message is no one's answer, and an edited one is not even asked for. W
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable
 from datetime import UTC
 from typing import Any, Final, TypeVar
@@ -40,6 +41,8 @@ class Telegram:
             from telegram.request import HTTPXRequest
         except ModuleNotFoundError as error:
             raise ConfigError("Telegram needs the extra `telegram`: pip install 'midturn[telegram]'.") from error
+        for name in ("httpx", "telegram.Bot"):
+            logging.getLogger(name).addFilter(_Redacted(token))
         self._telegram: Any = telegram
         polls = HTTPXRequest(read_timeout=_POLL + _SECONDS, connect_timeout=_SECONDS)
         self._bot: Any = telegram.Bot(token, base_url=api, request=HTTPXRequest(read_timeout=_SECONDS), get_updates_request=polls)
@@ -154,6 +157,20 @@ class Telegram:
             raise ChannelRefused(f"Telegram refuses: {refused}") from None
         except errors.TelegramError as away:
             raise ChannelAway(f"Telegram is away: {away}") from None
+
+
+class _Redacted(logging.Filter):
+    """Keeps a token out of what the library and its client say of an address: it stands in each."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._token = token
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let a record through without the token."""
+        if self._token in record.getMessage():
+            record.msg, record.args = record.getMessage().replace(self._token, "…"), ()
+        return True
 
 
 def _reply(update: Any) -> Reply | None:
