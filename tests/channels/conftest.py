@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
+import pytest
+
 from support.no_lie import nothing_is_on_record_that_nobody_decided
 from support.stores import own_home, store
 
 __all__ = ["nothing_is_on_record_that_nobody_decided", "own_home", "store"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_libraries_leave_open_is_found_here() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
+    """Look for it while it is ignored: later, it would be said to be of whichever test the garbage is collected in."""
+    yield
+    gc.collect()
