@@ -22,7 +22,7 @@ from midturn.web import inbox  # noqa: E402
 from support.serving import serving  # noqa: E402
 from support.shown_pages import finish_one, open_all  # noqa: E402
 
-_LEFT_OUT = ("triage", "scale")
+_LEFT_OUT = ("triage", "scale", "limits", "notes")
 _BETWEEN = (768, "dark")
 SIZES = ((360, 740), (768, 900), (1440, 860))
 

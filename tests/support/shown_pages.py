@@ -9,6 +9,7 @@ import midturn as mt
 from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 from support.pages import asking, asking_form
+from support.schemas import WINDOW
 
 DIFF = """The patch moves the release and says why.
 
@@ -60,6 +61,7 @@ QUESTIONS: Mapping[str, tuple[str, Question[Any]]] = {
         "Get ready for Monday",
         Question.schema("replicas", "How many replicas?", {"type": "integer", "minimum": 1, "maximum": 20}, default=3),
     ),
+    "window": ("Plan the maintenance", Question.schema("window", "When is the maintenance window?", WINDOW)),
     "limits": ("Get ready for Monday", Question.schema("limits", "Which limits apply?", LIMITS)),
     "edit_plan": (
         "Move the release to Monday",
@@ -83,6 +85,20 @@ def run_command(command: str, directory: str) -> str:
     return f"{command} in {directory}"
 
 
+OLD = (
+    "def wait(self, seconds):\n    time.sleep(seconds)\n\n\n"
+    + "".join(f"RETRY_{n} = {n * 10}\n" for n in range(1, 13))
+    + "\n\nLIMIT = 60\n"
+)
+NEW = OLD.replace("time.sleep(seconds)", "self.clock.sleep(seconds)").replace("LIMIT = 60", "LIMIT = 90")
+
+
+@mt.tool(run="ask")
+def edit_file(path: str, old: str, new: str) -> str:
+    """Edit a file."""
+    return f"{path}: {len(old)} characters, {len(new)} now"
+
+
 async def open_all(store: ConversationStore) -> dict[str, mt.OpenQuestion]:
     """Ask one question of each kind; return them by the name of the tool that asks."""
     opened: dict[str, mt.OpenQuestion] = {}
@@ -91,6 +107,7 @@ async def open_all(store: ConversationStore) -> dict[str, mt.OpenQuestion]:
     tools.append(("Prepare the release", asking_form(FORM), {}))
     command = {"command": "pg_dump --clean shop | gzip > shop.sql.gz\nrm -rf tmp", "directory": "/srv/backup"}
     tools.append(("Back up the shop", run_command, command))
+    tools.append(("Wait by the clock of the tests", edit_file, {"path": "src/retry.py", "old": OLD, "new": NEW}))
     for said, tool, arguments in tools:
         agent = mt.Agent(_calling(tool, arguments), tools=[tool], store=store)
         result = await agent.run(said)

@@ -17,8 +17,8 @@ from midturn.clock import SYSTEM_TIME
 from midturn.errors import AlreadyAnswered, Busy, NoConversation, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked, TooOld
 from midturn.prompts.answer_text import HIDDEN, value_text
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.entries import ApprovalEntry, RequestEntry, entry_among
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, InquiryResponse
+from midturn.record.entries import ApprovalEntry, Entry, RequestEntry, entry_among, told
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryResponse
 from midturn.record.open_question import Address, OpenQuestion, parse_address
 from midturn.record.prompt import asked_text
 from midturn.store.conversation import turns_in
@@ -104,25 +104,24 @@ def _closed(at: Address, event: Event, events: Sequence[Event]) -> Closed | None
         decision=turn.decision(at.event_id),
         answered_by=answer.answered_by if answer else None,
         why=why_closed(events, at, SYSTEM_TIME.now(events) or ""),
-        answers=_of_form(event, events, turn),
+        answers=_of_form(entry_among((), event), events),
         elsewhere=why_superseded(turn, at.event_id),
     )
 
 
-def _of_form(event: Event, events: Sequence[Event], turn: TurnView) -> list[tuple[str, str]]:
-    """Return each question of a form with its answer, as it stands after Back."""
-    if not isinstance(event, InquiryRequest) or event.form is None:
+def _of_form(asked: Entry | None, events: Sequence[Event]) -> list[tuple[str, str]]:
+    """Return each question of a form with its answer, as it stands after Back; none of a question of its own."""
+    if not isinstance(asked, RequestEntry) or asked.event.form is None:
         return []
     given: dict[str, tuple[str, str]] = {}
-    for one in events:
-        if isinstance(one, InquiryRequest) and one.call == event.call:
-            match turn.decision(one.event_id):
-                case InquiryAnswered(answer=answer):
-                    given[one.question_id] = one.question.text, value_text(one.question.asked(one.question_id), answer)
-                case InquiryRedacted():
-                    given[one.question_id] = one.question.text, HIDDEN
-                case _:
-                    given.pop(one.question_id, None)
+    for entry in told(events):
+        if isinstance(entry, RequestEntry) and entry.event.call == asked.event.call:
+            request, response = entry.event, entry.response
+            given.pop(request.question_id, None)
+            if response is not None and response.outcome == "answered":
+                given[request.question_id] = request.question.text, value_text(request.question.asked(request.question_id), response.answer)
+            elif response is not None and response.outcome == "redacted":
+                given[request.question_id] = request.question.text, HIDDEN
     return [*given.values()]
 
 

@@ -90,14 +90,14 @@ function start() {
     query.delete("done");
     query.set("part", "list");
     const fresh = await part(query);
-    if (fresh) keepingFocus(() => list.replaceChildren(...fresh.childNodes));
-    mark();
+    if (fresh) keepingFocus(() => { list.replaceChildren(...fresh.childNodes); mark(); });
     count();
   }
 
   // Which of the list is the one beside it
   function mark() {
     if (!side) return;
+    for (const form of list.querySelectorAll("[data-quick]")) form.remove(); // beside a question, only that one is answered
     for (const item of list.querySelectorAll("[data-question]")) {
       const link = item.querySelector("a.item");
       if (item.dataset.question === openQuestion) link.setAttribute("aria-current", "true");
@@ -122,6 +122,7 @@ function start() {
       else if (old) old.replaceWith(group);
       else list.append(group);
       if (list.querySelector("section")) list.querySelector(".nothing")?.remove();
+      mark();
     });
     count();
   }
@@ -534,14 +535,21 @@ function start() {
 
   const QUIET = 300;
   const UNDO = 5000;
-  let moved = performance.now(); // when something last came or went under the finger
-  if (list) new MutationObserver(() => { moved = performance.now(); }).observe(list, { childList: true, subtree: true });
+  function stir(element, name) { // marks it until nothing has stirred for a moment
+    clearTimeout(stir[name]);
+    element.dataset[name] = "";
+    stir[name] = setTimeout(() => { delete element.dataset[name]; }, QUIET);
+  }
+  if (list) {
+    stir(list, "moved");
+    new MutationObserver(() => stir(list, "moved")).observe(list, { childList: true, subtree: true });
+  }
   list?.addEventListener("submit", (event) => {
     const form = event.target.closest("[data-quick]");
     if (!form) return;
     event.preventDefault();
     event.stopPropagation();
-    if (event.submitter && performance.now() - moved >= QUIET) decide(form, event.submitter);
+    if (event.submitter && !("moved" in list.dataset)) decide(form, event.submitter);
   });
 
   function decide(form, button) {
@@ -587,11 +595,11 @@ function start() {
 
   // Keys: j and k move, y and n answer, / searches; they are dead until no key has been pressed for a moment ----------------------
 
-  let pressed = performance.now();
+  stir(document.body, "pressed");
   const keysOff = () => localStorage.getItem(key("keys")) === "off";
   addEventListener("keydown", (event) => {
-    const quiet = performance.now() - pressed >= QUIET;
-    pressed = performance.now();
+    const quiet = !("pressed" in document.body.dataset);
+    stir(document.body, "pressed");
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || keysOff()) return;
     if (event.target.closest?.("input, textarea, select, [contenteditable]")) return;
     const moves = { j: 1, k: -1 }[event.key];
