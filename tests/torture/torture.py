@@ -37,7 +37,7 @@ from midturn.record.events import Approval, Child, InquiryAnswered, InquiryReque
 from midturn.record.window import parent_of
 from midturn.store.metadata import Metadata
 
-PATIENCE = 90.0  # seconds without any progress after the last kill until what is not done counts as stuck
+PATIENCE = 90.0
 PERSONS = 2
 AT_PERSONS = 0.15  # of the kills
 TOLD = 60.0  # seconds between two lines about how far it is
@@ -56,6 +56,7 @@ class Plan(Struct, frozen=True):
     engine: str = "none"
     minutes: float = 1e9
     waiting: int = 0
+    patience: float = PATIENCE
 
 
 class Counts(Struct):
@@ -244,10 +245,10 @@ class Torture:
 
     async def _wait_for_the_end(self) -> None:
         """Wait until all are done, for as long as there is progress."""
-        deadline, ended = time.monotonic() + PATIENCE, -1
+        deadline, ended = time.monotonic() + self.plan.patience, -1
         while self.counts.conversations < len(self._ids) and time.monotonic() < deadline:
             if self.counts.conversations > ended:
-                deadline, ended = time.monotonic() + PATIENCE, self.counts.conversations
+                deadline, ended = time.monotonic() + self.plan.patience, self.counts.conversations
             await asyncio.sleep(0.1)
             await self._count_ended()
 
@@ -342,6 +343,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--waiting", type=int, default=0)
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="Seconds without progress after which a turn counts as stuck.")
     parser.add_argument("--minutes", type=float, default=1e9, help="Stop killing after so long.")
     given = parser.parse_args()
     common = {name: value for name, value in vars(given).items() if name != "store"}
