@@ -7,6 +7,13 @@ The machine decides, the driver acts. Its loop takes one happening from a queue,
 durable as one batch, and then begins the other effects, each as a task of one group. Nothing but this loop calls `step`, so the machine
 needs no lock; tasks only report into the queue.
 
+A `Session` is a conversation that is held for writing. It makes a `Turn` for a new message, or loads the open one from its events, and a
+`Driver` for each. A driver is of one run and is thrown away with it: whatever the next run needs is on record.
+
+**What a crash leaves.** Between `step` and the end of `record` nothing has happened yet: the disk holds the turn as it was before, and no
+effect has begun. After `record`, an effect may have begun and not be reported: the next run begins it again. So a tool may run twice, and
+an answer is never lost.
+
 **When to rest.** If only absent people can move the turn, and the event loop has nothing ready that could still report
 (`Happenings.are_coming`), the turn is suspended. Inside a tool of another agent's turn, the run waits with the turn around it instead.
 
@@ -247,7 +254,7 @@ class Driver:
             happened = await self._happenings.next()
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_answer(happened.event_id, happened.who)
-            if self._turn.needs_time(happened):
+            if self._turn.needs_time(happened):  # only then: a turn without deadlines plays again to the same events at any hour
                 await self._perform(self._turn.step(time_of(self._services)))
             await self._perform(self._turn.step(happened))
             if isinstance(happened, AnsweredElsewhere):
@@ -279,6 +286,7 @@ class Driver:
         """Make the records durable, as one batch; then begin everything else, in order."""
         batch = [effect.event for effect in effects if isinstance(effect, Record)]
         if effects and isinstance(effects[-1], EndTurn) and self._surroundings.nest and "_tools" in self.__dict__:
+            # First: a turn inside of a tool that outlived the end of the one around it would be no one's.
             await self._tools.stop_children(as_it_ended(effects[-1].status, effects[-1].error))
         if batch:
             recording = record(batch, self._services.journal, self._services.clock, self._services.display)

@@ -395,6 +395,7 @@ class Docket:
 
     def close(self, id: str, closing: Closing) -> Then:
         """Take a decision off the desk, and write what became of it."""
+        # The last vote is written first: the response names the votes that made it, and what is counted is still on the desk then.
         votes = () if closing.vote is None else self._voted(id, closing.vote)
         self._state.take_down(id)
         for record in closing.records:

@@ -132,7 +132,7 @@ class CallForms:
         """Forget walks, and the screens that they keep; return the decisions that they waited for."""
         for walk in gone:
             self._walks.remove(walk)
-            if walk.screen is not None:
+            if walk.screen is not None:  # a form of several questions keeps its screen from its first question to here
                 self._state.desk.leave(walk.screen)
         return [walk.waits_for for walk in gone if walk.waits_for]
 

@@ -11,6 +11,17 @@ is derived here, and whatever is derived here needs no other record.
 chain (`Chain`) is one question and the requests that it was escalated to; only its last link counts. A link (`Attempt`) is a request and
 its response.
 
+**An example.** The state after each event of a turn in which a tool asks once:
+
+    turn_start, chat_request   no calls, and the cycle is complete: `waits_for_model`
+    tool_call_request          a new cycle with one open call; the model has spoken
+    inquiry_request            the call has an open chain, `asked_at` 3
+    inquiry_response           `decided_at` 4 is past every `asked_at`: `is_ready`, a run may go on
+    tool_call_response         the call is closed, and its cycle complete: `waits_for_model`
+    chat_response, turn_end    `ended`
+
+Places count from 0.
+
 **What may come.** Anything: the log may come from another version, another program or a text editor. `apply` therefore never raises. A
 line that stands there twice counts once, a response without a request counts for nothing, a call or an answer without its reference is
 matched by order, and unreadable lines still keep their ids from being given out again.

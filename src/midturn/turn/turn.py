@@ -147,7 +147,7 @@ class Turn:
         self._state = TurnState(settings, ids)
         self.record = self._state.record
         """What the turn's events add up to."""
-        self._calls: dict[str, Call] = {}
+        self._calls: dict[str, Call] = {}  # those that this run has begun, and that are not done; shared with the front desk
         self._front = FrontDesk(self._state, self._calls)
         self._model_is_asked = False
         self._over = False
