@@ -77,7 +77,7 @@ class Filled:
 
 def _fill_files(folder: Path, of: str, waiting: int) -> None:
     """Copy a conversation: what makes one durable is not measured here."""
-    original = FileStore(folder).files.path(of)
+    original = FileStore(folder).files.directories.path(of)
     slug = original.name.partition("-")[2]
     files = {file.name: file.read_bytes() for file in original.iterdir() if file.is_file()}
     for number in map(str, range(FIRST + 1, FIRST + waiting + 1)):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.place import StoreAddress
-from midturn.store.file_conversations import FileConversations
+from midturn.store.growing import FileGrowing
 from midturn.store.opening import open_store
 from support.acp_editor import Editor, began, beside, prompted
 from support.cli import CommandLine, calls
@@ -43,15 +43,15 @@ class Stillness:
         self.began = False
         self._waiting = asyncio.Semaphore(0)
         self._ended = asyncio.Event()
-        stirred = FileConversations.stirred
+        stirred = FileGrowing.stirred
 
-        async def wait(store: FileConversations, since: int) -> int:
+        async def wait(store: FileGrowing, since: int) -> int:
             if self.began:
                 self._waiting.release()
                 await self._ended.wait()
             return await stirred(store, since)
 
-        monkeypatch.setattr(FileConversations, "stirred", wait)
+        monkeypatch.setattr(FileGrowing, "stirred", wait)
 
     def end(self) -> None:
         """Let everybody go on who waits."""

@@ -157,7 +157,7 @@ WITHOUT_A_SYNC_FORM = {
     *(
         f"{store}.{name}"
         for store in ("ConversationStore", "MemoryStore")
-        for name in ("claim", "create", "end_children", "open", "open_root", "taken_over", "woken")
+        for name in ("claim", "create", "end_children", "open", "open_root", "taken_over")
     ),
     "ProviderModel.aclose",  # it closes the connection of a loop
 }  # fmt: skip

@@ -146,7 +146,7 @@ async def killed(hooks: HookRuns, said: dict[str, Any], wait: float = 3600) -> O
     running_hook = asyncio.ensure_future(hooks.run(said, SYSTEM, wait))
     since = 0
     while not (open_now := await hooks.store.pending()):
-        since = await hooks.store.port.stirred(since)
+        since = await hooks.store.port.growing.stirred(since)
     running_hook.cancel()
     await asyncio.gather(running_hook, return_exceptions=True)
     (question,) = open_now

@@ -130,7 +130,7 @@ def test_more_than_one_look_takes_are_looked_at_without_a_pause(
     async def until_found() -> None:
         async with asyncio.timeout(30):
             while kept[7] not in claimed(worker):
-                await worker.woken()
+                await worker.port.woken()
 
     asyncio.run(until_found())
 

@@ -13,7 +13,7 @@ from midturn.store.opening import open_store
 from midturn.store.port import Growth
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
-from midturn.store.watching import Watch, WatchedStore
+from midturn.store.watching import Watch
 from support.stored import append, asking, finished, hold, keep, path_of, release, reopen
 
 
@@ -32,7 +32,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConversationStor
 
 def grown(watched: ConversationStore, since: Growth | None = None) -> Growth:
     """Look."""
-    return drive(watched.port.grown(since))
+    return drive(watched.port.growing.lengths(since))
 
 
 def test_a_look_is_for_those_whose_bell_rang_and_for_those_that_are_held(store: ConversationStore, watched: ConversationStore) -> None:
@@ -73,7 +73,7 @@ def test_one_that_was_held_at_the_first_look_is_looked_at_until_it_is_let_go(sto
 
 def test_one_that_is_removed_is_gone_and_its_watchers_hear_so(store: ConversationStore, watched: ConversationStore) -> None:
     kept, over = keep(store, asking()[0]), keep(store, finished())
-    watch = Watch(WatchedStore(watched, watched.port))
+    watch = Watch(watched, watched.port.growing)
     assert drive(watch.look()) == []
     store.remove_sync(over)
     assert drive(watch.look()) == []
@@ -129,7 +129,7 @@ def test_one_without_a_link_is_found(store: ConversationStore, watched: Conversa
 def test_what_was_open_before_a_watcher_came_is_heard_to_be_answered(store: ConversationStore, watched: ConversationStore) -> None:
     """Nothing is read for a first look; what was open is read from the log when something happens."""
     kept = [keep(store, asking()[0]) for _ in range(3)]
-    watch = Watch(WatchedStore(watched, watched.port))
+    watch = Watch(watched, watched.port.growing)
     assert drive(watch.look()) == []
     store.answer_sync(f"{kept[1]}-e4", True)
     assert [(change.kind, change.id) for change in drive(watch.look())] == [("answered", f"{kept[1]}-e4")]

@@ -154,7 +154,7 @@ def test_what_is_wrong_is_named_with_its_line_wherever_reading_began(tmp_path: P
     monkeypatch.setattr(tail, "LARGEST_BLOCK", 700)
     store = FileStore(tmp_path / "conversations")
     conversation = long(store)
-    file = store.files.path(conversation) / "events.jsonl"
+    file = store.files.directories.path(conversation) / "events.jsonl"
     rows = file.read_text().splitlines()
     file.write_text("\n".join([rows[0], "", *rows[1:-1], "{broken", rows[-1]]) + "\n{torn")
     wanted = list(store.read_sync(conversation).problems)

@@ -46,7 +46,7 @@ async def test_finished_turns_are_history_byte_for_byte_and_an_open_one_is_ended
 
     await store.answer(asked.pending[0].id, True)
     await _agent(store).resume(asked.conversation)
-    again = FileStore(target.files.path(copied.id).parent.parent / "again")
+    again = FileStore(target.files.directories.path(copied.id).parent.parent / "again")
     assert not (await Copying(store, again).copy(asked.conversation)).was_open
     assert await again.port.lines(asked.conversation) == await store.port.lines(asked.conversation)
 

@@ -14,6 +14,7 @@ from midturn.record.events import TurnEnd
 from midturn.store import conversation, open_index
 from midturn.store.file_conversations import FileConversations
 from midturn.store.folder import Folder
+from midturn.store.open_turns import OpenTurns
 from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
 from support.processes import kill, line, python
@@ -114,7 +115,7 @@ def test_turns_that_are_over_stay_in_no_memory(store: ConversationStore, monkeyp
         store.answer_sync(f"{over}-e4", cancel=True)
 
     assert waiting(store) == kept
-    assert len(store.port._seen._turns) <= 1 + 2
+    assert len(store.port.turns.seen._turns) <= 1 + 2
 
 
 def test_a_page_of_questions_reads_no_conversation_of_the_pages_before(store: ConversationStore, looks: list[Path]) -> None:
@@ -201,8 +202,8 @@ def test_hosts_that_share_a_store_do_not_make_each_other_scan(
 ) -> None:
     kept = keep(store, asking()[0])
     scans: list[Path] = []
-    original = FileConversations._scan
-    monkeypatch.setattr(FileConversations, "_scan", lambda self, folder: scans.append(folder) or original(self, folder))  # type: ignore[misc]
+    original = OpenTurns._scan
+    monkeypatch.setattr(OpenTurns, "_scan", lambda self, folder: scans.append(folder) or original(self, folder))  # type: ignore[misc]
 
     for host in ("there", "here", "there", "here"):
         monkeypatch.setattr(open_index, "host", lambda host=host: host)
@@ -265,8 +266,8 @@ def test_looking_at_everything_finds_what_other_programs_put_there(store: Conver
     (tmp_path / "open" / kept).unlink()
 
     assert isinstance(store.port, FileConversations)
-    assert store.port.reindex() == [kept]
-    assert store.port.reindex() == []
+    assert store.port.turns.reindex() == [kept]
+    assert store.port.turns.reindex() == []
     assert waiting(store) == [kept]
 
 

@@ -168,8 +168,8 @@ async def test_many_are_looked_at_in_pages_and_counted(store: ConversationStore,
 async def test_what_cannot_be_read_is_named_and_keeps_back_no_other(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "conversations")
     damaged, linked, over = [await finished(store) for _ in range(3)]
-    (store.files.path(damaged) / "events.jsonl").write_text("not a line of JSON\n")
-    events = store.files.path(linked) / "events.jsonl"
+    (store.files.directories.path(damaged) / "events.jsonl").write_text("not a line of JSON\n")
+    events = store.files.directories.path(linked) / "events.jsonl"
     events.rename(tmp_path / "elsewhere")
     events.symlink_to(tmp_path / "elsewhere")
 

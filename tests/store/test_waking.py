@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.store import file_conversations
+from midturn.store import file_conversations, growing
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
 from midturn.store.open_index import ring
@@ -56,7 +56,7 @@ def test_whoever_waits_for_turns_on_disk_hears_of_an_answer_at_once(tmp_path: Pa
         waiting, answering = mt.open_store(tmp_path), mt.open_store(tmp_path)
         questions = [await _asked(answering), await _asked(answering)]
         for question in questions:
-            heard = asyncio.create_task(waiting.woken())
+            heard = asyncio.create_task(waiting.port.woken())
             await asyncio.sleep(0)  # it waits
             assert not heard.done()
             await answering.answer(question, value=True)
@@ -71,17 +71,17 @@ def test_a_worker_without_a_loop_hears_it_too(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(file_conversations, "_LOOK", 30.0)
     store = FileStore(tmp_path)
     question = asyncio.run(_asked(store))
-    listening = threading.Thread(target=lambda: store.run_sync("woken", store.woken()))
+    listening = threading.Thread(target=lambda: store.run_sync("woken", store.port.woken()))
     listening.start()
     while listening.is_alive():  # it may not have begun to wait when it is first rung
-        with Folder.at(store.files.path(question.partition("-")[0])) as folder:
+        with Folder.at(store.files.directories.path(question.partition("-")[0])) as folder:
             ring(folder, question.partition("-")[0])
         listening.join(0.05)
 
 
 def test_whoever_watches_turns_on_disk_hears_of_an_answer_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As above: without the kernel's word, the next look would come in an hour."""
-    monkeypatch.setattr(file_conversations, "_WATCHED", 3600.0)
+    monkeypatch.setattr(growing, "_WATCHED", 3600.0)
 
     async def scene() -> None:
         watching, answering = mt.open_store(tmp_path), mt.open_store(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 
 import midturn as mt
 from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.store.watching import Watch, WatchedStore
+from midturn.store.watching import Watch
 
 TWO = ["asked", "answered", "asked", "answered", "turn_ended"]
 
@@ -133,14 +133,14 @@ def test_what_a_worker_on_a_database_does_is_watched_from_another_connection(url
 async def _hears_of_a_removal(store: mt.ConversationStore) -> None:
     """Of one that was open before the watcher came, and was never read by it."""
     waiting, left = [(await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("Waits.")).conversation for _ in range(2)]
-    watch = Watch(WatchedStore(store, store.port))
-    await store.port.stirred(0)
+    watch = Watch(store, store.port.growing)
+    await store.port.growing.stirred(0)
     assert await watch.look() == await watch.look() == []
     await store.remove(waiting)
     found: list[mt.StoreChange] = []
     async with asyncio.timeout(60):
         while not found:
-            await store.port.stirred(1)
+            await store.port.growing.stirred(1)
             found = await watch.look()
     assert [(change.kind, change.conversation) for change in found] == [("turn_ended", waiting)]
     assert await store.open_turns() == {left}

@@ -79,7 +79,7 @@ def keep(store: ConversationStore, tape: Tape, words: str = "Ship it") -> str:
 def hand_over(store: ConversationStore, conversation: str, answer: HandedOver) -> None:
     """Put an answer where the holder of a conversation finds it, whether anybody holds it or not."""
     if isinstance(store, FileStore):
-        with Folder.at(store.files.path(conversation)) as folder:
+        with Folder.at(store.files.directories.path(conversation)) as folder:
             HandoverFolder(folder).put(answer)
         return
     journal = drive(store.port.open(conversation))
@@ -90,7 +90,7 @@ def hand_over(store: ConversationStore, conversation: str, answer: HandedOver) -
 def path_of(store: ConversationStore, conversation: str) -> Path:
     """Return the directory of a conversation on disk."""
     assert isinstance(store.port, FileConversations)
-    return store.port.path(conversation)
+    return store.port.directories.path(conversation)
 
 
 def every(store: ConversationStore) -> list[str]:

@@ -271,7 +271,7 @@ class EditorSession:
             await asyncio.gather(waiting, return_exceptions=True)
 
     async def _goes_on(self) -> bool:
-        async with aclosing(times_to_look(self._turns.store.port)) as times:
+        async with aclosing(times_to_look(self._turns.store.port.growing)) as times:
             async for _ in times:
                 held = await self._turns.store.port.look(self._known)
                 if open_turn(held.turn.events) is None:

@@ -70,7 +70,7 @@ class Worker:
         """Wait until something may be due, or one of those that run is done."""
         waiting = {*self._running}
         if len(self._running) < self._at_once:
-            waiting.add(asyncio.ensure_future(self._store.woken()))
+            waiting.add(asyncio.ensure_future(self._store.port.woken()))
         woken = waiting - self._running
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -128,7 +128,7 @@ def _in_a_sentence(said: str) -> str:
 
 def _inbox() -> Finding:
     """Look at every conversation: what another program has put there is in the inbox from now on."""
-    found = find_place().files.reindex()
+    found = find_place().files.turns.reindex()
     waiting = f"{len(found)} open turns were not in the inbox; they are now: {', '.join(found)}"
     return Finding("inbox", works=True, said=waiting if found else "inbox index is up to date")
 

@@ -39,7 +39,7 @@ def command(*, watch: bool, everywhere: bool, limit: int | None, mine: bool, as_
     if watch and limit:
         raise click.UsageError("`--watch` shows all questions: leave out `--limit`.")
     if everywhere and (watch or store) and place.is_on_disk:  # a database has no list that could lack any
-        place.files.reindex()
+        place.files.turns.reindex()
     if watch:
         _watch(place, _say_as_json if as_json else _in_words(place))
     elif everywhere and store is None:
@@ -97,7 +97,7 @@ def _places(here: Place) -> list[Place]:
     places = every_place(here)
     for place in places:
         with suppress(OSError, StoreError):
-            place.files.reindex()
+            place.files.turns.reindex()
     return places
 
 

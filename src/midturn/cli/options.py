@@ -28,7 +28,10 @@ def _conversations(ctx: click.Context, param: click.Parameter, incomplete: str) 
     try:
         place = place_in(Path.cwd(), ctx.params.get("store"))
         known = [number for number in place.beginning_with(incomplete) if number.startswith(incomplete)]
-        return [item(number, place.files.path(number).name.removeprefix(f"{number}-") if place.is_on_disk else "") for number in known]
+        return [
+            item(number, place.files.directories.path(number).name.removeprefix(f"{number}-") if place.is_on_disk else "")
+            for number in known
+        ]
     except (MidturnError, OSError):
         return []  # nothing to choose from: the command itself says why
 

@@ -139,7 +139,7 @@ class Place(Struct, frozen=True, kw_only=True):
     def current(self) -> str | None:
         """The conversation that commands act on by default: the chosen one, or else the newest."""
         known = chosen(self._remembers) if self._remembers else None
-        if known and self.files.has(known):
+        if known and self.files.directories.has(known):
             return known
         return next(iter(self.run(self.store.port.newest(1))), None)
 

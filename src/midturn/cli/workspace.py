@@ -16,7 +16,7 @@ from midturn.config.places import shown
 from midturn.errors import StoreError
 from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
-from midturn.store.file_conversations import FileConversations
+from midturn.store.directories import Directories
 from midturn.store.folder import telling
 from midturn.store.workspace import Known, Workspace, known_workspaces, move
 
@@ -67,7 +67,7 @@ def _said(known: Known, number: int) -> Shown:
 
 def count(known: Known) -> int:
     """Return how many conversations a workspace has."""
-    return len(FileConversations(known.folder).all_ids())
+    return len(Directories(known.folder).ids())
 
 
 def meant(directory: str) -> Known:
@@ -97,7 +97,7 @@ def mv_command(old: str, new: str) -> ExitStatus:
     if (found := Workspace.find(root)) is None or not root.samefile(found.root):
         raise click.UsageError(f"{new} is no workspace. `midturn init` makes it one.")
     number = count(known)
-    FileConversations(known.folder).check_free()
+    Directories(known.folder).check_free()
     say("{}", move(known, found.root))
     note("midturn: {} conversations of {} are those of {} now.", str(number), shown(known.root), shown(found.root))
     return ExitStatus.DONE
@@ -118,7 +118,7 @@ def rm_command(directory: str, *, yes: bool) -> ExitStatus:
     if not yes and not confirmed(Question.boolean("remove", what), "Add `--yes` to remove without being asked."):
         note("midturn: nothing was removed.")
         return ExitStatus.ERROR
-    FileConversations(known.folder).check_free()
+    Directories(known.folder).check_free()
     with telling("remove", known.folder):
         shutil.rmtree(known.folder)
     note("midturn: the conversations of {} were removed.", shown(known.root))

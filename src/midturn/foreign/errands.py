@@ -176,7 +176,7 @@ class Errands:
 
     async def _told(self, since: int, seconds: float) -> int:
         """Return when something may have happened to a question; see `StorePort.stirred`. At the latest after some seconds."""
-        telling = asyncio.ensure_future(self._store.port.stirred(since))
+        telling = asyncio.ensure_future(self._store.port.growing.stirred(since))
         waiting = {telling, asyncio.ensure_future(self._clock.sleep(seconds))} if since else {telling}
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

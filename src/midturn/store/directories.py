@@ -9,15 +9,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from midturn.errors import NoConversation, StoreError
-from midturn.files import ensure_private, make_private
+from midturn.errors import NoConversation, StoreError, StoreLocked
+from midturn.files import ensure_private, keep, make_private, user_data
+from midturn.store import lock
+from midturn.store.event_file import is_jp
 from midturn.store.folder import DIRECTORY, KEPT, STEPS, Folder, host, telling
 from midturn.store.metadata import NEW, REMOVED, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
+from midturn.store.tail import NAME as LOG
 
 if TYPE_CHECKING:
     from midturn.store.derived import Derived, KeptList, Listed
@@ -38,7 +41,9 @@ class Directories:
         self.folders = folders
         self._found = found
         self._places = [(folder, str(folder)) for folder in folders]
+        self._real = [keep(folder) for folder in folders]
         self._begun = False
+        self._with_events: set[str] = set()
         self._all_linked = False
 
     def all(self) -> list[tuple[str, Path]]:
@@ -72,6 +77,44 @@ class Directories:
             listed = ", ".join(str(path) for path in found)
             raise StoreError(f"Several directories hold a conversation {id!r}: {listed}. Give the directory's whole name.")
         return found[0]
+
+    def has(self, id: str) -> bool:
+        """Say whether there is such a conversation."""
+        try:
+            self.path(id)
+        except StoreError:
+            return False
+        return True
+
+    def check_free(self) -> None:
+        """Refuse to go on where any conversation is held.
+
+        Raises:
+            StoreLocked: Its holder is named.
+        """
+        for number in self.ids():
+            with self.open(number) as folder:
+                if holder := lock.holder_now(folder):
+                    raise StoreLocked(f"The turn of conversation {number} is running in {holder}.", str(holder), holder.since)
+
+    def has_events(self, id: str) -> bool:
+        """Say whether anything is recorded; what once was stays so, and one that cannot be looked at is for its reader to complain of."""
+        if id in self._with_events:
+            return True
+        try:
+            path = self.path(id)
+            size = (path / LOG).lstat().st_size if (path / LOG).exists() else is_jp(path)
+        except (OSError, StoreError):
+            return True
+        if size:
+            self._with_events.add(id)
+        return bool(size)
+
+    @cached_property
+    def are_for_people(self) -> bool:
+        """Whether they lie in the user's own directories, where only a person answers."""
+        own = _real_path(user_data())
+        return any(f"{real}/".startswith(f"{own}/") for real in self._real)
 
     def place(self, id: str) -> str:
         """Return the directory of a conversation as a text, by its link alone; nothing is at the end of one that there is no link to."""
@@ -175,7 +218,7 @@ class Directories:
                     (path.parent / f".{number}").symlink_to(path.name)
         return found
 
-    def _has(self, number: str) -> bool:
+    def _is_taken(self, number: str) -> bool:
         """Say whether a conversation has this id; what has no link yet gets one, once."""
         if not self._all_linked:
             self._listed()
@@ -200,7 +243,7 @@ class Directories:
     def _claim_this(self, number: str, words: str) -> tuple[str, str] | None:
         """Take an id, unless a conversation has it. What a process that died left half made is taken away."""
         folder = self.begun()
-        if conversation_id(f"{number}-{words}") != number or self._has(number):
+        if conversation_id(f"{number}-{words}") != number or self._is_taken(number):
             return None
         name, link = f"{number}-{words}", folder / f".{number}"
         _remove(folder / f"{NEW}{number}")
@@ -216,6 +259,12 @@ class Directories:
         _remove(building)
         with suppress(OSError):
             (self.folders[0] / f".{number}").unlink()
+
+
+@cache
+def _real_path(path: Path) -> str:
+    """Resolve a path once in a process: the user's data directory is asked for by each store, and stays where it is."""
+    return os.path.realpath(path)
 
 
 def _linked_name(place: str, id: str) -> str | None:

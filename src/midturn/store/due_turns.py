@@ -18,11 +18,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -30,18 +29,14 @@ from midturn.clock import SYSTEM, SYSTEM_TIME, stamp
 from midturn.errors import StoreError
 from midturn.record.window import parent_of
 from midturn.store import lock
-from midturn.store.decisions import FindTurn, is_due
+from midturn.store.decisions import is_due
 from midturn.store.derived import Derived
-from midturn.store.directories import Directories
 from midturn.store.growing import FolderBell
-from midturn.store.open_index import OpenIndex
+from midturn.store.open_turns import OpenTurns
 from midturn.store.port import LastTurn
 from midturn.store.submission import ANSWERS, HandoverFolder
 from midturn.store.tail import NAME as LOG
 from midturn.turn.view import TurnView
-
-if TYPE_CHECKING:
-    from midturn.store.conversation import Seen, SeenTurns
 
 _LOG = logging.getLogger("midturn.store")
 _COMPARED = 250  # files in one look: half a hundredth of a core with one look a second
@@ -147,31 +142,24 @@ class Rounds:
     """Order of looking: the conversations that are near, then the calm ones in turn.
 
     Args:
-        names: Lists the conversations with an open turn, the oldest first.
-        directories: Where they are.
-        indexes: The indexes that name them.
+        turns: The conversations with an open turn.
         bell: Rings for them.
     """
 
-    def __init__(
-        self, names: Callable[[], Sequence[str]], directories: Directories, indexes: Sequence[OpenIndex], bell: FolderBell
-    ) -> None:
-        self._names = names
-        self.directories = directories
-        self._indexes = indexes
+    def __init__(self, turns: OpenTurns, bell: FolderBell) -> None:
+        self._turns = turns
         self._bell = bell
         self._near: set[str] = set()
-        self._calm = Peace(Derived(directories.folders[0], "calm", Calm))
+        self._calm = Peace(Derived(turns.directories.folders[0], "calm", Calm))
         self._around: dict[str, str] = {}
         self._left: Iterator[str] = iter(())
         self._is_hurried = False
         self._marks: tuple[object, ...] | None = None
         self._has_heard = False
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether a round is to be made at once, and is not done."""
-        return self._is_hurried
+    async def rung(self, most: float) -> None:
+        """Return when a bell rings, at the latest after `most` seconds; at once where a round is to be made, and is not done."""
+        await self._bell.wait(0.0 if self._is_hurried else most)
 
     def near(self) -> list[str]:
         """Return what is to be looked at now, the oldest first. It stays near until it is left, or is over."""
@@ -194,7 +182,7 @@ class Rounds:
 
     def files(self, id: str) -> Files:
         """Return what the files of a conversation are now."""
-        return _files(self.directories.place(id))
+        return _files(self._turns.directories.place(id))
 
     def leave(self, id: str, files: Files, until: str) -> None:
         """Leave one in peace until its bell rings, its files change, or a moment has come.
@@ -217,7 +205,7 @@ class Rounds:
         self._around.update(dict.fromkeys(inside, id))
 
     def _hear(self) -> None:
-        marks = tuple(index.mark() for index in self._indexes)
+        marks = self._turns.marks()
         heard = self._bell.heard()
         if self._marks is None:
             self._calm.load()
@@ -237,7 +225,7 @@ class Rounds:
 
     def _begin(self) -> None:
         """Begin a round through all that are named now."""
-        names = self._names()
+        names = self._turns.ids()
         named = set(names)
         self._calm.keep_only(named)
         self._around = {inside: id for inside, id in self._around.items() if id in named}  # noqa: A001  as above
@@ -261,19 +249,15 @@ class DueTurns:
     """The conversations whose turn is due, for as long as a worker runs.
 
     Args:
+        turns: The conversations with an open turn.
         rounds: Which are looked at.
-        seen: Reads what their turns wait for.
-        find: Finds the turns inside of tools.
-        mend: Takes one out of the index whose turn is over.
     """
 
-    def __init__(self, rounds: Rounds, seen: SeenTurns, find: FindTurn, mend: Callable[[str, Seen], None]) -> None:
+    def __init__(self, turns: OpenTurns, rounds: Rounds) -> None:
         self.rounds = rounds
         self.time = SYSTEM_TIME
         """The time by which deadlines pass."""
-        self._seen = seen
-        self._find = find
-        self._mend = mend
+        self._turns = turns
         self._until: dict[str, str] = {}
         self._mutex = Lock()
 
@@ -302,24 +286,24 @@ class DueTurns:
     def _goes_on(self, id: str) -> bool:
         """Say whether the turn of one is due; it is left in peace where it waits for people."""
         files = self.rounds.files(id)
-        with self.rounds.directories.open(id) as folder:
+        with self._turns.directories.open(id) as folder:
             if lock.is_held(folder):
                 return False
-            seen = self._seen.look(id)
+            seen = self._turns.seen.look(id)
             if not seen.is_open:
                 self.rounds.drop(id)
                 self._note(id, "")
-                self._mend(id, seen)
+                self._turns.mend(id, seen)
                 return False
             self.rounds.go_with(id, [child.conversation for child in TurnView(seen.window).awaited_children])
             handed = HandoverFolder(folder).collect()
         turn = LastTurn(seen.turn, handed)
         until = TurnView(seen.window).first_deadline
         self._note(id, until)
-        goes_on = parent_of(seen.turn) is None and is_due(turn, self._find, self.time.now(seen.turn))
+        goes_on = parent_of(seen.turn) is None and is_due(turn, self._turns.find, self.time.now(seen.turn))
         if not goes_on:
             self.rounds.leave(id, files, until)
-            self._seen.forget(id)
+            self._turns.seen.forget(id)
         return goes_on
 
     def _note(self, id: str, until: str) -> None:

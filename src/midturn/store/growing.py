@@ -15,7 +15,7 @@ import select
 import struct
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -26,10 +26,10 @@ from msgspec import Struct
 
 from midturn.errors import StoreError
 from midturn.store import lock
-from midturn.store.directories import Directories
-from midturn.store.open_index import OPEN, OpenIndex
+from midturn.store.open_index import OPEN
+from midturn.store.open_turns import OpenTurns
 from midturn.store.port import Growth
-from midturn.store.tail import NAME as LOG
+from midturn.store.tail import NAME as LOG, EventReader
 
 _HEARD = 0x4 | 0x80 | 0x100 | 0x200  # IN_ATTRIB: rung for; IN_MOVED_TO, IN_CREATE, IN_DELETE: its turn begins or ends
 _ONLY_DIRECTORIES = 0x01000000
@@ -126,6 +126,7 @@ class FolderBell:
             os.close(self._fd)
 
 
+_WATCHED: Final = 0.25  # seconds between two looks for what turns have recorded that run
 _COMPARED: Final = 100  # conversations in one look that nothing was heard of
 _KEPT: Final = 10_000  # bells that are kept for slow watchers
 
@@ -150,49 +151,50 @@ class _Place(Struct, frozen=True):
     compared: int
 
 
-class Growing:
+class FileGrowing:
     """Lengths of conversations that may have grown.
 
     Args:
-        names: Lists the conversations with an open turn, the oldest first.
-        directories: Where they are.
-        indexes: The indexes that name them.
-        bell: Rings for them.
+        turns: The conversations with an open turn.
+        bell: Rings for them, and for no one else: who hears a bell silences it.
     """
 
-    def __init__(
-        self, names: Callable[[], Sequence[str]], directories: Directories, indexes: Sequence[OpenIndex], bell: FolderBell
-    ) -> None:
-        self._names = names
-        self._directories = directories
-        self._indexes = indexes
+    def __init__(self, turns: OpenTurns, bell: FolderBell) -> None:
+        self._turns = turns
+        self._directories = turns.directories
         self._bell = bell
         self._rung: deque[str] = deque(maxlen=_KEPT)
         self._count = 0
         self._lost = 0
         self._mutex = Lock()
 
-    async def stirred(self, most: float) -> None:
-        """Return when a bell rings, or after some seconds."""
-        if most:
-            await self._bell.wait(most)
+    async def stirred(self, since: int) -> int:
+        """Return when a turn that waits was answered, or when it is time to look: what a turn that runs records rings no bell."""
+        if since:
+            await self._bell.wait(_WATCHED)
         else:
             self._bell.listen()
+        return since + 1
 
-    def since(self, before: Growth | None) -> Growth:
-        """Return what may have changed since an earlier look; everything at first."""
-        place = before.token if before and isinstance(before.token, _Place) else None
+    async def lengths(self, since: Growth | None = None) -> Growth:
+        """Return how long the files are that may have changed since an earlier look; everything at first."""
+        place = since.token if since and isinstance(since.token, _Place) else None
         with self._mutex:
-            marks = tuple(index.mark() for index in self._indexes)
+            marks = self._turns.marks()
             heard = self._heard(place.heard if place else -1)
             count = self._count
         if place is None or heard is None or (marks != place.marks and not heard and not place.rang):
             lengths, _, held = self._look(self._directories.ids())
-            return Growth(lengths, _Place(count, bool(heard), marks, held, self._names(), 0), is_whole=True)
-        names, compared = (place.names, place.compared) if place.compared < len(place.names) else (self._names(), 0)
+            return Growth(lengths, _Place(count, bool(heard), marks, held, self._turns.ids(), 0), is_whole=True)
+        names, compared = (place.names, place.compared) if place.compared < len(place.names) else (self._turns.ids(), 0)
         some = names[compared : compared + _COMPARED]
         lengths, gone, held = self._look({*heard, *place.held, *some})
         return Growth(lengths, _Place(count, bool(heard), marks, held, names, compared + len(some)), gone)
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Count the events in the first bytes of the file."""
+        with self._directories.open(id) as folder, EventReader(folder) as events:
+            return len(events.lines(length))
 
     def _heard(self, count: int) -> set[str] | None:
         """Return for which it rang since this many bells; None where some of them were missed. It is called by one at a time."""

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from types import TracebackType
@@ -201,6 +201,29 @@ _LOOK = 0.05  # seconds between two looks for conversations that are due
 _WATCHED = 0.25  # seconds between two looks for what has happened
 
 
+class MemoryGrowing:
+    """How many events conversations in memory have."""
+
+    def __init__(self, events: Callable[[], Mapping[str, int]]) -> None:
+        self._events = events
+
+    async def stirred(self, since: int) -> int:
+        """Return when it is time to look again."""
+        if since:
+            await pause(_WATCHED)
+        return since + 1
+
+    async def lengths(self, since: Growth | None = None) -> Growth:
+        """Return how many events each conversation has."""
+        del since  # counting costs nothing
+        return Growth(self._events())
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return the length: it is counted in events."""
+        del id
+        return length
+
+
 class MemoryConversations:
     """The `StorePort` of one process: gone with it."""
 
@@ -210,6 +233,8 @@ class MemoryConversations:
         self._kept: dict[str, MemoryConversation] = {}
         self.beside = MemoryBeside()
         """Small things kept beside the conversations."""
+        self.growing = MemoryGrowing(lambda: {kept.id: len(kept.events) for kept in list(self._kept.values())})
+        """How they grow."""
         self.limits = limits
         """Limits of a batch of events."""
         self._names: dict[str, object] = {}
@@ -265,22 +290,6 @@ class MemoryConversations:
     async def woken(self) -> None:
         """Return when it is time to look again."""
         await pause(_LOOK)
-
-    async def stirred(self, since: int) -> int:
-        """Return when it is time to look again."""
-        if since:
-            await pause(_WATCHED)
-        return since + 1
-
-    async def grown(self, since: Growth | None = None) -> Growth:
-        """Return how many events each conversation has."""
-        del since  # counting costs nothing
-        return Growth({kept.id: len(kept.events) for kept in list(self._kept.values())})
-
-    async def events_within(self, id: str, length: int) -> int:
-        """Return the length: it is counted in events."""
-        self._get(id)
-        return length
 
     async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
         """Append what is decided."""

@@ -117,6 +117,29 @@ class Beside(Protocol):
         ...
 
 
+class Growing(Protocol):
+    """How conversations grow, for those who watch them: whichever process records something, on whichever machine."""
+
+    async def stirred(self, since: int) -> int:
+        """Return when something may have happened to a question, or to a turn, after an earlier call returned `since`.
+
+        With 0 it returns at once. A store that hears of nothing returns when it is time to look again.
+        """
+        ...
+
+    async def lengths(self, since: Growth | None = None) -> Growth:
+        """Return how long each conversation is that may have changed since an earlier call returned `since`; of all without one."""
+        ...
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return how many events a conversation had when it was as long as `lengths` has said.
+
+        Raises:
+            StoreError: There is none, or it cannot be read.
+        """
+        ...
+
+
 class StorePort(Protocol):
     """One place where conversations are kept. Ids are decimal numbers that sort by age as text."""
 
@@ -138,6 +161,11 @@ class StorePort(Protocol):
     @property
     def beside(self) -> Beside:
         """Small things kept beside the conversations."""
+        ...
+
+    @property
+    def growing(self) -> Growing:
+        """How its conversations grow."""
         ...
 
     async def create(self, first_words: str) -> PortJournal:
@@ -163,25 +191,6 @@ class StorePort(Protocol):
 
     async def woken(self) -> None:
         """Return when a conversation may have become due, at the latest after a second."""
-        ...
-
-    async def stirred(self, since: int) -> int:
-        """Return when something may have happened to a question, or to a turn, after an earlier call returned `since`.
-
-        With 0 it returns at once. A store that hears of nothing returns when it is time to look again.
-        """
-        ...
-
-    async def grown(self, since: Growth | None = None) -> Growth:
-        """Return how long each conversation is that may have changed since an earlier call returned `since`; of all without one."""
-        ...
-
-    async def events_within(self, id: str, length: int) -> int:
-        """Return how many events a conversation had when it was as long as `grown` has said.
-
-        Raises:
-            StoreError: There is none, or it cannot be read.
-        """
         ...
 
     def alone(self, name: str) -> AbstractAsyncContextManager[None]:

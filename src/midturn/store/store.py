@@ -382,12 +382,11 @@ class ConversationStore:
             StoreError: There is no such conversation to go on with.
         """
         # Most programs never watch, and need not load what it takes.
-        from midturn.store.watching import Watch, WatchedStore, changes, happened, happened_and_recorded
+        from midturn.store.watching import Watch, changes, happened, happened_and_recorded
 
         if after is not None and conversation is None:
             raise ValueError("`after` is a position in one conversation: name the conversation, too.")
-        watched = WatchedStore(self, self.port)
-        return changes(watched, Watch(watched, conversation, happened_and_recorded if events else happened, after=after))
+        return changes(Watch(self, self.port.growing, conversation, happened_and_recorded if events else happened, after=after))
 
     # Without an event loop -----------------------------------------------------------------------------------------------
 
@@ -496,10 +495,6 @@ class ConversationStore:
                 _LOG.log(logging.DEBUG if error.requires in self._told else logging.WARNING, "%s", error)
                 self._told.add(error.requires)
         return claimed
-
-    async def woken(self) -> None:
-        """Return when a conversation may have become due."""
-        await self.port.woken()
 
     async def _taken_over(self, journal: PortJournal) -> HeldConversation:
         held = HeldConversation(journal, self.admission, self._clock, partial(is_answered_inside, self.port))

@@ -21,7 +21,7 @@ from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn, starts_turn
 from midturn.store.conversation import Conversation
-from midturn.store.port import Growth, StorePort
+from midturn.store.port import Growing, Growth
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
 from midturn.values.json_value import Json
@@ -44,38 +44,6 @@ class Store(Protocol):
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
         ...
-
-
-class WatchedStore:
-    """A store and its port as one."""
-
-    def __init__(self, store: Store, port: StorePort) -> None:
-        self._store = store
-        self._port = port
-
-    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
-        """Return the open questions of one conversation, or of all."""
-        return await self._store.pending(conversation)
-
-    async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return which conversations have an open turn, of all or of one."""
-        return await self._store.open_turns(conversation)
-
-    async def read(self, id: str) -> Conversation:
-        """Read a conversation."""
-        return await self._store.read(id)
-
-    async def grown(self, since: Growth | None = None) -> Growth:
-        """Return how long conversations are."""
-        return await self._port.grown(since)
-
-    async def events_within(self, id: str, length: int) -> int:
-        """Return how many events a conversation of this length has."""
-        return await self._port.events_within(id, length)
-
-    async def stirred(self, since: int) -> int:
-        """Return when something may have happened."""
-        return await self._port.stirred(since)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -212,39 +180,19 @@ def _ends(events: Sequence[Event], seen: int) -> Iterator[int]:
 _SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
 
 
-class Watched(Protocol):
-    """The conversations under watch."""
-
-    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
-        """Return the open questions of one conversation, or of all."""
-        ...
-
-    async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return which conversations have an open turn, of all or of one."""
-        ...
-
-    async def read(self, id: str) -> Conversation:
-        """Read a conversation."""
-        ...
-
-    async def grown(self, since: Growth | None = None) -> Growth:
-        """Return how long conversations are; see `StorePort.grown`."""
-        ...
-
-    async def events_within(self, id: str, length: int) -> int:
-        """Return how many events a conversation of this length has; see `StorePort.events_within`."""
-        ...
-
-
 class Watch:
     """Looks at a store again and again, and says what has changed since the last time."""
 
-    def __init__(self, watched: Watched, conversation: str | None = None, read: Read = happened, *, after: int | None = None) -> None:
+    def __init__(
+        self, store: Store, growing: Growing, conversation: str | None = None, read: Read = happened, *, after: int | None = None
+    ) -> None:
         """Watch the questions of one conversation or of all; `read` says what became of events that were recorded.
 
         Of one conversation, `after` says how many events were seen: it begins with what has happened since, and not with what is open.
         """
-        self._watched = watched
+        self._store = store
+        self.growing = growing
+        """How the conversations grow."""
         self._read = read
         self._conversation = conversation
         self._after = after
@@ -261,16 +209,16 @@ class Watch:
             NoConversation: There is none with the id of the one whose events were seen.
         """
         await self.look()
-        self._turns |= await self._watched.open_turns(self._conversation)
+        self._turns |= await self._store.open_turns(self._conversation)
         if self._conversation is None or self._after is None:
-            return self._noted([*map(asked, await self._watched.pending(self._conversation))])
-        self._events[self._conversation] = min(self._after, len((await self._watched.read(self._conversation)).events))
+            return self._noted([*map(asked, await self._store.pending(self._conversation))])
+        self._events[self._conversation] = min(self._after, len((await self._store.read(self._conversation)).events))
         return self._noted(await self._since(self._conversation, self._lengths.get(self._conversation, 0)))
 
     async def look(self) -> list[StoreChange]:
         """Look, and return what has changed since the last look; of the first one nothing is told, and no conversation is read for it."""
         is_first = self._grown is None
-        grown = await self._watched.grown(self._grown)
+        grown = await self.growing.lengths(self._grown)
         self._grown = Growth({}, grown.token)
         lengths = {each: length for each, length in grown.lengths.items() if self._conversation in {None, each}}
         if is_first:
@@ -291,7 +239,7 @@ class Watch:
             return [id for id in self._lengths.keys() - grown.lengths.keys() if id in self._known or id in self._turns]  # noqa: A001  as above
         if grown.gone is not None:
             return [id for id in grown.gone if id in self._lengths]  # noqa: A001  as above
-        running = await self._watched.open_turns(self._conversation)
+        running = await self._store.open_turns(self._conversation)
         gone = self._turns - running - grown.lengths.keys()
         self._turns |= running
         return gone
@@ -313,8 +261,8 @@ class Watch:
         try:
             before = self._events.get(id)
             if before is None:
-                before = await self._watched.events_within(id, self._lengths[id]) if id in self._lengths else 0
-            events = (await self._watched.read(id)).events
+                before = await self.growing.events_within(id, self._lengths[id]) if id in self._lengths else 0
+            events = (await self._store.read(id)).events
         except StoreError:  # it was removed
             self._lengths.pop(id, None)
             self._events.pop(id, None)
@@ -326,35 +274,23 @@ class Watch:
         return list(self._read(id, events, before, self._known[id]))
 
 
-class Stirring(Protocol):
-    """Tells when something may have happened."""
-
-    async def stirred(self, since: int) -> int:
-        """Return when something may have happened; see `StorePort.stirred`."""
-        ...
-
-
-class WatchedStirring(Watched, Stirring, Protocol):
-    """Conversations under watch that tell when to look."""
-
-
-async def times_to_look(stirring: Stirring) -> AsyncGenerator[None]:
+async def times_to_look(growing: Growing) -> AsyncGenerator[None]:
     """Yield at once, and then whenever something may have happened. Who is slow with a look is given more time before the next.
 
     Not so with the first, which may be for all that there is.
     """
-    since = await stirring.stirred(0)
+    since = await growing.stirred(0)
     yield
     while True:
-        since, begun = await stirring.stirred(since), time.monotonic()
+        since, begun = await growing.stirred(since), time.monotonic()
         yield
         await pause((time.monotonic() - begun) * _SHARE)
 
 
-async def changes(watched: WatchedStirring, watch: Watch) -> AsyncGenerator[StoreChange]:
+async def changes(watch: Watch) -> AsyncGenerator[StoreChange]:
     """Yield what happens from now on, after what `watch` begins with."""
     is_begun = False
-    async with aclosing(times_to_look(watched)) as times:
+    async with aclosing(times_to_look(watch.growing)) as times:
         async for _ in times:
             found = await (watch.look() if is_begun else watch.begin())
             is_begun = True

@@ -110,7 +110,7 @@ async def _of_one(request: Request, site: Site, conversation: str) -> AsyncGener
     if given is not None and not re.fullmatch("[0-9]{1,9}", given):
         raise HTTPException(400, "`after` must be the number of events that were seen.")
     port = site.board.port
-    watch = Watch(port, conversation, happened_and_recorded, after=_END if given is None else int(given))
+    watch = Watch(port, port, conversation, happened_and_recorded, after=_END if given is None else int(given))
     await port.stirred(0)  # it listens from now on
     try:
         missed = await watch.begin()

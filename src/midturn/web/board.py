@@ -138,7 +138,7 @@ class Board:
         self.feed = Feed()
         self.listeners: list[Callable[[StoreChange], None]] = []
         """Those in this process who hear of each change."""
-        self._watch = Watch(port)
+        self._watch = Watch(port, port)
         self._titles: OrderedDict[str, str] = OrderedDict()
         self._looked_at = 0.0
         self._took = 0.0

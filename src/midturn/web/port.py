@@ -65,16 +65,16 @@ class Port:
         return await self._read("look", lambda: self.store.port.look(id))
 
     async def stirred(self, since: int) -> int:
-        """Return when something may have happened since; see `StorePort.stirred`."""
-        return await self.store.port.stirred(since)
+        """Return when something may have happened since; see `Growing.stirred`."""
+        return await self.store.port.growing.stirred(since)
 
-    async def grown(self, since: Growth | None = None) -> Growth:
-        """Return how long conversations are; see `StorePort.grown`."""
-        return await self._read("grown", lambda: self.store.port.grown(since))
+    async def lengths(self, since: Growth | None = None) -> Growth:
+        """Return how long conversations are; see `Growing.lengths`."""
+        return await self._read("lengths", lambda: self.store.port.growing.lengths(since))
 
     async def events_within(self, id: str, length: int) -> int:
-        """Return how many events a conversation of this length has; see `StorePort.events_within`."""
-        return await self._read("events_within", lambda: self.store.port.events_within(id, length))
+        """Return how many events a conversation of this length has; see `Growing.events_within`."""
+        return await self._read("events_within", lambda: self.store.port.growing.events_within(id, length))
 
     async def admit(self, question: OpenQuestion, user: str | None) -> None:
         """Refuse a person who may not answer (`NotAllowed`), before anything is said about what they sent."""

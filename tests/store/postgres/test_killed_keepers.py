@@ -91,7 +91,7 @@ def test_an_import_that_is_killed_leaves_whole_conversations_and_goes_on(directi
     assert _lines(open_store(target)) == wanted
     if direction == "to files":
         assert not list((tmp_path / "files").glob(".new-*"))
-        assert FileStore(tmp_path / "files").files.reindex() == []
+        assert FileStore(tmp_path / "files").files.turns.reindex() == []
     else:
         assert PostgresStore(url).check_sync() == []
 

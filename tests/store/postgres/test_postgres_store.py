@@ -260,7 +260,7 @@ async def test_an_answer_that_comes_while_a_worker_looks_elsewhere_is_heard(url:
     bells = worker.port.database.bells
     agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]), tools=[ship], store=elsewhere)
     question = (await agent.run("Ship it.")).pending[0]
-    waiting = asyncio.create_task(worker.woken())
+    waiting = asyncio.create_task(worker.port.woken())
     async with asyncio.timeout(60):
         await worker.port.loop.run(worker.port.database.holder())
         assert await worker.claim() == []
@@ -272,7 +272,7 @@ async def test_an_answer_that_comes_while_a_worker_looks_elsewhere_is_heard(url:
             return bells.rung[DUE] > heard
 
         await _until(rung)
-        await worker.woken()
+        await worker.port.woken()
         (journal,) = await worker.claim()
         await journal.__aexit__(None, None, None)
 

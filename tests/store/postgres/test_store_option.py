@@ -104,7 +104,7 @@ def test_conversations_move_from_a_database_to_files_and_back(midturn: CommandLi
     assert "is there already" in midturn.ok("conversation", "import", url, "--id", conversation, "--store", files).stderr
     assert "was open" not in out.stderr
 
-    back = midturn.ok("conversation", "import", str(FileStore(Path(files)).files.path(conversation)), "--store", other_url)
+    back = midturn.ok("conversation", "import", str(FileStore(Path(files)).files.directories.path(conversation)), "--store", other_url)
     assert back.stdout == f"{conversation}\n"
     assert _lines(other_url, conversation) == _lines(files, conversation)
     assert midturn.ok("store", "check", "--store", other_url).stdout == ""

@@ -106,7 +106,7 @@ def _on_disk(place: Place, limit: int | None) -> Iterator[_Found]:
     numbers = place.run(port.ids(which="begun") if limit is None else port.newest(limit))
     numbers.sort()
     prefixes = [""] if limit is None else [f"{number}-" for number in numbers]
-    turns = {number: seen for prefix in prefixes for number, seen in place.files.looks(prefix)}
+    turns = {number: seen for prefix in prefixes for number, seen in place.files.turns.waiting(prefix)}
     yield from ((number, None, number in turns, len(turns[number].questions) if number in turns else 0) for number in numbers)
 
 
@@ -129,7 +129,7 @@ def _before(id: str) -> str:
 
 def _row(place: Place, number: str, metadata: Metadata | None, turn_open: bool, waiting: int) -> Listed:  # noqa: FBT001  facts about one turn
     if metadata is None:
-        with Folder.at(place.files.path(number)) as folder:
+        with Folder.at(place.files.directories.path(number)) as folder:
             metadata, _ = read_metadata(folder)
     return Listed(
         id=number,
@@ -167,7 +167,7 @@ def _shown(row: Listed) -> tuple[Shown, Shown, Shown]:
 def path_command(id: str | None, *, store: StoreAddress | None) -> ExitStatus:
     """Print the directory of conversation ID (by default the current one)."""
     place = find_place(store)
-    say("{}", place.files.path(place.conversation(id)))
+    say("{}", place.files.directories.path(place.conversation(id)))
     return ExitStatus.DONE
 
 

@@ -202,7 +202,7 @@ def _added(place: Place, lines: Sequence[bytes], metadata: Metadata) -> ExitStat
     note("midturn: imported as conversation {}.", number)
     if history.ending:
         _say_that_it_was_open(number)
-    say("{}", place.files.path(number) if place.is_on_disk else number)
+    say("{}", place.files.directories.path(number) if place.is_on_disk else number)
     return ExitStatus.DONE
 
 
@@ -269,7 +269,7 @@ def edit_command(id: str | None, *, title: str | None, labels: tuple[str, ...], 
 
 def _edit_file(place: Place, number: str) -> ExitStatus:
     """Let the person edit the events; no other process writes meanwhile, and what cannot be read afterwards is said."""
-    file = place.files.path(number) / NAME
+    file = place.files.directories.path(number) / NAME
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or (sys.stdin and sys.stdin.isatty())):
         raise click.UsageError("There is no terminal for an editor: set EDITOR to a command that needs none.")
     with Held.existing(place, number):
@@ -342,7 +342,7 @@ def _described(place: Place, number: str, waiting: set[str]) -> tuple[str, str]:
     try:
         name = place.store.read_sync(number).title
     except StoreError:  # it is damaged, which is a reason to remove it
-        name = place.files.path(number).name if place.is_on_disk else ""
+        name = place.files.directories.path(number).name if place.is_on_disk else ""
     return name, " (waits for an answer)" if number in waiting else ""
 
 

@@ -111,7 +111,7 @@ def _show(chosen: Play, place: Place, conversation: str) -> None:
         say("\n$ git diff")
         say(block(_git(place.root, "diff", "--no-color") or "(nothing was changed)"))
     note("\nAll of this is in {}", place.root.parent)
-    note("Every event is a line of {}", (place.files.path(conversation) / NAME).relative_to(place.root.parent))
+    note("Every event is a line of {}", (place.files.directories.path(conversation) / NAME).relative_to(place.root.parent))
 
 
 def _workspace(root: Path) -> Workspace:

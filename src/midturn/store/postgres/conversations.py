@@ -75,6 +75,35 @@ class PostgresBeside:
         await self._database.rows(statements.FORGET if content is None else statements.KEEP, given)
 
 
+class PostgresGrowing:
+    """How many events conversations in a database have."""
+
+    def __init__(self, database: Database, loop: OwnLoop) -> None:
+        self._database = database
+        self._loop = loop
+
+    async def stirred(self, since: int) -> int:
+        """Return when a question was asked or closed, or a turn began or ended, at the latest after some seconds."""
+        return await self._loop.run(self._database.stirred(since))
+
+    async def lengths(self, since: Growth | None = None) -> Growth:
+        """Return how many events the conversations have whose rows were written since; at first, all."""
+        return await self._loop.run(self._grown(since.token if since and isinstance(since.token, _Place) else None))
+
+    async def _grown(self, before: _Place | None) -> Growth:
+        session, removed = self._database.removals.session, len(self._database.removals.ids)
+        rows = await self._database.rows(statements.GROWN, {"since": before.now if before else None})
+        lengths = {row["id"]: row["head"] for row in rows if row["id"] is not None}
+        heard = before is not None and session > 0 and session == before.session
+        gone = self._database.removals.ids[before.removed : removed] if before and heard else None
+        return Growth(lengths, _Place(rows[0]["now"], session, removed), gone)
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return the length: it is counted in events."""
+        del id
+        return length
+
+
 class PostgresConversations:
     """One schema of one database. It is made by its first use, and speaks to the database in a thread of its own."""
 
@@ -90,6 +119,8 @@ class PostgresConversations:
         self._heard = 0
         self.beside = PostgresBeside(self.database, self.loop)
         """Small things kept beside the conversations."""
+        self.growing = PostgresGrowing(self.database, self.loop)
+        """How they grow."""
 
     @property
     def place(self) -> str:
@@ -125,32 +156,11 @@ class PostgresConversations:
         finally:
             await self.loop.run(self.database.left(taken))
 
-    # Watching -------------------------------------------------------------------------------------------------------------
+    # Workers --------------------------------------------------------------------------------------------------------------
 
     async def woken(self) -> None:
         """Return when a conversation may have become due since this returned before, at the latest after a second."""
         self._heard = await self.loop.run(self.database.due(self._heard))  # what rings while a worker claims counts, too
-
-    async def stirred(self, since: int) -> int:
-        """Return when a question was asked or closed, or a turn began or ended, at the latest after some seconds."""
-        return await self.loop.run(self.database.stirred(since))
-
-    async def grown(self, since: Growth | None = None) -> Growth:
-        """Return how many events the conversations have whose rows were written since; at first, all."""
-        return await self.loop.run(self._grown(since.token if since and isinstance(since.token, _Place) else None))
-
-    async def _grown(self, before: _Place | None) -> Growth:
-        session, removed = self.database.removals.session, len(self.database.removals.ids)
-        rows = await self.database.rows(statements.GROWN, {"since": before.now if before else None})
-        lengths = {row["id"]: row["head"] for row in rows if row["id"] is not None}
-        heard = before is not None and session > 0 and session == before.session
-        gone = self.database.removals.ids[before.removed : removed] if before and heard else None
-        return Growth(lengths, _Place(rows[0]["now"], session, removed), gone)
-
-    async def events_within(self, id: str, length: int) -> int:
-        """Return the length: it is counted in events."""
-        del id
-        return length
 
     # Answers --------------------------------------------------------------------------------------------------------------
 
