@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
+import venv
 import zipfile
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -102,3 +104,54 @@ def test_the_schema_for_editors_takes_every_example() -> None:
     wrong = [block.place for block in shown if "protocl" not in block.text and not validator.is_valid(tomllib.loads(block.text))]
 
     assert wrong == []
+
+
+CONSUMER = """\
+import midturn as mt
+
+
+@mt.tool
+async def deploy(env: str, ctx: mt.ToolContext) -> str:
+    \"\"\"Deploy the service.\"\"\"
+    sure: bool = await ctx.ask(mt.Question.boolean("sure", f"Deploy to {env}?"))
+    region: str = await ctx.ask(mt.Question.select("region", "Where?", ["eu-1", "us-2"]))
+    return f"{env}: {sure} {region}"
+
+
+agent = mt.Agent(mt.ScriptedModel([{"text": "Hello."}]), tools=[deploy])
+result = agent.run_sync("Hello.")
+text: str = result.text
+"""
+MISTAKE = "wrong: int = result.text\n"
+
+
+@pytest.fixture(scope="module")
+def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment that has the wheel, and the packages that it needs: the interpreter."""
+    home = tmp_path_factory.mktemp("consumer")
+    venv.create(home / "env", with_pip=False)
+    packages = next((home / "env").glob("lib/python*/site-packages"))
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(home)], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", str(next(home.glob("*.whl"))), str(packages)], check=True)
+    others = Path(sysconfig.get_paths()["purelib"])
+    for found in others.iterdir():
+        if "midturn" not in found.name and not (packages / found.name).exists():
+            (packages / found.name).symlink_to(found)
+    return home / "env" / "bin" / "python"
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_who_installs_the_wheel_has_its_types(checker: str, consumer: Path, tmp_path: Path) -> None:
+    (tmp_path / "good.py").write_text(CONSUMER)
+    (tmp_path / "bad.py").write_text(CONSUMER + MISTAKE)
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    options = {
+        "mypy": ["--strict", f"--python-executable={consumer}"],
+        "pyright": ["--pythonpath", str(consumer)],
+    }[checker]
+
+    command = [sys.executable, "-m", checker, *options, "good.py", "bad.py"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
+    (wrong,) = [line for line in run.stdout.splitlines() if "error: " in line]
+
+    assert f"bad.py:{len(CONSUMER.splitlines()) + 1}:" in wrong
