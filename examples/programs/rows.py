@@ -44,8 +44,7 @@ async def main(directory: str = "var/rows", rows: str = "10000") -> None:
     begun = {(kept := await store.read(each)).title: kept for each in await store.ids()}
 
     async def run(batch: str) -> None:
-        kept = begun.get(batch)
-        if kept is None or not kept.turns:  # without any, it died in its first write
+        if (kept := begun.get(batch)) is None or not kept.turns:  # without any, it died in its first write
             await agent.run(batch, conversation=kept and kept.id)
         elif kept.turns[-1].open:
             await agent.resume(kept.id)
