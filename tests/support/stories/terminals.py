@@ -39,6 +39,7 @@ class TerminalPerson:
         self.edited: Path | None = None
         self.session: PtySession | None = None
         self.person: FormPerson | None = None
+        self._answered = ""
 
     def sit_down(self, session: PtySession) -> None:
         """Look at a terminal."""
@@ -107,7 +108,7 @@ class TerminalPerson:
     def settle(self) -> None:
         """Wait until what was typed has been taken: the program has ended, or asks the next."""
         end = time.monotonic() + _PATIENCE
-        while self.session and self.person and not any(map(self.person.is_asked, self._texts())):
+        while self.session and self.person and not any(map(self.person.is_asked, self._next())):
             assert time.monotonic() < end, self.session.text
             if not self.session.read():
                 self._get_up()
@@ -124,6 +125,7 @@ class TerminalPerson:
     def _type(self, question: str, *keys: str) -> None:
         text = _APPROVALS[question] if question in _APPROVALS else self.asked[question]["text"]
         person = self._before(question, text)
+        self._answered = text
         person.reply(text, keys[0])
         for more in keys[1:]:
             self._await_more(person)
@@ -151,8 +153,10 @@ class TerminalPerson:
         """Wait for what comes after the first key: a line to type, or an editor that is done."""
         person.session.wait_until(lambda: any(words in person.new for words in _MORE), "what comes after a key")
 
-    def _texts(self) -> list[str]:
-        return [*_APPROVALS.values(), *(question["text"] for question in self.asked.values())]
+    def _next(self) -> list[str]:
+        """Return what may be asked next. A screen shows a question until its answer is taken; plain lines end with what was typed."""
+        texts = (*_APPROVALS.values(), *(question["text"] for question in self.asked.values()))
+        return [text for text in texts if self.plain or text != self._answered]
 
     def _keys(self, kind: Mapping[str, Any], value: Any) -> str:
         """Return the keys of an answer: a letter, the number of an option, or a line."""
