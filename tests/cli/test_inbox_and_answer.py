@@ -37,6 +37,13 @@ def responses(midturn: CommandLine) -> list[tuple[str, Any]]:
     return [(event["outcome"], event.get("answer", event.get("reason"))) for event in found]
 
 
+def test_an_answer_to_no_question_says_where_to_find_one(midturn: CommandLine) -> None:
+    said = midturn.run("answer")
+
+    assert said.status == 2
+    assert "`midturn inbox` lists those that are open" in said.stderr
+
+
 def test_the_inbox_lists_who_asks_what_since_when_and_where(midturn: CommandLine) -> None:
     question = suspended(midturn, asks())
 

@@ -137,4 +137,11 @@ def with_conversations(command: _F) -> _F:
 
 def with_question(command: _F) -> _F:
     """Add the argument ID, an open question."""
-    return click.argument("id", metavar="ID", shell_complete=_questions)(command)
+    return click.argument("id", metavar="ID", required=False, callback=_named, shell_complete=_questions)(command)
+
+
+def _named(context: click.Context, _: click.Parameter, id: str | None) -> str | None:
+    """Say where ids are to be found, which a required argument does not."""
+    if id is None and not context.resilient_parsing:
+        raise click.UsageError("Which question? `midturn inbox` lists those that are open, each with its ID.", context)
+    return id
