@@ -37,7 +37,7 @@ BESIDE_THEM = """
     ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallContent CallEnded InquirerCall
     PersistedQuestion InputPrompter REDACTED HistoryMessage LibraryModel SyncTurnStream TurnUsage
     Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject FormSubject
-    ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage
+    ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage channels
 """
 """What people need who write a prompter, a tool, a model or a store of their own, or an annotation."""
 

@@ -44,7 +44,8 @@ def test_the_api_says_why_and_whether_to_try_again(
     with browsing(inbox(store, user=ada)) as client:
         refuse(store, monkeypatch, why)
         sent = client.post(f"/api/questions/{waiting.id}/answer", json={"value": "Tuesday"})
-        assert (sent.status_code, sent.json()) == (status, {"error": word, "message": str(why)})
+        problem = {"title": word.replace("_", " ").capitalize(), "status": status, "detail": str(why)}
+        assert (sent.status_code, sent.json()) == (status, {**problem, "error": word, "message": str(why)})
         assert client.get(f"/api/questions/{waiting.id}").status_code == 200
 
 
