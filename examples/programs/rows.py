@@ -45,7 +45,7 @@ async def main(directory: str = "var/rows", rows: str = "10000") -> None:
 
     async def run(batch: str) -> None:
         if (kept := begun.get(batch)) is None or not kept.turns:  # without any, it died in its first write
-            await agent.run(batch, conversation=kept and kept.id)
+            await agent.run(batch, conversation=kept.id if kept else None)
         elif kept.turns[-1].open:
             await agent.resume(kept.id)
 
