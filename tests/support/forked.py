@@ -134,13 +134,15 @@ class _Workers:
         self._start(worker.place)
 
     def _next(self) -> list[int]:
-        """Return what a worker does next: tests of one module."""
+        """Return what a worker does next: tests of one module, or a single one that may take long."""
         if self._session.shouldfail or self._session.shouldstop:
             self._left.clear()
         most = min(_AT_ONCE, len(self._left) // (self._number * _SHARES) + 1)
         given: list[int] = []
         while self._left and len(given) < most and (not given or self._module(self._left[0]) == self._module(given[0])):
             given.append(self._left.popleft())
+            if _seconds(self._item(given[-1])):
+                break
         return given
 
     def _module(self, index: int) -> Path:
@@ -235,9 +237,14 @@ def _directories(session: pytest.Session) -> pytest.TempPathFactory:
 
 
 def _longest_first(items: list[pytest.Item]) -> list[int]:
-    """Return the places of all tests, first of those that may take longer than any other."""
-    places = range(len(items))
-    return sorted(places, key=lambda place: items[place].get_closest_marker("timeout") is None)
+    """Return the places of all tests, those first that may take longest."""
+    return sorted(range(len(items)), key=lambda place: -_seconds(items[place]))
+
+
+def _seconds(item: pytest.Item) -> float:
+    """Return how long a test may take, where it says so itself."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker and marker.args else 0.0
 
 
 def _death(item: pytest.Item, how: int) -> pytest.TestReport:
