@@ -11,6 +11,7 @@ import pytest
 
 import midturn as mt
 from support.agents import CONFIRM, calling, careful, told
+from support.stored import every
 
 MODEL = mt.ScriptedModel([{"text": "Done."}])
 
@@ -125,7 +126,7 @@ def test_a_request_that_could_not_be_read_back_begins_nothing(text: Any, more: d
     with pytest.raises(TypeError, match="takes text"), agent.stream_sync(text, **more):
         pass
 
-    assert agent.store.ids_sync() == []
+    assert every(agent.store) == []
 
 
 def test_a_prompter_whose_via_is_no_text_has_failed_and_nothing_unreadable_is_recorded() -> None:

@@ -147,7 +147,7 @@ def test_what_is_too_large_is_not_asked_wherever_it_stands(store: FileStore, fie
         document = {**call(1), field: {"command": much} if field == "tool_input" else much}
         why = denial(await HookRuns(store, AGENTS["claude"], CLAUDE_ALONE).run(document, wait=0))
         assert "no question may have more than 1,048,576. It was not asked." in why
-        assert await store.ids() == []
+        assert await store.port.ids() == []
 
     asyncio.run(work())
 

@@ -69,7 +69,7 @@ async def _leaves_nothing_of_a_run_that_never_began(opens: Opens) -> None:
             await _agent(opens()).run(_WORDS)
 
     await _raises("a run that is out of time before it begins is cancelled", TimeoutError, cancelled)
-    _same("a run that is cancelled before it begins leaves nothing", await opens().ids(), [])
+    _same("a run that is cancelled before it begins leaves nothing", await opens().port.ids(), [])
 
 
 async def _goes_on_with_an_answer_from_elsewhere(opens: Opens) -> None:
