@@ -6,7 +6,8 @@
 
 With `--waiting`, so many more conversations wait all the while for an answer that does not come.
 
-Prints one line of counts; `inside` are turns of agents inside of tools. The status is 1 if an acknowledged answer is lost, a question was
+Prints one line of counts; `inside` are turns of agents inside of tools, `handed over` are answers whose holder was killed: they
+lie beside the turn, and count with the record. The status is 1 if an acknowledged answer is lost, a question was
 asked twice or has two answers, a turn is stuck, or an effect was repeated under another idempotency key.
 """
 
@@ -70,6 +71,7 @@ class Counts(Struct):
     acknowledged: int = 0
     rivals: int = 0
     refused: int = 0
+    handed_over: int = 0
     lost: int = 0
     asked_twice: int = 0
     two_answers: int = 0
@@ -285,6 +287,9 @@ class Torture:
             for event in events:
                 if isinstance(event, Approval) and event.state != "waiting" and event.id in waiting and event.answered_by:
                     answered[f"{id}-{waiting[event.id]}"] = event.answered_by.user
+            for handed in (await self._agent.store.port.look(id)).turn.handed:  # it is safe: who takes the turn up records it
+                self.counts.handed_over += 1
+                answered.setdefault(f"{id}-{handed.event_id}", handed.submission.user)
         self.counts.inside = len(begun)
         self.counts.asked_twice += sum(times - 1 for times in begun.values())
         self._judge_acknowledged(answered)
@@ -361,7 +366,7 @@ def main() -> int:
         finally:
             cluster.remove()
     print(f"{given.store}: {counts}")
-    for example in itertools.islice(counts.examples, 20):
+    for example in itertools.islice(sorted(counts.examples, key=lambda each: each.startswith("stuck")), 20):
         print(f"  {example}")
     return 0 if counts.is_clean else 1
 
