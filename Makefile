@@ -90,7 +90,7 @@ hangups: $(READY)
 docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# Installs the wheel with each extra in a fresh environment, and tries it (needs a package index).
+# Installs the source archive, and the wheel with each extra, in a fresh environment each, and tries it (needs a package index).
 extras: $(READY)
 	@$(BIN)/python tools/try_extras.py
 

@@ -1,7 +1,8 @@
 """Installs the built wheel alone, and with each extra by itself, in a fresh environment each, and tries what the extra is for.
 
-Run `python tools/try_extras.py [extra …]`. It needs the package index that `uv` is set up with, and no network else. The base install must
-stay small: at most `MOST_PACKAGES` packages and `MOST_MEGABYTES`.
+The source archive is installed, too, alone: what is built from it has to be what is built here.
+Run `python tools/try_extras.py [sdist] [base] [extra …]`. It needs the package index that `uv` is set up with, and no network else.
+The base install must stay small: at most `MOST_PACKAGES` packages and `MOST_MEGABYTES`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -121,27 +123,43 @@ def main(wanted: list[str]) -> int:
     untried = set(declared) - set(TRIES) - {"all"}
     failed = [f"{name} (no try is written for it)" for name in sorted(untried)]
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True, capture_output=True)
-        wheel = next(Path(folder).glob("*.whl"))
-        failed += [name for name in wanted or ["base", *declared] if not tried(wheel, name, Path(folder))]
+        subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", folder], cwd=ROOT, check=True, capture_output=True)
+        wheel, source = next(Path(folder).glob("*.whl")), next(Path(folder).glob("*.tar.gz"))
+        for name in wanted or ["sdist", "base", *declared]:
+            is_source = name == "sdist"
+            good = tried(source if is_source else wheel, "base" if is_source else name, Path(folder))
+            failed += [] if good and not (is_source and differs(source, wheel, Path(folder))) else [name]
     for name in failed:
         print(f"FAILED: {name or 'the base install'}")
     return 1 if failed else 0
 
 
-def tried(wheel: Path, extra: str, folder: Path) -> bool:
-    """Install the wheel with an extra ("base" for none), and run its try."""
+def differs(source: Path, wheel: Path, folder: Path) -> bool:
+    """Say whether another wheel comes out of the source archive, as a packager builds it."""
+    built = folder / "from-source"
+    subprocess.run([UV, "build", "--quiet", "--wheel", "--python", sys.executable, "-o", str(built), str(source)], check=True)
+    found, expected = (
+        {name: archive.read(name) for name in archive.namelist()}
+        for archive in (zipfile.ZipFile(next(built.glob("*.whl"))), zipfile.ZipFile(wheel))
+    )
+    different = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
+    print(f"{len(found)} files in the wheel from the source archive, {len(different)} differ {different[:5] or ''}".rstrip(), flush=True)
+    return bool(different)
+
+
+def tried(archive: Path, extra: str, folder: Path) -> bool:
+    """Install the archive with an extra ("base" for none), and run its try."""
     extra = "" if extra == "base" else extra
     home = folder / f"with-{extra or 'nothing'}"
     python = home / "bin" / "python"
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, str(home)], check=True)
-    install = [UV, "pip", "install", "--quiet", "--python", str(python), f"{wheel}[{extra}]" if extra else str(wheel)]
+    install = [UV, "pip", "install", "--quiet", "--python", str(python), f"{archive}[{extra}]" if extra else str(archive)]
     subprocess.run(install, check=True)
     programs = TRIES.values() if extra == "all" else [TRIES[extra] if extra else BASE]
     runs = [subprocess.run([python, "-I", "-c", program], cwd=folder, capture_output=True, text=True, check=False) for program in programs]
     packages, megabytes = size(home)
     is_small = bool(extra) or (packages <= MOST_PACKAGES and megabytes <= MOST_MEGABYTES)
-    print(f"{extra or 'base':14} {packages:3} packages, {megabytes:5.1f} MB", flush=True)
+    print(f"{extra or ('sdist' if archive.suffix == '.gz' else 'base'):14} {packages:3} packages, {megabytes:5.1f} MB", flush=True)
     for run in runs:
         if run.returncode:
             print(run.stdout + run.stderr)

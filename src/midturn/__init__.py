@@ -60,8 +60,15 @@ _HOMES: dict[str, str] = {
     "msgspec": "UNSET",
 }
 _MODULES = {"channels": "midturn.channels", "events": "midturn.record.events"}
-_RENAMED = {"AnswersSubject": "FormSubject"}
-"""Names of earlier versions, and what they are now."""
+_GONE = {
+    "AnswersSubject": "`midturn.AnswersSubject` is `midturn.FormSubject` now.",
+    "ConversationJournal": "`midturn.ConversationJournal` is private now: `Inquirer` holds a conversation, `store.read` reads one.",
+    "ResumeOptions": "`midturn.ResumeOptions` is gone: `Agent.stream_resume` spells its arguments out.",
+    "RunOptions": "`midturn.RunOptions` is gone: `Agent.run` and `Agent.stream` spell their arguments out.",
+}
+"""Names of earlier versions, and what to use instead."""
+_APART = ("adapters", "otel", "testing", "web")
+"""Public modules that are loaded by their own names alone."""
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
@@ -73,7 +80,9 @@ def __getattr__(name: str) -> object:
         return [*_MODULES, *_HOME_OF]
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(_advice(name))
+        from midturn.errors import missing_name  # only where a name is wrong
+
+        raise missing_name(_advice(name))
     value = globals()[name] = getattr(_loaded(home), name)
     return value
 
@@ -92,7 +101,9 @@ def __dir__() -> list[str]:
 def _advice(name: str) -> str:
     from midturn.values.text import did_you_mean  # only where a name is wrong
 
-    if name in _RENAMED:
-        return f"`midturn.{name}` is `midturn.{_RENAMED[name]}` now."
+    if name in _GONE:
+        return _GONE[name]
+    if name in _APART:
+        return f"`midturn.{name}` is a module of its own: `import midturn.{name}`."
     near = "" if name.startswith("_") else did_you_mean(name, _HOME_OF)
     return f"module 'midturn' has no attribute {name!r}.{near}"

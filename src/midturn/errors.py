@@ -29,7 +29,7 @@ MidturnError
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
 
 
 class Problem(NamedTuple):
@@ -258,3 +258,44 @@ class CallEnded(MidturnError):  # noqa: N818
         self.is_error = is_error
         self.turn_ended = turn_ended
         super().__init__(content)
+
+
+# Names that went ----------------------------------------------------------------------------------------------------------------
+
+_GONE: Final = {
+    "NeedsAdoption": "`midturn.errors.NeedsAdoption` is gone: what lies in your own store is yours, and nothing is adopted any more. "
+    "`midturn conversation import` takes in what others recorded.",
+}
+
+
+def missing_name(said: str) -> AttributeError | ImportError:
+    """Return what the `__getattr__` that calls this raises, with these words.
+
+    The statement `from … import …` shows nothing of an `AttributeError`, and says only that it "cannot import name": it gets an
+    `ImportError` with the same words.
+    """
+    import dis  # only where a name is wrong
+    import inspect
+
+    here = inspect.currentframe()
+    asking = here.f_back.f_back if here and here.f_back else None
+    is_imported = asking is not None and asking.f_code.co_code[asking.f_lasti] == dis.opmap["IMPORT_FROM"]
+    return ImportError(said) if is_imported else AttributeError(said)
+
+
+class Renamed:
+    """A class some of whose names went: `_gone` says of each what to use instead."""
+
+    _gone: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:  # to a type checker these names are plainly unknown
+
+        def __getattr__(self, name: str) -> object:
+            said = self._gone.get(name)
+            raise AttributeError(said or f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        raise missing_name(_GONE.get(name) or f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -111,6 +113,48 @@ def test_a_name_of_an_earlier_version_says_what_it_is_now() -> None:
         _ = mt.AnswersSubject  # type: ignore[attr-defined]  # that is the point
     with pytest.raises(AttributeError, match=r"`midturn\.testing\.UnscriptedPrompt` is `midturn\.testing\.OutOfScript` now\."):
         _ = import_module("midturn.testing").UnscriptedPrompt
+
+
+GONE = [
+    ("midturn", "AnswersSubject", "`midturn.AnswersSubject` is `midturn.FormSubject` now."),
+    ("midturn", "RunOptions", "`midturn.RunOptions` is gone: `Agent.run`"),
+    ("midturn", "ResumeOptions", "`midturn.ResumeOptions` is gone: `Agent.stream_resume`"),
+    ("midturn", "ConversationJournal", "`midturn.ConversationJournal` is private now: `Inquirer`"),
+    ("midturn.testing", "UnscriptedPrompt", "`midturn.testing.UnscriptedPrompt` is `midturn.testing.OutOfScript` now."),
+    ("midturn.testing", "Recorded", "`midturn.testing.Recorded` is `midturn.testing.RecordedPair` now."),
+    ("midturn.errors", "NeedsAdoption", "`midturn.errors.NeedsAdoption` is gone: what lies in your own store is yours"),
+    ("midturn", "Questin", "module 'midturn' has no attribute 'Questin'. Did you mean `Question`?"),
+    ("midturn.channels", "Signal", "module 'midturn.channels' has no attribute 'Signal'."),
+    ("midturn.errors", "NoError", "module 'midturn.errors' has no attribute 'NoError'"),
+]
+
+
+@pytest.mark.parametrize(("module", "name", "said"), GONE)
+def test_a_name_that_went_says_what_to_use_however_it_is_asked_for(module: str, name: str, said: str) -> None:
+    """Of an `AttributeError` the statement `from … import …` would say only that it "cannot import name"."""
+    assert not hasattr(import_module(module), name)
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        getattr(import_module(module), name)
+    with pytest.raises(ImportError, match=re.escape(said)):
+        exec(f"from {module} import {name}")
+
+
+def test_a_module_of_its_own_says_how_it_is_imported() -> None:
+    said = "import midturn\ntry:\n    midturn.testing\nexcept AttributeError as error:\n    print(error)\nfrom midturn import testing"
+    assert output(python(said)).strip() == "`midturn.testing` is a module of its own: `import midturn.testing`."
+
+
+@pytest.mark.parametrize("opened", [mt.MemoryStore, lambda: mt.open_store("none"), lambda: mt.open_store("postgresql://127.0.0.1/none")])
+def test_what_a_store_had_before_says_what_to_use(opened: Callable[[], mt.ConversationStore]) -> None:
+    store = opened()
+    with pytest.raises(AttributeError, match=re.escape("`store.woken()` is `store.port.woken()` now.")):
+        _ = store.woken  # type: ignore[attr-defined]  # that is the point
+    with pytest.raises(AttributeError, match=re.escape("`store.port.latest()` is `store.port.newest(1)` now.")):
+        _ = store.port.latest  # type: ignore[attr-defined]  # that is the point
+    with pytest.raises(AttributeError, match=re.escape("`store.port.stirred` is `store.port.growing.stirred` now.")):
+        _ = store.port.stirred  # type: ignore[attr-defined]  # that is the point
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = store.nothing  # type: ignore[attr-defined]  # that is the point
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,8 @@ def test_a_link_in_the_workspace_is_not_followed(midturn: CommandLine) -> None:
         (("chat", "--local"), "`--local` is gone."),
         (("inbox", "--sealed"), "`--sealed` is gone. Conversations are not sealed any more"),
         (("resume", "--adopt"), "`--adopt` is gone. Turns are not adopted any more"),
+        (("resume", "--all"), "`--all` is gone. It belonged to `--adopt`, which is gone, too. `--ready` goes on with every turn"),
+        (("resume", "--local"), "`--local` is gone. Conversations are always kept in your own data directory"),
         (("conversation", "verify"), "There is no command 'verify' any more. Conversations are not sealed"),
     ],
 )
@@ -165,6 +167,12 @@ def test_what_is_gone_says_what_to_do_instead(midturn: CommandLine, command: tup
     refused = midturn.run(*command)
     assert (refused.status, refused.stdout) == (2, "")
     assert said in refused.stderr.replace("\n", " ")
+
+
+def test_an_option_that_is_gone_is_no_advice(midturn: CommandLine) -> None:
+    said = midturn.run("resume", "--seal").stderr
+    assert "No such option '--seal'" in said
+    assert "--sealed" not in said
 
 
 # Where conversations are ----------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ TARGETS = {
     "format": "formats the code",
     "docs": "builds the documents as a site, and refuses a link that leads nowhere",
     "docs-serve": "shows the site while you write",
-    "extras": "installs the package with each extra in a fresh environment, and tries it",
+    "extras": "installs the source archive, and the wheel with each extra, in a fresh environment each, and tries it",
     "pythons": "runs tests under the other versions of Python that are here",
     "bench": "measures what questions cost, and how long the start takes",
     "bench-check": "compares what can be counted (bytes, syncs, files opened, calls, modules imported) with `benchmarks/figures.json`; "

@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from midturn.errors import missing_name
+
 if TYPE_CHECKING:
     from midturn.channels.discord import Discord
     from midturn.channels.email import Email
@@ -46,5 +48,9 @@ _HOMES: Final = {
 def __getattr__(name: str) -> object:
     """Load a public name from its home (PEP 562)."""
     if name not in __all__:
-        raise AttributeError(f"module 'midturn.channels' has no attribute {name!r}.")
+        raise missing_name(f"module 'midturn.channels' has no attribute {name!r}.")
     return getattr(import_module(f"midturn.channels.{_HOMES.get(name, 'port')}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -259,7 +259,10 @@ def _first_steps() -> list[str]:
 
 
 def _usage(error: click.ClickException) -> Shown:
-    context = getattr(error, "ctx", None)
+    context = cast("click.Context | None", getattr(error, "ctx", None))
+    if isinstance(error, click.NoSuchOption) and error.possibilities and context:  # what is refused is no advice
+        gone = {flag for option in context.command.params if getattr(option, "hidden", False) for flag in option.opts}
+        error = click.NoSuchOption(error.option_name, error.message, [flag for flag in error.possibilities if flag not in gone], error.ctx)
     said = error.format_message()
     message = block(said.replace("\n\t", " ") if isinstance(error, click.MissingParameter) else said)  # click lists choices in rows
     if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from midturn.cli.held import Held, is_attached, without_echo
 from midturn.cli.loading import Flags, load_for, report_ignored
-from midturn.cli.options import with_conversation, with_non_interactive, with_output, with_store, without
+from midturn.cli.options import LOCAL, with_conversation, with_non_interactive, with_output, with_store, without
 from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.turn_end import OutputFormat
@@ -41,6 +41,8 @@ class ResumeFlags(Struct, frozen=True, kw_only=True):
 @click.option("--discard", is_flag=True, help="End the open turn instead.")
 @click.option("--ready", is_flag=True, help="Go on with every turn that can, and ask no one.")
 @click.option("--watch", is_flag=True, help="With --ready: stay, and go on with turns as they are answered.")
+@without("--all", "It belonged to `--adopt`, which is gone, too. `--ready` goes on with every turn that can.")
+@without("--local", LOCAL)
 @without("--adopt", "Turns are not adopted any more: what lies in your own store is yours. `midturn conversation import` takes in others.")
 @with_non_interactive
 @with_store

@@ -28,7 +28,7 @@ from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import name_finished, name_if_open, ring
-from midturn.store.port import Beside, Decide, HeldBy, LastTurn, MayGo, Settled, Which, following
+from midturn.store.port import Beside, Decide, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.submission import HandoverFolder
 from midturn.store.tail import EventReader, Mark, Part
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
@@ -53,7 +53,7 @@ def _load_pasts() -> KnownPasts:
     return PASTS
 
 
-class FileConversations:
+class FileConversations(PortOfBefore):
     """The `StorePort` on disk. New conversations go into the first of its folders; nothing is made before there is one."""
 
     needs_loop = False

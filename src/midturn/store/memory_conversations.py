@@ -27,7 +27,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due, is_ready, outdated
 from midturn.store.held import Tries, patiently
 from midturn.store.metadata import Metadata, conversation_number, title
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, oldest_first
 from midturn.store.tail import Mark, Part
@@ -224,7 +224,7 @@ class MemoryGrowing:
         return length
 
 
-class MemoryConversations:
+class MemoryConversations(PortOfBefore):
     """The `StorePort` of one process: gone with it."""
 
     needs_loop = False

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from midturn.errors import StoreError
+from midturn.errors import Renamed, StoreError
 from midturn.journal import AnswerFeed, Journal
 from midturn.record.events import Event, user_requests
 from midturn.record.open_question import parse_address
@@ -24,6 +24,16 @@ if TYPE_CHECKING:  # nothing here is read from JSON, so these are not needed at 
     from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
     from midturn.store.submission import HandedOver
+
+
+class PortOfBefore(Renamed):
+    """Refuses what a port of earlier versions had, and says what to use instead."""
+
+    _gone: ClassVar[Mapping[str, str]] = {
+        "latest": "`store.port.latest()` is `store.port.newest(1)` now.",
+        **{name: f"`store.port.{name}` is `store.port.growing.{name}` now." for name in ("events_within", "lengths", "stirred")},
+    }
+
 
 Which: TypeAlias = Literal["all", "begun", "open", "ready"]
 """Conversations: all; those in which anything is recorded, which lists show, for the process that made one may have been killed before

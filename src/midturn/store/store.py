@@ -30,15 +30,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
 from midturn.clock import SYSTEM, TimeOfDay, trusted
-from midturn.errors import StoreError, StoreLocked, TooOld
+from midturn.errors import Renamed, StoreError, StoreLocked, TooOld
 from midturn.question.people import checked_names
 from midturn.record.events import AnsweredBy, Note, Reassigned, Vote
 from midturn.record.window import last_turn, parent_of
@@ -86,12 +86,14 @@ def _load_outside_answers() -> type[OutsideAnswers]:
     return OutsideAnswers
 
 
-class ConversationStore:
+class ConversationStore(Renamed):
     """Conversations by id, their open questions, and the way to answer them.
 
     Make one with `open_store` or `MemoryStore`. Every method has a form for programs without an event loop: `pending_sync`,
     `answer_sync` and so on.
     """
+
+    _gone: ClassVar[Mapping[str, str]] = {"woken": "`store.woken()` is `store.port.woken()` now."}
 
     def __init__(
         self, port: StorePort, admission: Admission | None = None, clock: TimeOfDay = SYSTEM, on_wake: OnWake | None = None

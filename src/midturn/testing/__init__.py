@@ -34,6 +34,8 @@ _HOMES = {
     "tell_people": "clock",
     "tell_people_sync": "clock",
 }
+_RENAMED = {"Recorded": "RecordedPair", "UnscriptedPrompt": "OutOfScript"}
+"""Names of earlier versions, and what they are now."""
 
 __all__ = [
     "AssertAnswers",
@@ -57,10 +59,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "UnscriptedPrompt":
-        raise AttributeError(f"`{__name__}.UnscriptedPrompt` is `{__name__}.OutOfScript` now.")
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from midturn.errors import missing_name  # only where a name is wrong
+
+        now = f"`{__name__}.{name}` is `{__name__}.{_RENAMED[name]}` now." if name in _RENAMED else ""
+        raise missing_name(now or f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 

@@ -21,7 +21,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due
 from midturn.store.held import patiently
 from midturn.store.metadata import Metadata, decode_metadata, title
-from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, Settled, Which, following
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows
 from midturn.store.postgres.journal import PostgresJournal, TurnRow
@@ -104,7 +104,7 @@ class PostgresGrowing:
         return length
 
 
-class PostgresConversations:
+class PostgresConversations(PortOfBefore):
     """One schema of one database. It is made by its first use, and speaks to the database in a thread of its own."""
 
     needs_loop = True
