@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 import midturn as mt
 from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
-from midturn.store.watching import Watch
+from midturn.store.port import Growing, Growth
+from midturn.store.watching import Watch, happened_and_recorded
+from support.processes import kill, line, python
 
 TWO = ["asked", "answered", "asked", "answered", "turn_ended"]
 
@@ -128,6 +131,94 @@ def test_what_a_worker_does_is_watched_there_and_from_outside(store: mt.Conversa
 @pytest.mark.real("PostgreSQL")
 def test_what_a_worker_on_a_database_does_is_watched_from_another_connection(url: str) -> None:
     asyncio.run(_worker_watched_from_outside(mt.open_store(url), mt.open_store(url)))
+
+
+_WORKER = """
+import asyncio, sys
+import midturn as mt
+
+@mt.tool
+async def deploy(ctx: mt.ToolContext) -> str:
+    "Deploy the service."
+    sure = await ctx.ask(mt.Question.boolean("sure", "Sure?"))
+    return f"{sure} {await ctx.ask(mt.Question.text('where', 'Where?'))}"
+
+def say(request):
+    return mt.TextPart("Done.") if request.events[-1].type == "tool_call_response" else mt.ToolCallPart("call_1", "deploy", {})
+
+agent = mt.Agent(mt.FunctionModel(say), tools=[deploy], store=mt.open_store(sys.argv[1]))
+asyncio.run(agent.work(on_event=lambda conversation, event: print(type(event).__name__, flush=True)))
+"""
+HERE = ["ToolStarted", "Asked", "TurnEnded", "ToolStarted", "ToolFinished", "TextDelta", "TurnEnded"]
+
+
+async def _another_process_watched(place: str) -> None:
+    """A worker is a process of its own: it says there what it does, and what it records is heard of here, each event once."""
+    store = mt.open_store(place)
+    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("This one waits.")
+    changes = store.watch(events=True)
+    seen = await _take(changes, 1)
+    worker = python(_WORKER, place)
+    try:
+        await store.answer(waiting.pending[0], value=True)
+        while seen[-1].kind != "asked" or len(seen) == 1:
+            seen += await _take(changes, 1)
+        await store.answer(seen[-1].id, value="here")
+        while seen[-1].kind != "turn_ended":
+            seen += await _take(changes, 1)
+        assert [await asyncio.to_thread(line, worker) for _ in HERE] == HERE
+    finally:
+        kill(worker)
+        await changes.aclose()
+    assert [change.position for change in seen if change.kind == "recorded"] == [5, 6, 7, 8, 9, 10]
+    assert [change.kind for change in seen if change.kind != "recorded"] == TWO
+
+
+def test_a_worker_in_another_process_is_watched(tmp_path: Path) -> None:
+    asyncio.run(_another_process_watched(str(tmp_path / "conversations")))
+
+
+@pytest.mark.real("PostgreSQL")
+def test_a_worker_in_another_process_is_watched_through_a_database(url: str) -> None:
+    asyncio.run(_another_process_watched(url))
+
+
+class _Meanwhile:
+    """Lets something happen right after it has said how conversations have grown: what is read then is longer."""
+
+    def __init__(self, growing: Growing, happens: Callable[[], Awaitable[object]]) -> None:
+        self._growing = growing
+        self._happens = [happens]
+        self.is_begun = False
+        self.stirred, self.events_within = growing.stirred, growing.events_within
+
+    async def lengths(self, since: Growth | None = None) -> Growth:
+        grown = await self._growing.lengths(since)
+        if self.is_begun and self._happens:
+            await self._happens.pop()()
+        return grown
+
+
+async def _told_once(store: mt.ConversationStore) -> None:
+    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("This one waits.")
+    growing = _Meanwhile(store.port.growing, lambda: _agent(store).resume(waiting.conversation))
+    watch = Watch(store, growing, read=happened_and_recorded)
+    await watch.begin()
+    await store.answer(waiting.pending[0], value=True)
+    growing.is_begun = True
+    heard = [change for _ in range(3) for change in await watch.look()]
+    positions = [change.position for change in heard if change.kind == "recorded"]
+    assert positions == [*range(5, len((await store.read(waiting.conversation)).events) + 1)]
+    assert [change.kind for change in heard if change.kind != "recorded"] == TWO[1:]
+
+
+def test_what_happens_while_a_watcher_looks_is_told_once(store: mt.ConversationStore) -> None:
+    asyncio.run(_told_once(store))
+
+
+@pytest.mark.real("PostgreSQL")
+def test_what_happens_while_a_database_is_looked_at_is_told_once(url: str) -> None:
+    asyncio.run(_told_once(mt.open_store(url)))
 
 
 async def _hears_of_a_removal(store: mt.ConversationStore) -> None:

@@ -201,6 +201,7 @@ class Watch:
         self._grown: Growth | None = None
         self._lengths: dict[str, int] = {}
         self._events: dict[str, int] = {}
+        self._read_last: set[str] = set()
 
     async def begin(self) -> list[StoreChange]:
         """Look for the first time: what is open already is asked, or what is new after the events that were seen has happened.
@@ -225,18 +226,30 @@ class Watch:
             self._lengths = lengths
             return []
         changes: list[StoreChange] = []
+        read: set[str] = set()
         for id in (*sorted(await self._gone(grown)), *lengths):  # noqa: A001  what the wire calls it
             if self._lengths.get(id) != lengths.get(id):
+                read.add(id)
                 changes += self._noted(await self._since(id, lengths.get(id, 0)))
-                if not self._known.get(id, ()):  # nothing is kept of it
-                    self._known.pop(id, None)
-                    self._events.pop(id, None)
+        self._forget_but(read)
         return changes
+
+    def _forget_but(self, read: set[str]) -> None:
+        """Keep nothing of conversations in which nothing is open.
+
+        Of one that was read just now, how much was told is kept until it grows no more: more was read than `lengths` had said where
+        something happened between the two, and would be told again.
+        """
+        for id in self._read_last - read:  # noqa: A001  as above
+            if not self._known.get(id):
+                self._known.pop(id, None)
+                self._events.pop(id, None)
+        self._read_last = read
 
     async def _gone(self, grown: Growth) -> Iterable[str]:
         """Return those with an open turn that are not there any more."""
         if grown.is_whole:
-            return [id for id in self._lengths.keys() - grown.lengths.keys() if id in self._known or id in self._turns]  # noqa: A001  as above
+            return [id for id in self._lengths.keys() - grown.lengths.keys() if self._known.get(id) or id in self._turns]  # noqa: A001  as above
         if grown.gone is not None:
             return [id for id in grown.gone if id in self._lengths]  # noqa: A001  as above
         running = await self._store.open_turns(self._conversation)
