@@ -20,7 +20,7 @@ import midturn as mt  # noqa: E402
 from midturn.store.file_store import FileStore  # noqa: E402
 from midturn.web import inbox  # noqa: E402
 from support.serving import serving  # noqa: E402
-from support.shown_pages import finish_one, open_all  # noqa: E402
+from support.shown_pages import ask_for_a_month, finish_one, open_all  # noqa: E402
 
 _LEFT_OUT = ("triage", "scale", "limits", "notes")
 _BETWEEN = (768, "dark")
@@ -33,6 +33,7 @@ def main(to: Path) -> None:
     store = FileStore(Path(tempfile.mkdtemp()) / "conversations")
     with ThreadPoolExecutor(1) as pool:
         opened = pool.submit(asyncio.run, open_all(store)).result()
+        pool.submit(asyncio.run, ask_for_a_month(store)).result()
         conversation = pool.submit(asyncio.run, finish_one(store)).result()
     pages = {"inbox": "/", "conversation": f"/c/{conversation}", "stats": "/stats"}
     pages |= {name: f"/q/{question.id}" for name, question in opened.items() if name not in _LEFT_OUT}

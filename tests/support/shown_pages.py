@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
+from unittest.mock import patch
 
 import midturn as mt
 from midturn.question.question import Question
@@ -113,6 +116,45 @@ async def open_all(store: ConversationStore) -> dict[str, mt.OpenQuestion]:
         result = await agent.run(said)
         opened[tool.definition.name] = result.pending[0]
     return opened
+
+
+_DAYS_SHOWN = 30
+_PEOPLE = ("ada", "bo", "cleo")
+_TOOLS = ("deploy", "refund", "rename")
+
+
+async def ask_for_a_month(store: ConversationStore) -> None:
+    """Have each of the last thirty days have its questions and answers, some within minutes, some after hours."""
+    drawn = random.Random(7)
+    with patch("midturn.clock.datetime", _Past):
+        for day in range(_DAYS_SHOWN, 0, -1):
+            for _ in range(drawn.randint(0, 4)):
+                tool = drawn.choice(_TOOLS)
+                begun = timedelta(days=day) - timedelta(hours=drawn.randint(0, 12))
+                _Past.ago = begun
+                agent = mt.Agent(_calling(asked := asking(_CONFIRMED[tool], tool), {}), tools=[asked], store=store)
+                waiting = (await agent.run(f"Go on with {tool}.")).pending[0]
+                _Past.ago = max(timedelta(), begun - timedelta(minutes=drawn.choice((1, 3, 8, 20, 90, 300, 1_500))))
+                await store.answer(waiting.id, drawn.random() < _MOSTLY, user=drawn.choice(_PEOPLE), via="web")
+                await agent.resume(waiting.conversation)
+
+
+_MOSTLY = 0.8
+_CONFIRMED = {
+    "deploy": Question.boolean("confirm", "Deploy to production?"),
+    "refund": Question.boolean("confirm", "Pay 40 € back?"),
+    "rename": Question.boolean("confirm", "Rename the project?"),
+}
+
+
+class _Past(datetime):
+    """The time of day, so long ago."""
+
+    ago = timedelta()
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return datetime.now(tz) - cls.ago
 
 
 async def finish_one(store: ConversationStore) -> str:

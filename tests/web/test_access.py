@@ -299,6 +299,19 @@ def test_a_link_is_where_one_comes_to_after_signing_in(client: TestClient, keyri
     assert entered.headers["location"] == f"/q/{waiting.id}"
 
 
+def test_what_was_searched_for_outlives_signing_in(client: TestClient, keyring: Keyring) -> None:
+    asked = client.get("/c?q=release+2.4&label=team%2Fa")
+    assert 'name="to" value="/c?q=release+2.4&amp;label=team%2Fa"' in asked.text
+    entered = client.post("/enter", data={"code": keyring.new_code(), "to": "/c?q=release+2.4&label=team%2Fa"}, headers=OWN)
+    assert entered.headers["location"] == "/c?q=release+2.4&label=team%2Fa"
+
+
+def test_a_used_code_is_in_no_address_that_comes_after_it(client: TestClient) -> None:
+    refused = client.get("/enter?code=AAAA-BBBB-CCCC-DDDD")
+    assert refused.status_code == 401
+    assert "AAAA" not in refused.text
+
+
 @pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", "/leave", "x", "/q\r\nX: y"])
 def test_signing_in_leads_to_no_other_site(client: TestClient, keyring: Keyring, to: str) -> None:
     assert client.post("/enter", data={"code": keyring.new_code(), "to": to}, headers=OWN).headers["location"] == "/"

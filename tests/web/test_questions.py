@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from starlette.types import ASGIApp
 
 import midturn as mt
 from midturn.cli.question_rows import question_rows
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered, InquiryCancelled
+from midturn.store.file_store import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.web import inbox, pages
-from midturn.web.app import application
 from midturn.web.board import Board
-from midturn.web.gate import ProgramAccess
-from midturn.web.library import Library
 from midturn.web.port import Port
-from midturn.web.site import Site
 from midturn.web.walk import Drafts
 from support.agents import told
 from support.pages import OWN, ada, agent_with, asking, asking_form, browsing, carried, send, wait_for
@@ -200,32 +197,45 @@ def test_what_a_page_carries_along_is_not_believed(store: MemoryStore) -> None:
     assert store.pending_sync()
 
 
-def test_a_form_goes_on_where_somebody_stopped_on_another_page_and_on_another_server(store: MemoryStore, tmp_path: Path) -> None:
-    waiting = wait_for(agent_with(store, asking_form(FORM)))
-    with browsing(kept_in(store, tmp_path)) as client:
+def test_a_form_goes_on_where_somebody_stopped_on_another_page_and_on_another_server(tmp_path: Path) -> None:
+    """An inbox that a program mounts keeps it, too, beside its conversations: each `browsing` here is a server of its own."""
+    place = tmp_path / "conversations"
+    waiting = wait_for(agent_with(FileStore(place), asking_form(FORM)))
+    with browsing(inbox(FileStore(place), user=ada)) as client:
         page = send(client, waiting, answer="yes", walk="")
         send(client, waiting, act="answer", answer="1", walk=carried(page.text))
-    with browsing(kept_in(store, tmp_path, who="grace")) as somebody_else:
+    with browsing(inbox(FileStore(place), user=lambda _: "grace")) as somebody_else:
         assert "[1/3]" in somebody_else.get(f"/q/{waiting.id}").text
-    with browsing(kept_in(store, tmp_path)) as client:
+    with browsing(inbox(FileStore(place), user=ada)) as client:
         page = client.get(f"/q/{waiting.id}")
         assert "[3/3]" in page.text
         assert "You had begun to answer" in page.text
         page = send(client, waiting, act="skip", walk=carried(page.text))
         assert send(client, waiting, act="send", walk=carried(page.text)).status_code == 303
-    assert [response.answer for _, response in store.read_sync(waiting.conversation).pairs() if isinstance(response, InquiryAnswered)] == [
-        True,
-        "production",
-        None,
-    ]
-    assert list((tmp_path / "drafts").iterdir()) == []
+    assert [
+        response.answer for _, response in FileStore(place).read_sync(waiting.conversation).pairs() if isinstance(response, InquiryAnswered)
+    ] == [True, "production", None]
+    assert list((place / "beside").iterdir()) == []
 
 
-def kept_in(store: MemoryStore, directory: Path, who: str = "ada") -> ASGIApp:
-    """Return the pages of a server that keeps drafts in a directory."""
+def test_what_is_left_of_old_forms_is_forgotten(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     port = Port(store)
-    access = ProgramAccess(lambda _: who)
-    return application(Site(board=Board(port), library=Library(port), access=access, drafts=Drafts(directory / "drafts")), names=None)
+
+    async def play() -> list[bool]:
+        old, fresh, other = (Drafts(port, question, "ada") for question in ("1-1", "2-1", "3-1"))
+        await old.keep([{"value": True}])
+        await port.keep("draft/nonsense", b"[")
+        await port.keep("card/1", b"of a channel")
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 10 * 24 * 3600)
+        await fresh.keep([{"value": True}])
+        monkeypatch.setattr(time, "time", lambda: now + 15 * 24 * 3600)
+        await other.keep([{"value": True}])
+        assert set(await port.kept("card/")) == {"card/1"}
+        return [bool(await draft.read()) for draft in (old, fresh, other)]
+
+    assert asyncio.run(play()) == [False, True, True]
+    assert len(asyncio.run(port.kept("draft/"))) == 2
 
 
 def test_a_review_that_waits_on_its_own_leads_back_to_its_answers(store: MemoryStore) -> None:

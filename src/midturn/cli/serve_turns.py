@@ -35,7 +35,6 @@ from midturn.web.push import Push, PushKeys
 from midturn.web.reminding import Reminding
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
-from midturn.web.walk import Drafts
 
 if TYPE_CHECKING:
     from midturn.channels.port import Channel, ChannelSettings
@@ -61,7 +60,6 @@ def site_of(place: Place, given: Serve) -> Site:
         notifying=_notifying(settings, given, place, push),
         push=push,
         root=Path(place.root),
-        drafts=Drafts(directory_of(given.port) / "drafts"),
     )
 
 

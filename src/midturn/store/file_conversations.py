@@ -67,7 +67,7 @@ class FileConversations(PortOfBefore):
     @property
     def beside(self) -> Beside:
         """Small things kept beside the conversations."""
-        from midturn.store.beside import FilesBeside  # only channels keep something there
+        from midturn.store.beside import FilesBeside  # only channels and the page keep something there
 
         return FilesBeside(self.directories)
 

@@ -116,7 +116,7 @@ def following(questions: Sequence[OpenQuestion], last: str | None) -> list[OpenQ
 
 
 class Beside(Protocol):
-    """Small things kept beside the conversations, by name: pairings of people with accounts, cards that were sent to them."""
+    """Small things kept beside the conversations, by name: pairings of people with accounts, cards sent to them, forms half filled in."""
 
     async def kept(self, beginning: str) -> Mapping[str, bytes]:
         """Return what is kept under names with this beginning."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, QuestionError
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, QuestionError, StoreError
 from midturn.prompts.keys import pretty, scope
 from midturn.question.answer_type import Answered, EndedTurn, Replied, SecretType
 from midturn.question.question import Question
@@ -27,7 +27,7 @@ from midturn.web.controls import DecisionPage, FormPage, PageAgain, ReviewPage, 
 from midturn.web.gate import Visitor
 from midturn.web.schema_fields import reshapes
 from midturn.web.site import Site
-from midturn.web.walk import FormWalk, read_steps, rows_of_review
+from midturn.web.walk import Drafts, FormWalk, read_steps, rows_of_review
 
 
 class PageVisit:
@@ -39,6 +39,7 @@ class PageVisit:
         self._secret_elsewhere = secret_elsewhere
         self._question = question
         self._visitor = visitor
+        self._draft = Drafts(site.board.port, question.id, visitor.name)
 
     async def shown(self, carried: str | None = None, typed: Fields | None = None) -> ShownPage:
         """Return what is put on the page: of a form what comes after what it carries, or after what was kept of an earlier visit.
@@ -54,7 +55,7 @@ class PageVisit:
             return await self._alone(typed)
         if carried is not None:
             return self._at(await self._form(read_steps(carried)), typed)
-        return self._at(await self._form(await self._draft()), typed, is_draft=True)
+        return self._at(await self._form(await self._draft.read()), typed, is_draft=True)
 
     async def act(self, sent: Fields) -> Receipt | ShownPage:
         """Do what was sent; what comes next in a form is returned to be shown, unless the form is done.
@@ -145,9 +146,6 @@ class PageVisit:
         await visit.take(reply)
         return await self._recorded(Receipt(self._question.conversation, self._question.id))
 
-    async def _draft(self) -> Sequence[Json]:
-        return await asyncio.to_thread(self._site.drafts.read, self._question.id, self._visitor.name)
-
     async def _walk(self, sent: Fields) -> Receipt | ShownPage:
         walk = await self._form(read_steps(sent.text("walk")))
         prompt = walk.prompt
@@ -166,7 +164,7 @@ class PageVisit:
                 walk.answer(_checked(question, sent))
         if walk.prompt is None:
             return await self._finish(walk)
-        await asyncio.to_thread(self._site.drafts.keep, self._question.id, self._visitor.name, walk.steps)
+        await self._draft.keep(walk.steps)
         return self._at(walk, None)
 
     def _at(self, walk: FormWalk, typed: Fields | None, *, is_draft: bool = False) -> ShownPage:
@@ -275,7 +273,9 @@ class PageVisit:
         return receipt
 
     async def _done(self) -> None:
-        await asyncio.to_thread(self._site.drafts.drop, self._question.id, self._visitor.name)
+        if self._question.form is not None:
+            with suppress(StoreError):  # it is answered: what is left of its draft is forgotten with the old ones
+                await self._draft.drop()
         await self._site.board.look_again()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from midturn.record.events import AnsweredBy, Event
@@ -75,6 +75,14 @@ class Port:
     async def events_within(self, id: str, length: int) -> int:
         """Return how many events a conversation of this length has; see `Growing.events_within`."""
         return await self._read("events_within", lambda: self.store.port.growing.events_within(id, length))
+
+    async def kept(self, beginning: str) -> Mapping[str, bytes]:
+        """Return what is kept beside the conversations under names with this beginning."""
+        return await self._read("kept", lambda: self.store.port.beside.kept(beginning))
+
+    async def keep(self, name: str, content: bytes | None) -> None:
+        """Keep something beside the conversations; None: nothing any more."""
+        await self._read("keep", lambda: self.store.port.beside.keep(name, content))
 
     async def admit(self, question: OpenQuestion, user: str | None) -> None:
         """Refuse a person who may not answer (`NotAllowed`), before anything is said about what they sent."""

@@ -77,7 +77,7 @@ async def stranger(request: Request, site: Site) -> Response:
     if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
         return HTMLResponse(_AGAIN)  # a link from elsewhere carries no cookie of ours; the same address from here does
     if request.method == "GET" and KEY_HEADER not in request.headers and has_shared_name(request.scope) and access.by_cookie(request):
-        return page(request, "shell.html", {"key": "", "to": _here(request, request.url.path)})
+        return page(request, "shell.html", {"key": "", "to": _here(request, _address(request))})
     kept = await _kept(request)
     return _page(request, status=401, kept=kept)
 
@@ -105,6 +105,12 @@ def _here(request: Request, to: str) -> str:
     return to if is_ours and to.isascii() and to.isprintable() and "\\" not in to else f"{base}/"
 
 
+def _address(request: Request) -> str:
+    """Return what was asked for, with what was searched for there; a code is part of no address."""
+    query = str(request.url.query) if request.method == "GET" and "code" not in request.query_params else ""
+    return f"{request.url.path}?{query}" if query else request.url.path
+
+
 def _base(request: Request) -> str:
     return str(request.scope.get("root_path", "")).rstrip("/")
 
@@ -121,6 +127,5 @@ async def _sent(request: Request) -> list[tuple[str, str]]:
 
 
 def _page(request: Request, *, status: int, problem: str = "", kept: list[tuple[str, str]] | None = None) -> HTMLResponse:
-    here = request.url.path
-    values = {"title": "Sign in", "problem": problem, "kept": kept or [], "here": here, "to": _here(request, here)}
+    values = {"title": "Sign in", "problem": problem, "kept": kept or [], "here": request.url.path, "to": _here(request, _address(request))}
     return page(request, "sign_in.html", values, status)

@@ -18,7 +18,6 @@ from midturn.web.library import Library
 from midturn.web.push import Push
 from midturn.web.repeats import Repeats
 from midturn.web.resuming import Vault
-from midturn.web.walk import Drafts
 
 
 class Resumer(Protocol):
@@ -67,7 +66,6 @@ class Site(Struct, frozen=True, kw_only=True):
     root: Path | None = None
     vault: Vault = field(default_factory=Vault)
     repeats: Repeats = field(default_factory=Repeats)
-    drafts: Drafts = field(default_factory=Drafts)
 
 
 Handler = Callable[[Request, Visitor], Awaitable[Response]]

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,7 +13,6 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotOpen
-from midturn.files import ensure_private, read_private, write_private
 from midturn.question.answer_type import Answered, Reply, Submitted, WentBack
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Event
@@ -25,6 +21,7 @@ from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 from midturn.store.metadata import event_ids
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json, NotJson, SecretValue, read_json
+from midturn.web.port import Port
 from midturn.web.resuming import Vault
 
 _BACK = "back"
@@ -181,64 +178,55 @@ def read_steps(carried: str) -> Sequence[Json]:
 _KEPT_SECONDS = 14 * 24 * 60 * 60
 _MOST = 1_000
 _LARGEST = 65_536  # bytes of one draft
+_BEGINNING = "draft/"
+
+
+class _Draft(msgspec.Struct):
+    """What is kept of a form: when, and its steps. A step holds an answer, or the handle of a secret; a secret itself is in no draft."""
+
+    at: float
+    steps: list[Any]
 
 
 class Drafts:
-    """The steps of forms by question and person, in memory and, where there is a `directory`, in files that only its user can read.
+    """How far one person has come in the form of one question, kept in the store: the next server knows it, and so does another one."""
 
-    A step holds an answer, or the handle of a secret; a secret itself is in no draft.
-    """
+    def __init__(self, port: Port, question: str, person: str | None) -> None:
+        self._port = port
+        named = f"{question}\n{person or ''}".encode("utf-8", "surrogatepass")
+        self._name = f"{_BEGINNING}{hashlib.sha256(named).hexdigest()}"
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+    async def read(self) -> Sequence[Json]:
+        """Return the steps of the form."""
+        kept = _read((await self._port.kept(self._name)).get(self._name))
+        return kept.steps if kept else ()
 
-    def read(self, question: str, person: str | None) -> Sequence[Json]:
-        """Return the steps of a form."""
-        name = _name(question, person)
-        kept = self._kept.get(name)
-        if kept is None and self._directory:
-            kept = read_private(self._directory / name)
-        try:
-            steps = read_json(kept.decode()) if kept else ()
-        except (NotJson, UnicodeDecodeError):  # another program wrote there; nothing depends on it
-            return ()
-        return steps if isinstance(steps, Sequence) and not isinstance(steps, str) else ()
-
-    def keep(self, question: str, person: str | None, steps: Sequence[Json]) -> None:
-        """Keep the steps of a form, in place of those before."""
-        written = msgspec.json.encode(list(steps))
+    async def keep(self, steps: Sequence[Json]) -> None:
+        """Keep the steps of the form, in place of those before."""
+        written = msgspec.json.encode(_Draft(time.time(), list(steps)))
         if not steps or len(written) > _LARGEST:
-            self.drop(question, person)
+            await self.drop()
             return
-        name = _name(question, person)
-        self._kept[name] = written
-        self._kept.move_to_end(name)
-        if len(self._kept) > _MOST:
-            self._kept.popitem(last=False)
-        if self._directory:
-            ensure_private(self._directory)
-            self._forget_old(self._directory)
-            write_private(self._directory / name, written)
+        if len(steps) == 1:  # it has just begun
+            await self._forget_old()
+        await self._port.keep(self._name, written)
 
-    def drop(self, question: str, person: str | None) -> None:
-        """Forget a form that was sent, or is not open any more."""
-        name = _name(question, person)
-        self._kept.pop(name, None)
-        if self._directory:
-            (self._directory / name).unlink(missing_ok=True)
+    async def drop(self) -> None:
+        """Forget the form: it was sent, or is not open any more."""
+        await self._port.keep(self._name, None)
 
-    def _forget_old(self, directory: Path) -> None:
-        found: list[tuple[float, Path]] = []
-        for file in directory.iterdir():
-            with suppress(FileNotFoundError):  # another server was faster
-                found.append((file.stat().st_mtime, file))
-        found.sort()
+    async def _forget_old(self) -> None:
+        every = {name: _read(content) for name, content in (await self._port.kept(_BEGINNING)).items()}
+        newest = sorted(every, key=lambda name: kept.at if (kept := every[name]) else 0.0, reverse=True)
         oldest = time.time() - _KEPT_SECONDS
-        for place, (changed, file) in enumerate(found):
-            if changed < oldest or len(found) - place >= _MOST:
-                file.unlink(missing_ok=True)
+        for place, name in enumerate(newest):
+            kept = every[name]
+            if kept is None or kept.at < oldest or place >= _MOST - 1:
+                await self._port.keep(name, None)
 
 
-def _name(question: str, person: str | None) -> str:
-    return hashlib.sha256(f"{question}\n{person or ''}".encode("utf-8", "surrogatepass")).hexdigest()
+def _read(content: bytes | None) -> _Draft | None:
+    try:
+        return msgspec.json.decode(content, type=_Draft) if content else None
+    except (msgspec.DecodeError, UnicodeDecodeError):  # another program wrote there; nothing depends on it
+        return None

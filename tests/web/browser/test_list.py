@@ -10,8 +10,9 @@ from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 from support.browser import Elsewhere
-from support.pages import ada, agent_with, asking
+from support.pages import ada, agent_with, asking, asking_form
 from support.serving import serving
+from support.shown_pages import FORM
 
 CONFIRM = Question.boolean("q", "Deploy to production?")
 
@@ -74,4 +75,23 @@ def test_keys_move_and_answer_and_two_panes_stand_side_by_side(
         page.keyboard.press("y")
         expect(page.locator(".done")).to_contain_text("ada (web)")
         expect(page.get_by_role("link", name="Next question")).to_be_focused()
+    context.close()
+
+
+def test_the_list_stays_beside_a_form_that_goes_on(chromium: Browser, disk: ConversationStore, elsewhere: Elsewhere[Any]) -> None:
+    """The next question of a form, and what is wrong with an answer, come beside the list, too; and it stays live."""
+    waiting = elsewhere(agent_with(disk, asking_form(FORM)).run("Release.")).pending[0]
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    with serving(inbox(disk, user=ada)) as address:
+        page.goto(f"{address}/q/{waiting.id}")
+        expect(page.locator("aside a.item")).to_have_count(1)
+        page.get_by_role("button", name="Yes").click()
+        expect(page.locator(".place")).to_have_text("[2/4]")
+        expect(page.locator("aside a.item")).to_be_visible()
+        page.get_by_role("button", name="Next").click()
+        expect(page.locator(".problem").first).to_be_visible()
+        expect(page.locator("aside [aria-current]")).to_contain_text("Prepare a release now?")
+        elsewhere(agent_with(disk, asking(CONFIRM)).run("Ship it."))
+        expect(page.locator("aside a.item")).to_have_count(2)
     context.close()

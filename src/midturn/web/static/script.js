@@ -254,7 +254,11 @@ function start() {
     const next = parsed(await response.text());
     const main = next.querySelector("main");
     if (!main) return tell(next.textContent);
-    document.querySelector("main").replaceWith(document.importNode(main, true));
+    const shown = document.importNode(main, true);
+    const place = side?.scrollTop;
+    if (side) shown.querySelector("[data-side]")?.replaceWith(side); // the list beside it stays, and where it was scrolled to
+    document.querySelector("main").replaceWith(shown);
+    if (side) side.scrollTop = place;
     dress();
     scrollTo(0, 0);
     (document.querySelector("main [autofocus]") ?? document.querySelector("main [aria-invalid]:not(fieldset)") ?? document.querySelector("main")).focus();
