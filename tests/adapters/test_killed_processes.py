@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from support.warm_commands import Command, Running
+from support.warm_commands import Command, Running, killed
 
 PROGRAM = Path(__file__).parents[1] / "support" / "framework_processes.py"
 FRAMEWORKS = ("pydantic_ai", "openai_agents", "langgraph")
@@ -30,13 +30,8 @@ class World:
     def process(self) -> Generator[Running]:
         """Start a process of the program, which finds its framework loaded; it is killed with the block."""
         arguments = [self.framework, str(self.here), self.conversation]
-        running = Running(Command(arguments, self.here, os.environ, speaks=True, program=PROGRAM))
-        with running.stdout, running.stderr:
-            try:
-                yield running
-            finally:
-                running.kill()
-                running.wait()
+        with killed(Running(Command(arguments, self.here, os.environ, speaks=True, program=PROGRAM))) as running:
+            yield running
 
     def run(self) -> str:
         """Run a process to its end; return the last thing that it said."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support.programs import play
 from support.pty_session import PtySession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -109,10 +109,7 @@ PRINTED: dict[str, tuple[list[str], str]] = {
 def test_an_example_prints_what_it_promises(name: str, tmp_path: Path) -> None:
     """Without a terminal, without a network, and without a warning."""
     arguments, expected = PRINTED[name]
-    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments]
-    played = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, start_new_session=True, stdin=subprocess.DEVNULL, check=False
-    )
+    played = play(EXAMPLES / name, tmp_path, *arguments)
     assert (played.stdout, played.stderr, played.returncode) == (expected, "", 0)
 
 

@@ -13,10 +13,12 @@ import httpx
 import pytest
 
 import midturn as mt
-from support.programs import PROGRAMS, play, served_by
+from support.programs import PROGRAMS, play, running, served_by
 
 SHORT = [*sorted(PROGRAMS.glob("*.py")), *sorted((PROGRAMS.parent / "frameworks").glob("*.py"))]
 LONGEST = 60
+OTHERS = [word for name in ("anyio", "inline_snapshot", "langsmith_plugin", "schemathesis") for word in ("-p", f"no:{name}")]
+"""What packages of others bring for tests of their own users: those of a tool need none of it, and it takes seconds to load."""
 AT_ONCE = """\
 To the party come: Ada, Eve (only for the cake).
 To the meeting come: Ada, Eve (only for the cake).
@@ -77,11 +79,10 @@ def test_what_a_shop_has_to_decide_reaches_its_own_people_and_no_one_else(tmp_pa
 
 
 def test_a_job_that_was_killed_goes_on_and_reports_who_decided_what(tmp_path: Path) -> None:
-    command, store = [sys.executable, str(PROGRAMS / "rows.py")], tmp_path / "var" / "rows"
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as job:
+    store = tmp_path / "var" / "rows"
+    with running(PROGRAMS / "rows.py", tmp_path) as job:
         while not (store.is_dir() and len(list(store.glob("*-rows-*"))) > 20):
             time.sleep(0.001)
-        job.kill()
     assert job.returncode == -signal.SIGKILL
     assert play(PROGRAMS / "rows.py", tmp_path).stdout == "240 decided by house rules, 10 open\n"
 
@@ -95,7 +96,7 @@ def test_a_job_that_was_killed_goes_on_and_reports_who_decided_what(tmp_path: Pa
 
 
 def test_how_far_judges_agree_is_read_from_the_record(tmp_path: Path) -> None:
-    assert play(PROGRAMS / "judges.py", tmp_path, options=("-W", "error")).stdout == (
+    assert play(PROGRAMS / "judges.py", tmp_path).stdout == (
         "ana agrees with most about 4 of 4 tickets\nbo agrees with most about 3 of 4 tickets\ncy agrees with most about 3 of 4 tickets\n"
     )
 
@@ -112,7 +113,7 @@ def test_a_job_that_died_in_the_first_write_of_a_batch_begins_it_again(tmp_path:
 
 
 def test_many_are_asked_at_once(tmp_path: Path) -> None:
-    played = play(PROGRAMS / "at_once.py", tmp_path, options=("-W", "error"))
+    played = play(PROGRAMS / "at_once.py", tmp_path)
     assert (played.stdout, played.stderr) == (AT_ONCE, "")
 
 
@@ -122,14 +123,12 @@ def test_a_model_on_a_server_of_ones_own_is_asked_with_its_settings(tmp_path: Pa
 
 
 def test_a_program_that_used_input_is_answered_as_before(tmp_path: Path) -> None:
-    played = play(PROGRAMS / "migrated.py", tmp_path, options=("-W", "error"), typed="2\n3\ny\n")
+    played = play(PROGRAMS / "migrated.py", tmp_path, typed="2\n3\ny\n")
     assert (played.stdout.endswith("Ordered: 3 large boxes. Thank you.\n"), played.stderr) == (True, "")
 
 
 def test_the_tests_of_a_tool_pass_where_nothing_is_set_up(tmp_path: Path) -> None:
-    played = play(
-        PROGRAMS / "test_deploy.py",
-        tmp_path,
-        options=("-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:randomly"),
-    )
+    options = ("-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:randomly", *OTHERS)
+    command = [sys.executable, "-m", "pytest", *options, str(PROGRAMS / "test_deploy.py")]
+    played = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90, start_new_session=True, check=False)
     assert "5 passed" in played.stdout, played.stdout + played.stderr

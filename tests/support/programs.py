@@ -1,11 +1,11 @@
-"""Programs in a process of their own, as people start them; and how long they are."""
+"""Programs in a process of their own; and how long they are."""
 
 from __future__ import annotations
 
 import ast
 import io
+import os
 import subprocess
-import sys
 import tokenize
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,46 +14,41 @@ from pathlib import Path
 import httpx
 
 from support.documents import ROOT
+from support.warm_commands import Command, Running, killed, run_warm
 
 PROGRAMS = ROOT / "examples" / "programs"
 SAME_ELSEWHERE = ROOT / "benchmarks" / "programs"
 """The same programs on other frameworks: `rows_langgraph.py` is `rows.py`."""
 
-_SERVE = """
-import importlib, socket, sys, uvicorn
-sys.path.insert(0, sys.argv[1])
-app = importlib.import_module(sys.argv[2]).app
-listening = socket.create_server(("127.0.0.1", 0))
-print(listening.getsockname()[1], flush=True)
-uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listening])
-"""
+_SERVE = Path(__file__).with_name("serve_program.py")
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def play(
-    program: Path, directory: Path, *arguments: str, options: tuple[str, ...] = (), typed: str = ""
-) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end in a directory."""
-    command = [sys.executable, *options, str(program), *arguments]
-    return subprocess.run(
-        command, cwd=directory, input=typed, capture_output=True, text=True, timeout=90, start_new_session=True, check=False
-    )
+def play(program: Path, directory: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a program to its end in a directory; a warning is an error."""
+    ran = run_warm(_command(program, directory, *arguments), typed.encode())
+    return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
+@contextmanager
+def running(program: Path, directory: Path, *arguments: str) -> Generator[Running]:
+    """Run a program meanwhile; it is killed with the block."""
+    with killed(Running(_command(program, directory, *arguments))) as process:
+        yield process
 
 
 @contextmanager
 def served_by(program: Path, directory: Path) -> Generator[httpx.Client]:
-    """Run a service in a process of its own; yield a client of it."""
-    command = [sys.executable, "-c", _SERVE, str(program.parent), program.stem]
-    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
-        try:
-            assert served.stdout
-            assert served.stderr
-            port = served.stdout.readline()
-            assert port, served.stderr.read()
-            with httpx.Client(base_url=f"http://127.0.0.1:{int(port)}", timeout=60, trust_env=False) as client:
-                yield client
-        finally:
-            served.kill()
+    """Run a service in a process of its own, which is killed with the block; yield a client of it."""
+    with killed(Running(Command([], directory, os.environ, speaks=True, program=_SERVE, served=program))) as served:
+        port = served.stdout.readline()
+        assert port, served.stderr.read()
+        with httpx.Client(base_url=f"http://127.0.0.1:{int(port)}", timeout=60, trust_env=False) as client:
+            yield client
+
+
+def _command(program: Path, directory: Path, *arguments: str) -> Command:
+    return Command(arguments, directory, os.environ, speaks=True, program=program)
 
 
 def code_lines(path: Path) -> int:
