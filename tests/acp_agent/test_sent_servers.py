@@ -17,14 +17,19 @@ from midturn.acp.agent import SentServer, sent_servers
 from midturn.config.settings import McpServer
 from support.acp_editor import Editor, beside, prompted, started
 from support.cli import CommandLine, asks, calls
+from support.warm_commands import started_by_others
 
 pytestmark = pytest.mark.timeout(180)
-PROBE = str(Path(__file__).parents[1] / "support" / "mcp_server.py")
+PROBE = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
 
 def stdio(name: str, *command: str, **environment: str) -> schema.McpServerStdio:
     given = [schema.EnvVariable(name=key, value=value) for key, value in environment.items()]
     return schema.McpServerStdio(name=name, command=command[0], args=[*command[1:]], env=given)
+
+
+def probe(name: str = "probe") -> schema.McpServerStdio:
+    return stdio(name, *started_by_others(PROBE))
 
 
 def turn(midturn: CommandLine, editor: Editor, model: str, *sent: SentServer) -> None:
@@ -52,7 +57,7 @@ def test_a_call_of_an_editors_server_is_asked_about_and_what_it_asks_is_a_form_o
     editor.choose = lambda asked: "send" if "send" in asked.options else "allow"
     editor.fill = lambda form: {key: {"field_1": "us-2", "count": 3, "dry": True}[key] for key in form.schema["properties"]}
 
-    turn(midturn, editor, midturn.script(calls("probe_ask")), stdio("probe", sys.executable, PROBE))
+    turn(midturn, editor, midturn.script(calls("probe_ask")), probe())
 
     assert results(midturn) == ["accept {'re gion': 'us-2', 'count': 3, 'dry': True}"]
     assert [option for asked in editor.permissions[:1] for option in asked.options] == ["allow", "allow_in_turn", "refuse"]
@@ -61,9 +66,7 @@ def test_a_call_of_an_editors_server_is_asked_about_and_what_it_asks_is_a_form_o
 @pytest.fixture
 def address() -> Iterator[str]:
     """A server over streamable HTTP."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "conformance.server_under_test"], cwd=Path(PROBE).parents[1], stdout=subprocess.PIPE
-    ) as serving:
+    with subprocess.Popen([sys.executable, "-m", "conformance.server_under_test"], cwd=PROBE.parents[1], stdout=subprocess.PIPE) as serving:
         assert serving.stdout
         yield f"http://127.0.0.1:{int(serving.stdout.readline())}/mcp"
         serving.terminate()
@@ -89,7 +92,7 @@ def test_a_loaded_session_has_the_servers_that_are_sent_with_it(midturn: Command
         async with beside(midturn, editor, model):
             session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[])).session_id
             assert await prompted(editor, session) == "end_turn"
-            await editor.agent.load_session(str(midturn.root), session, mcp_servers=[stdio("probe", sys.executable, PROBE)])
+            await editor.agent.load_session(str(midturn.root), session, mcp_servers=[probe()])
             assert await prompted(editor, session) == "end_turn"
 
     asyncio.run(scene())
@@ -105,7 +108,7 @@ def test_a_session_of_an_earlier_process_has_the_servers_that_are_sent_with_it_n
 
     async def scene() -> None:
         async with started(midturn, first, "-m", model):
-            sent = [stdio("other", sys.executable, PROBE)]
+            sent = [probe("other")]
             session = (await first.agent.new_session(str(midturn.root), mcp_servers=sent)).session_id
             turn = asyncio.ensure_future(prompted(first, session))
             await first.until(lambda: first.permissions)
@@ -114,7 +117,7 @@ def test_a_session_of_an_earlier_process_has_the_servers_that_are_sent_with_it_n
             await asyncio.wait_for(first.process.wait(), 60)
         await asyncio.gather(turn, return_exceptions=True)
         async with beside(midturn, second, model):
-            again = [stdio("probe", sys.executable, PROBE)]
+            again = [probe()]
             await second.agent.resume_session(cwd=str(midturn.root), session_id=session, mcp_servers=again)
             await second.until(lambda: "Done." in second.said())
 
@@ -131,7 +134,7 @@ def test_a_session_that_is_loaded_without_servers_has_none(midturn: CommandLine,
 
     async def scene() -> None:
         async with beside(midturn, Editor(), model) as editor:
-            sent = [stdio("probe", sys.executable, PROBE)]
+            sent = [probe()]
             session = (await editor.agent.new_session(str(midturn.root), mcp_servers=sent)).session_id
             assert await prompted(editor, session) == "end_turn"
             await getattr(editor.agent, way)(cwd=str(midturn.root), session_id=session, mcp_servers=[])
@@ -161,7 +164,7 @@ def test_nothing_of_a_cloned_project_is_started_when_a_session_is_resumed_with_i
 
 
 def test_what_is_configured_under_the_same_name_counts(midturn: CommandLine) -> None:
-    command = json.dumps([sys.executable, PROBE])
+    command = json.dumps(started_by_others(PROBE))
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n[conversation.tools.probe_echo]\nsource = 'mcp'\nrun = 'unattended'\n")
 
     turn(midturn, Editor(), midturn.script(calls("probe_echo", a=1)), stdio("probe", "/no/such/program"))
@@ -201,7 +204,7 @@ def test_an_editors_servers_are_left_out_where_only_ones_own_are_wanted(midturn:
     async def scene() -> None:
         editor = Editor()
         async with started(midturn, editor, "-m", midturn.script(calls("probe_echo")), "--own-servers"):
-            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[stdio("probe", sys.executable, PROBE)])).session_id
+            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[probe()])).session_id
             assert await prompted(editor, session) == "end_turn"
 
     asyncio.run(scene())

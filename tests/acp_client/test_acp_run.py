@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
 
 from support.cli import CommandLine, Process
 from support.hooks import answers, stored, until, wait_for
+from support.warm_commands import started_by_others
 
 AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
 pytestmark = pytest.mark.timeout(120)
@@ -21,7 +22,7 @@ def midturn(tmp_path: Path) -> CommandLine:
 
 
 def start(midturn: CommandLine, prompt: str) -> Process:
-    return midturn.start("acp", "run", "--prompt", prompt, "--", sys.executable, str(AGENT))
+    return midturn.start("acp", "run", "--prompt", prompt, "--", *started_by_others(AGENT))
 
 
 def ended(run: Process) -> str:
@@ -45,7 +46,7 @@ def test_a_yes_of_a_person_allows_a_call_once(midturn: CommandLine) -> None:
 def test_a_rule_under_the_name_of_the_program_decides_about_its_calls(midturn: CommandLine, tmp_path: Path, run: str, decided: str) -> None:
     """The agent calls itself `probe`: no name of its own choice finds it other rules."""
     program = tmp_path / "my-agent.sh"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} {AGENT}\n")
+    program.write_text(f"#!/bin/sh\nexec {shlex.join(started_by_others(AGENT))}\n")
     program.chmod(0o755)
     other = "skip" if run == "unattended" else "unattended"
     midturn.configure(
@@ -136,7 +137,7 @@ def test_a_turn_that_a_person_has_ended_is_over_whatever_the_agent_says(midturn:
 
 
 def test_an_agent_that_dies_is_an_error(midturn: CommandLine) -> None:
-    finished = midturn.run("acp", "run", "--prompt", "die", "--", sys.executable, str(AGENT))
+    finished = midturn.run("acp", "run", "--prompt", "die", "--", *started_by_others(AGENT))
 
     assert finished.status == 1
     assert "ended (status 3) before its turn did" in finished.stderr.replace("\n", " ")

@@ -12,13 +12,14 @@ import pytest
 from midturn.cli.place import find_place
 from midturn.cli.serve_turns import go_on
 from support.cli import CommandLine, calls
+from support.warm_commands import started_by_others
 
 REVIEWER = {"field_1": "us-2", "count": 3, "dry": True}
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
 
 def configure(midturn: CommandLine) -> None:
-    command = json.dumps([sys.executable, str(SERVER)])
+    command = json.dumps(started_by_others(SERVER))
     tool = "[conversation.tools.probe_ask]\nsource = 'mcp'\nrun = 'unattended'\n"
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
 
@@ -60,7 +61,7 @@ def test_no_model_and_no_default_answers_a_server_whatever_is_configured(
     midturn: CommandLine, said: str, by: str | None, heard: str
 ) -> None:
     """Only a person does, or what the user has written down."""
-    command = json.dumps([sys.executable, str(SERVER)])
+    command = json.dumps(started_by_others(SERVER))
     tool = f"[conversation.tools.probe_ask]\nsource = 'mcp'\nrun = 'unattended'\n{said}\n"
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
     answers = [{"question": id, "answers": [{"reason": "Right.", "answer": answer}]} for id, answer in REVIEWER.items()]
@@ -100,7 +101,7 @@ def test_a_server_that_cannot_be_started_is_a_warning_and_the_turn_goes_on(midtu
 
 
 def test_no_tool_of_a_server_runs_in_place_of_a_command_that_is_configured(midturn: CommandLine) -> None:
-    command = json.dumps([sys.executable, str(SERVER)])
+    command = json.dumps(started_by_others(SERVER))
     tool = "[conversation.tools.probe_echo]\nsource = 'local'\ncommand = ['echo', 'mine']\nrun = 'unattended'\n"
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
 
@@ -113,7 +114,7 @@ def test_no_tool_of_a_server_runs_in_place_of_a_command_that_is_configured(midtu
 
 
 def test_a_renamed_tool_is_under_what_is_configured_for_it(midturn: CommandLine) -> None:
-    command = json.dumps([sys.executable, str(SERVER)])
+    command = json.dumps(started_by_others(SERVER))
     tool = "[conversation.tools.probe_echo]\nsource = 'mcp'\nrename = 'repeat'\nrun = 'unattended'\nsummary = 'Says it again.'\n"
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
 
@@ -148,7 +149,7 @@ def test_a_dry_run_names_the_tools_of_servers(midturn: CommandLine) -> None:
 
 
 def test_doctor_starts_every_server_and_says_what_it_offers(midturn: CommandLine) -> None:
-    command = json.dumps([sys.executable, str(SERVER)])
+    command = json.dumps(started_by_others(SERVER))
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n[providers.mcp.gone]\ncommand = ['no-such-server']\n")
 
     found = {one["what"]: one for one in midturn.run("doctor", "--json").json}
@@ -177,7 +178,7 @@ def test_a_turn_that_the_page_goes_on_with_has_the_tools_of_servers(midturn: Com
 def test_a_chat_keeps_its_servers_connected_from_turn_to_turn(midturn: CommandLine) -> None:
     started = midturn.root / "started"
     (midturn.root / "start.sh").write_text('echo x >> started; exec "$@"')
-    command = json.dumps(["/bin/sh", str(midturn.root / "start.sh"), sys.executable, str(SERVER)])
+    command = json.dumps(["/bin/sh", str(midturn.root / "start.sh"), *started_by_others(SERVER)])
     tool = "[conversation.tools.probe_echo]\nsource = 'mcp'\nrun = 'unattended'\n"
     midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
     midturn.hasty()

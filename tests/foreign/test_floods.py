@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,6 +18,7 @@ from support.cli import CommandLine
 from support.floods import flood
 from support.hooks import stored, until
 from support.pages import ada, browsing
+from support.warm_commands import started_by_others
 
 ACP_AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
 FULL = f"{errand.MOST} questions of this session of {{}} wait for the user already"
@@ -37,7 +37,7 @@ def test_a_model_behind_acp_reads_that_nobody_was_asked(midturn: CommandLine, pr
     """The protocol has one word for it, `cancelled`; agents tell their models then that the user has left, or refused."""
     flood(midturn, "probe", "", "s1")
 
-    run = midturn.ok("acp", "run", "--prompt", prompt, "--", sys.executable, str(ACP_AGENT))
+    run = midturn.ok("acp", "run", "--prompt", prompt, "--", *started_by_others(ACP_AGENT))
 
     answer, _, then = run.stdout.partition(" | heard: midturn: ")
     assert answer.split(": ")[1].startswith("cancel")
@@ -49,7 +49,7 @@ def test_a_model_behind_acp_reads_that_nobody_was_asked(midturn: CommandLine, pr
 
 def test_the_page_and_the_inbox_say_at_the_oldest_question_that_there_was_more(midturn: CommandLine) -> None:
     store = flood(midturn, "probe", "", "s1")
-    midturn.ok("acp", "run", "--prompt", "permission", "--", sys.executable, str(ACP_AGENT))
+    midturn.ok("acp", "run", "--prompt", "permission", "--", *started_by_others(ACP_AGENT))
     oldest, second, *_ = [question["id"] for question in midturn.ok("inbox", "--json").json]
 
     with browsing(inbox(store, user=ada)) as page:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,14 @@ from midturn.record.events import Image
 from midturn.record.outcome import Success
 from support.hooks import until
 from support.processes import kill, python
+from support.warm_commands import started_by_others
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 pytestmark = pytest.mark.timeout(60)
 
 
 def spec(cwd: Path, *arguments: str, asks: bool = True, name: str = "probe") -> ServerSpec:
-    return ServerSpec(name=name, command=(sys.executable, str(SERVER), *arguments), environment=dict(os.environ), cwd=str(cwd), asks=asks)
+    return ServerSpec(name=name, command=(*started_by_others(SERVER), *arguments), environment=dict(os.environ), cwd=str(cwd), asks=asks)
 
 
 @pytest.fixture(params=["modern", "legacy"], scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from midturn.question.elicitation import Outgoing
 from support.stories.agents import OtherAgent, reply_in_words
 from support.stories.outcome import Outcome
 from support.stories.scene import Scene
+from support.warm_commands import started_by_others
 
 _SUPPORT = Path(__file__).parents[1]
 MESSAGE = "Before I deploy:"
@@ -42,7 +42,7 @@ class HeadlessAgent(OtherAgent):
     async def ask(self) -> str:
         """Run it to its end."""
         said: list[str] = []
-        command = [sys.executable, str(_SUPPORT / self.program)]
+        command = started_by_others(_SUPPORT / self.program)
         run: Any = type(self).run
         agent = run(command=command, cwd=self.directory, store=self.store, clock=SYSTEM, say=said.append, complain=said.append)
         self.is_stopped = await agent.go(json.dumps(self.document())) is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from midturn.mcp.tool import McpServers
 from support.stories.assistants import Assistant, unless_reviewed
 from support.stories.outcome import Outcome
 from support.stories.scene import Scene
+from support.warm_commands import started_by_others
 
 _SERVER = Path(__file__).parents[1] / "mcp_server.py"
 _OPEN_UNTIL_THE_END = ExitStack()
@@ -83,7 +83,7 @@ def served(era: str, process: int) -> Sequence[mt.Tool]:
     """Return the tools of a server, a process; one for all stories that are played in `process`, for a fork has none of it."""
     assert process == os.getpid()
     directory = _OPEN_UNTIL_THE_END.enter_context(tempfile.TemporaryDirectory())
-    command = (sys.executable, str(_SERVER), era)
+    command = (*started_by_others(_SERVER), era)
     spec = ServerSpec(name="there", command=command, environment=dict(os.environ), cwd=directory)
     servers = _OPEN_UNTIL_THE_END.enter_context(McpServers([spec], {"there_deploy": "deploy"}))
     return [tool for tool in servers.tools["there"] if tool.definition.name == "deploy"]
