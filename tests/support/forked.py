@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 import pytest
 
 from support import warm_commands
+from support.lasting import UNTIL_THE_END
 
 _AT_ONCE = 16  # tests that a worker is given, at most
 _SHARES = 8  # and no more than this part of what is left for each
@@ -35,6 +36,10 @@ _OUTCOME = {True: pytest.ExitCode.TESTS_FAILED, False: pytest.ExitCode.OK}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--forks", type=int, default=0, help="so many processes, forked when all tests are collected, run them")
+
+
+def pytest_unconfigure() -> None:
+    UNTIL_THE_END.close()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -187,8 +192,8 @@ class _Worker:
                 item = self._session.items[index]
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=None if following is None else self._session.items[following])
                 self._tell("done", index)
-            self._session.config._ensure_unconfigure()
-            atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  servers that tests share are ended so; the rest we leave as it is
+            self._session.config._ensure_unconfigure()  # what tests share is ended so
+            atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  and databases; the rest we leave as it is
             self._tell("left", None)
             status = 0
         except KeyboardInterrupt:

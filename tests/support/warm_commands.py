@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +33,7 @@ from support.warm_process import NUMBER, Request, packed
 _DECIDED_AT_START = ("PYTHON", "LC_", "LANG")
 _TO_END: list[Callable[[], None]] = []  # what ends the processes that were started here
 _SHARED: dict[bool, list[socket.socket]] = {}  # the ways to the process for commands that speak, and to the one for those that do not
+_STARTING = threading.Lock()
 _START = Path(__file__).with_name("warm_start.py")
 _ADDRESSES: dict[bool, str] = {}  # where they are asked by what others start
 
@@ -183,7 +183,7 @@ def _start(command: Command, streams: Sequence[int], *, on_terminal: bool) -> St
 
 def started_by_others(program: Path) -> list[str]:
     """Return the command of a program that another process starts: it is forked, too, and what it imports is loaded once."""
-    _warm(speaks=True)
+    _warm(True)
     return [sys.executable, "-I", "-S", str(_START), _ADDRESSES[True], str(program)]
 
 
@@ -229,10 +229,12 @@ def use_shared(place: int) -> None:
         _SHARED[speaks] = [ends[place]]
 
 
-@cache
 def _warm(speaks: bool) -> socket.socket:  # noqa: FBT001  there are two
     """Return the way to the process that has loaded everything."""
-    (way,) = _SHARED.get(speaks) or _launch(speaks, 1)
+    with _STARTING:
+        if speaks not in _SHARED:
+            _SHARED[speaks] = _launch(speaks, 1)
+    (way,) = _SHARED[speaks]
     return way
 
 

@@ -63,8 +63,15 @@ class Ways:
         self._started: dict[socket.socket, int] = {}  # what was started by a connection, which it does not outlive
 
     def wait(self) -> None:
-        """Wait until somebody asks for the first time."""
-        select.select([self._listener, *self._ways], [], [])
+        """Wait until somebody asks for the first time, or no one is left who could."""
+        while self._ways:
+            ready = select.select([self._listener, *self._ways], [], [])[0]
+            for way in [way for way in self._ways if way in ready and not way.recv(1, socket.MSG_PEEK)]:
+                ready.remove(way)
+                self._ways.remove(way)
+            if ready:
+                return
+        sys.exit()
 
     def next(self, ends: Ends) -> tuple[Request, list[int], socket.socket | None] | None:
         """Wait for a request; return it with its streams and its connection, if it has one; None when no one is left who started this."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import json
 import tempfile
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from midturn.store.file_store import FileStore
 from midturn.values.json_value import members
 from support.cli import CommandLine
 from support.hooks import until
+from support.lasting import UNTIL_THE_END
 from support.mcp_clients import LEGACY, MODERN, HttpServer, connected, connected_to, served
 from support.stories.agents import ENDED, HookedAgent, called, reply_in_words
 from support.stories.outcome import OPEN, Outcome, outcome_of
@@ -33,8 +33,6 @@ from support.stories.scene import Scene, as_asked_by_a_model
 
 _PATIENCE = 60.0
 _NAME = "opencode"  # a client that shows no forms
-_OPEN_UNTIL_THE_END = ExitStack()
-atexit.register(_OPEN_UNTIL_THE_END.close)
 
 
 class Talk:
@@ -245,7 +243,7 @@ def over_stdio() -> tuple[Talk, FileStore]:
     """Return an agent with a server of its own, a process, which has its stdin and stdout; one for all stories."""
     midturn, store = _place()
     talk = Talk(lambda: connected(midturn, "--store", store, name=_NAME, era=LEGACY))
-    _OPEN_UNTIL_THE_END.callback(talk.leave)
+    UNTIL_THE_END.callback(talk.leave)
     return talk, FileStore(Path(store))
 
 
@@ -253,7 +251,7 @@ def over_stdio() -> tuple[Talk, FileStore]:
 def http_server() -> tuple[HttpServer, FileStore]:
     """Return a server over HTTP, a process; one for all stories. Its calls are short."""
     midturn, store = _place()
-    return _OPEN_UNTIL_THE_END.enter_context(served(midturn, "--slice", "0.5", "--store", store)), FileStore(Path(store))
+    return UNTIL_THE_END.enter_context(served(midturn, "--slice", "0.5", "--store", store)), FileStore(Path(store))
 
 
 def over_http(server: HttpServer) -> Talk:
@@ -275,7 +273,7 @@ def with_dialog(store: FileStore, person: FormPerson) -> Talk:
 
 
 def _place() -> tuple[CommandLine, str]:
-    directory = Path(_OPEN_UNTIL_THE_END.enter_context(tempfile.TemporaryDirectory()))
+    directory = Path(UNTIL_THE_END.enter_context(tempfile.TemporaryDirectory()))
     return CommandLine(directory), str(directory / "store")
 
 

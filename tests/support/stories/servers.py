@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -16,14 +14,13 @@ from msgspec.structs import replace
 import midturn as mt
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.tool import McpServers
+from support.lasting import UNTIL_THE_END
 from support.stories.assistants import Assistant, unless_reviewed
 from support.stories.outcome import Outcome
 from support.stories.scene import Scene
 from support.warm_commands import started_by_others
 
 _SERVER = Path(__file__).parents[1] / "mcp_server.py"
-_OPEN_UNTIL_THE_END = ExitStack()
-atexit.register(_OPEN_UNTIL_THE_END.close)
 
 
 class ServedAssistant(Assistant):
@@ -82,8 +79,8 @@ class AssistantOfAModernServer(ServedAssistant):
 def served(era: str, process: int) -> Sequence[mt.Tool]:
     """Return the tools of a server, a process; one for all stories that are played in `process`, for a fork has none of it."""
     assert process == os.getpid()
-    directory = _OPEN_UNTIL_THE_END.enter_context(tempfile.TemporaryDirectory())
+    directory = UNTIL_THE_END.enter_context(tempfile.TemporaryDirectory())
     command = (*started_by_others(_SERVER), era)
     spec = ServerSpec(name="there", command=command, environment=dict(os.environ), cwd=directory)
-    servers = _OPEN_UNTIL_THE_END.enter_context(McpServers([spec], {"there_deploy": "deploy"}))
+    servers = UNTIL_THE_END.enter_context(McpServers([spec], {"there_deploy": "deploy"}))
     return [tool for tool in servers.tools["there"] if tool.definition.name == "deploy"]

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from support.lasting import UNTIL_THE_END
 from support.stories.doors import ANSWERERS, ASKERS, Door
 from support.stories.outcome import Outcome
 from support.stories.stories import STORIES
@@ -113,6 +114,7 @@ def main() -> int:
             else:
                 if found != cell.expected:
                     different[cell.key] = f"{found}\n  in place of {cell.expected}"
+    UNTIL_THE_END.close()
     print(written(different))  # noqa: T201
     for (door, story), difference in different.items():
         print(f"{door}, {story}:\n  {difference}")  # noqa: T201
