@@ -1,10 +1,12 @@
-"""The page "From install to phone" is played as it stands, up to the answer on a screen of a phone's size."""
+"""The pages that lead from nothing to a phone are played as they stand, up to the answer on a screen of a phone's size."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,37 +16,69 @@ from support.documents import ROOT, Block, blocks
 from support.examples import Examples
 from support.serving import free_port
 
-DOCUMENT = ROOT / "docs" / "newcomer.md"
+NEWCOMER = ROOT / "docs" / "newcomer.md"
+LIBRARY = ROOT / "docs" / "library.md"
 
 
-def before_the_page() -> list[Block]:
-    """Return the blocks of everything that a newcomer does before the page is opened."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    last = text.count("\n", 0, text.index("## On your phone")) + 1
-    return [block for block in blocks(DOCUMENT) if block.line < last]
+def before(document: Path, words: str) -> list[Block]:
+    """Return the blocks of everything that a reader does before these words."""
+    text = document.read_text(encoding="utf-8")
+    last = text.count("\n", 0, text.index(words)) + 1
+    return [block for block in blocks(document) if block.line < last]
 
 
-def test_a_tool_of_a_newcomer_is_answered_on_a_phone(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def named(document: Path, command: str) -> list[str]:
+    """Return the command that a document names in its text, as this interpreter runs it."""
+    found = re.search(rf"`(midturn {command} [^`]*)`", document.read_text(encoding="utf-8"))
+    assert found
+    return [sys.executable, "-m", *found[1].split()]
+
+
+@pytest.fixture
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Examples]:
+    """Yield a directory of a reader's own, where nothing of the user's is read."""
     for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CI", "MIDTURN_NON_INTERACTIVE"):
         monkeypatch.delenv(variable, raising=False)
-    examples = Examples(tmp_path)
-    monkeypatch.setenv("HOME", str(examples.home))
-    with examples.as_current():
-        for block in before_the_page():
-            examples.play(block)
-        found = re.search(r"`(midturn serve [^`]*)`", DOCUMENT.read_text(encoding="utf-8"))
-        assert found
-        command = [sys.executable, "-m", *found[1].split(), "--port", str(free_port())]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as server:
-            try:
-                assert server.stdout
-                page.goto(server.stdout.readline().strip())
-                page.locator("a.item").click()
-                page.get_by_label("nas").check()
-                page.get_by_role("button", name="Answer").click()
-                expect(page.locator(".done")).to_contain_text("answered by ada (web)")
-                page.goto(f"{page.url.partition('?')[0]}c")
-                page.locator(".list a").first.click()
-                expect(page.locator("main")).to_contain_text("Done: 214 files.", timeout=30_000)
-            finally:
-                server.kill()
+    made = Examples(tmp_path)
+    monkeypatch.setenv("HOME", str(made.home))
+    with made.as_current():
+        yield made
+
+
+@contextmanager
+def running(command: list[str]) -> Generator[subprocess.Popen[str]]:
+    """Run a command of a document until the end of the block."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def answered_on_the_phone(page: Page, server: subprocess.Popen[str], label: str, end: str) -> None:
+    """Open the address that the server prints, choose an answer, and wait until the conversation has ended so."""
+    assert server.stdout
+    page.goto(server.stdout.readline().strip())
+    page.locator("a.item").click()
+    page.get_by_label(label).check()
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".done")).to_contain_text("answered by ada (web)")
+    page.goto(f"{page.url.partition('?')[0]}c")
+    page.locator(".list a").first.click()
+    expect(page.locator("main")).to_contain_text(end, timeout=30_000)
+
+
+def test_a_tool_of_a_newcomer_is_answered_on_a_phone(page: Page, examples: Examples) -> None:
+    for block in before(NEWCOMER, "## On your phone"):
+        examples.play(block)
+    with running([*named(NEWCOMER, "serve"), "--port", str(free_port())]) as server:
+        answered_on_the_phone(page, server, "nas", "Done: 214 files.")
+
+
+def test_a_program_of_a_newcomer_is_answered_on_a_phone(page: Page, examples: Examples) -> None:
+    for block in before(LIBRARY, "Nobody was there, so the turn waits"):
+        examples.play(block)
+    with ExitStack() as stack:
+        stack.enter_context(running(named(LIBRARY, "worker")))
+        server = stack.enter_context(running([*named(LIBRARY, "serve"), "--port", str(free_port())]))
+        answered_on_the_phone(page, server, "eu-1", "It is live.")
