@@ -373,6 +373,62 @@ def test_a_long_paste_into_the_line_is_folded_and_sent_whole(midturn: CommandLin
     assert "+row 199!\n" in histories(midturn)[0].read_text()
 
 
+def test_a_paste_of_thousands_of_lines_is_one_message(midturn: CommandLine) -> None:
+    model, gate = typed_meanwhile(midturn)
+    pasted = "\x1b[200~" + "\r".join(f"row {n}" for n in range(5_000)) + "\x1b[201~"
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "Ctrl-D")
+        session.send(f"first {pasted}")
+        session.wait_at("first [5000 lines]")
+        session.send("\r")
+        session.wait_for("· deploy")
+        session.send(f"then {pasted}")
+        session.wait_at("then [5000 lines]")
+        session.send("\r")
+        session.wait_for("1 message queued")
+        gate.read_text()
+        ready(session, "Answer 1.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    rows = "\n".join(f"row {n}" for n in range(5_000))
+    assert said_in(midturn) == [f"first {rows}", f"then {rows}"]
+
+
+def test_ctrl_z_stops_a_chat_and_what_was_typed_is_there_when_it_goes_on(midturn: CommandLine) -> None:
+    """Between two turns, and while one runs."""
+    model, gate = typed_meanwhile(midturn)
+    shell = ["/bin/bash", "--norc", "--noprofile", "-i"]
+    with midturn.on_a_terminal_run(*shell, TERM="xterm-256color", PS1="shell$ ") as session:
+        session.wait_at("shell$ ")
+        session.send(f"python -m midturn chat -m {model}\r")
+        ready(session, "Ctrl-D")
+        for typed, more, said in (("half a", " line", ""), ("next", " words", "· deploy")):
+            if said:
+                session.send("\r")
+                session.wait_for(said)
+            session.send(typed)
+            session.wait_at(typed)
+            stopped = session.text.count("Stopped")
+            session.send("\x1a")
+            session.wait_until(lambda: session.text.count("Stopped") > stopped, "a stopped job")  # noqa: B023  it is called at once
+            session.wait_at("shell$ ")
+            session.send("fg\r")
+            session.wait_at(f"{POINTER}{typed}")
+            session.send(more)
+            session.wait_at(f"{POINTER}{typed}{more}")
+        gate.read_text()
+        session.wait_for("Answer 0.")
+        session.wait_until(lambda: session.rows[-1] == f"{POINTER}next words", "the line that was begun")
+        session.send("\x15\x04")
+        session.wait_at("shell$ ")
+        session.send("exit\r")
+        assert session.wait_for_end() == 0
+
+    assert said_in(midturn) == ["half a line"]
+
+
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_signal_that_ends_a_chat_leaves_the_terminal_as_it_was(midturn: CommandLine, *, plain: bool) -> None:
     with midturn.on_a_terminal("chat", "-m", script(midturn), plain=plain) as session:

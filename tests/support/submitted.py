@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 from midturn.web.body import Fields
+
+_ENDS_OF_LINES = re.compile("\r\n|\r|\n")
 
 
 class _Form(HTMLParser):
@@ -18,7 +21,7 @@ class _Form(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
-        name = given.get("name", "")
+        name = _ENDS_OF_LINES.sub("\r\n", given.get("name", "")).replace("\0", "\ufffd")
         match tag:
             case "input" if name and (given.get("type") not in ("checkbox", "radio") or "checked" in given):
                 self.pairs.append((name, given.get("value", "on")))

@@ -103,9 +103,9 @@ def test_a_value_of_another_kind_than_its_control_is_kept_as_json() -> None:
 
 
 def test_keys_of_any_kind_are_told_apart() -> None:
-    names = ["a/b", "a~b", "", "?", "a b", '"', "<b>", "é", "f", "n"]
+    names = ["a/b", "a~b", "", "?", "a b", '"', "<b>", "é", "f", "n", "a\nb", "a\rb", "a\r\nb", "a~nb", "a\0b"]
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
-    value = {name: f"of {name}" for name in names}
+    value = {name: f"of {place}" for place, name in enumerate(names)}
     assert answered(Question.schema("q", "?", schema), value) == value
 
 

@@ -141,7 +141,8 @@ class TypedAhead:
             self._reads.close()  # the signal that comes with it ends the chat
             return
         text = self._decoder.decode(data)
-        if "\r" in text[:-1] and "\x1b" not in text:  # no hand is so fast: a paste, where the terminal does not mark it
+        is_marked = self._keyboard.is_pasting or "\x1b" in text
+        if "\r" in text[:-1] and not is_marked:  # no hand is so fast: a paste, where the terminal does not mark it
             self._press(Paste(text.replace("\r\n", "\n").replace("\r", "\n")))
         else:
             for key in self._keyboard.feed(text):

@@ -64,9 +64,19 @@ class SchemaField(Struct, frozen=True, kw_only=True):
     is_new: bool = False
 
     @property
+    def name(self) -> str:
+        """Its name on the page."""
+        return _named(self.pointer)
+
+    @property
     def id(self) -> str:
         """Its name for labels: no blanks, and no two alike."""
         return "field" + "".join(letter if letter.isascii() and letter.isalnum() else f"_{ord(letter):x}_" for letter in self.pointer)
+
+
+def _named(pointer: str) -> str:
+    """Return a pointer as a browser sends it back: it makes one of every end of a line, and no character of NUL."""
+    return pointer.replace("\r", "~r").replace("\n", "~n").replace("\0", "~z")  # no pointer has such
 
 
 class _Source(Protocol):
@@ -109,7 +119,7 @@ class _Typed(Struct, frozen=True):
     """What was typed, under the names that the page had."""
 
     fields: Fields
-    pointer: str = ""
+    name: str = ""
     is_new: bool = False
 
     def value(self) -> Json | UnsetType:
@@ -119,20 +129,20 @@ class _Typed(Struct, frozen=True):
         return self.fields
 
     def at(self) -> str:
-        return self.pointer
+        return self.name
 
     def part(self, key: str) -> _Source:
-        return _Typed(self.fields, pointer_to(self.pointer, key))
+        return _Typed(self.fields, _named(pointer_to(self.name, key)))
 
     def items(self, least: int) -> list[_Source]:
         del least
-        count = self.fields.one(f"n{self.pointer}") or "0"
+        count = self.fields.one(f"n{self.name}") or "0"
         number = min(int(count), _MOST_ITEMS) if count.isascii() and count.isdecimal() and len(count) < 5 else 0  # noqa: PLR2004  digits
         act = self.fields.one("act") or ""
         kept: list[_Source] = [
-            _Typed(self.fields, f"{self.pointer}/{place}") for place in range(number) if act != f"remove {self.pointer}/{place}"
+            _Typed(self.fields, f"{self.name}/{place}") for place in range(number) if act != f"remove {self.name}/{place}"
         ]
-        return [*kept, _AsJson(is_new=True)] if act == f"add {self.pointer}" else kept
+        return [*kept, _AsJson(is_new=True)] if act == f"add {self.name}" else kept
 
 
 def reshapes(act: str | None) -> bool:

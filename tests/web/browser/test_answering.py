@@ -16,6 +16,7 @@ from midturn.record.events import InquiryAnswered, InquiryRedacted
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 from support.browser import Elsewhere
+from support.hands import tab_to
 from support.pages import ada, agent_with, asking, asking_form
 from support.serving import serving
 from support.shown_pages import FORM, LIMITS, REGIONS
@@ -53,12 +54,7 @@ NAMES = [f"{question.answer_type.__class__.__name__}-{place}" for place, (questi
 def with_keys(page: Page, steps: Steps) -> None:
     """Do everything with the keyboard: Tab leads to each place, in order."""
     for target, keys in steps:
-        for _ in range(80):
-            if page.evaluate("target => document.activeElement?.matches?.(target) ?? false", target):
-                break
-            page.keyboard.press("Tab")
-        else:
-            pytest.fail(f"Tab does not lead to {target}")
+        tab_to(page, target)
         if keys.startswith("="):
             for place, part in enumerate(keys[1:].split("\n")):
                 if place:

@@ -73,6 +73,11 @@ class Keyboard:
         """Whether an Escape waits for what may follow it."""
         return not self._pasting and self._waiting.startswith(_ESCAPE)
 
+    @property
+    def is_pasting(self) -> bool:
+        """Whether a paste has begun whose end was not read yet."""
+        return self._pasting
+
     def feed(self, data: str) -> list[Key]:
         """Take what was read."""
         if self._pasting and data == _INTERRUPT:  # the end of a paste got lost: Ctrl-C still works

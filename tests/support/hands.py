@@ -1,0 +1,190 @@
+"""How somebody fills in a page in a browser: with the keys alone, or with a finger, with scripts and without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Protocol
+
+import pytest
+from playwright.sync_api import Locator, Page
+
+from midturn.values.json_value import Json
+from midturn.web.controls import Control
+from midturn.web.schema_fields import SchemaField
+
+_FARTHEST = 200  # places that Tab leads to on a page
+
+
+def tab_to(page: Page, target: str) -> None:
+    """Move the focus to a place with the keys alone, in the order of the page."""
+    for _ in range(_FARTHEST):
+        if page.evaluate("target => document.activeElement?.matches?.(target) ?? false", target):
+            return
+        page.keyboard.press("Tab")
+    pytest.fail(f"Tab does not lead to {target}")
+
+
+class Hands(Protocol):
+    """What one does with the controls of a page; each is named by a selector."""
+
+    page: Page
+
+    def write(self, target: str, words: str) -> None:
+        """Put words into a field, in the place of what is there."""
+        ...
+
+    def choose(self, target: str, value: str) -> None:
+        """Choose an option of a list."""
+        ...
+
+    def press(self, target: str) -> None:
+        """Press a button, or mark a box."""
+        ...
+
+
+class Keys:
+    """The keys alone."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def write(self, target: str, words: str) -> None:
+        """Type; where a control takes parts of a time, part by part, as the browser's own control has them."""
+        tab_to(self.page, target)
+        kind = self.page.locator(target).get_attribute("type")
+        if kind in ("date", "datetime-local"):
+            day, _, moment = words.partition("T")
+            year, month, date = day.split("-")
+            self._type(month, date, year)
+            if moment:
+                self.page.keyboard.press("ArrowRight")
+                hour, minute, second = moment.split(":")
+                self._type(f"{int(hour) % 12 or 12:02}", minute, second)
+                self.page.keyboard.press("p" if int(hour) >= 12 else "a")
+            return
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.press("Delete")
+        self.page.keyboard.insert_text(words)
+
+    def _type(self, *parts: str) -> None:
+        for part in parts:
+            self.page.keyboard.type(part)
+
+    def choose(self, target: str, value: str) -> None:
+        """Go down the list."""
+        tab_to(self.page, target)
+        self.page.keyboard.press("Home")
+        for _ in range(_FARTHEST):
+            if self.page.locator(target).input_value() == value:
+                return
+            self.page.keyboard.press("ArrowDown")
+        pytest.fail(f"no key leads to {value!r} in {target}")
+
+    def press(self, target: str) -> None:
+        """Press the space bar: it marks what is chosen, and presses a button."""
+        if self.page.locator(target).get_attribute("type") == "radio":  # Tab leads to the group, arrows within it
+            name = self.page.locator(target).get_attribute("name")
+            tab_to(self.page, f"input[type=radio][name='{name}']")
+            while not self.page.evaluate("target => document.activeElement.matches(target)", target):
+                self.page.keyboard.press("ArrowDown")
+        else:
+            tab_to(self.page, target)
+        self.page.keyboard.press("Space")
+
+
+class Finger:
+    """A finger on glass."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    def write(self, target: str, words: str) -> None:
+        """Write with the keyboard on the screen, or the browser's own wheel for times."""
+        self._tapped(target).fill(words)
+
+    def choose(self, target: str, value: str) -> None:
+        """Choose from the browser's own list."""
+        self.page.locator(target).select_option(value)
+
+    def press(self, target: str) -> None:
+        """Tap."""
+        self._tapped(target)
+
+    def _tapped(self, target: str) -> Locator:
+        place = self.page.locator(target)
+        place.tap()
+        return place
+
+
+def answer_in(hands: Hands, control: Control, value: Json) -> None:
+    """Fill in the control of a question so that it holds `value`, as `control` does already, and send it."""
+    match control.kind:
+        case "boolean":
+            hands.press(f"button[name=answer][value={'yes' if value else 'no'}]")
+            return
+        case "one":
+            hands.press(f"input[name=answer][value='{next(one.place for one in control.choices if one.chosen)}']")
+        case "fields" if control.form:
+            _fill(hands, control.form)
+        case _:
+            hands.write("#answer", control.text)
+    hands.press(".buttons button.primary")
+
+
+def answer_as_json(hands: Hands, value: Json) -> None:
+    """Turn a form to JSON, write all of it anew, and send it."""
+    hands.press("button[value='as json']")
+    hands.page.locator("#answer").wait_for()
+    hands.write("#answer", json.dumps(value))
+    hands.press(".buttons button.primary")
+
+
+def _fill(hands: Hands, field: SchemaField) -> None:
+    if field.given is not None:
+        _mark(hands, f"#{field.id} > .given input", is_marked=field.given)
+    if field.given is False:
+        return
+    if field.kind == "list":
+        _count(hands, f"#{field.id}", len(field.parts))
+    if field.parts:
+        for part in field.parts:
+            _fill(hands, part)
+    else:
+        _hold(hands, f"#{field.id}", field)
+
+
+def _hold(hands: Hands, here: str, field: SchemaField) -> None:
+    match field.kind:
+        case "several":
+            for choice in field.choices:
+                _mark(hands, f"{here} input[value='{choice.value}']", is_marked=choice.chosen)
+        case "switch":
+            _mark(hands, here, is_marked=bool(field.text))
+        case "choice":
+            hands.choose(here, next(choice.value for choice in field.choices if choice.chosen))
+        case "line" | "text" | "number" | "json" | "moment":
+            hands.write(here, field.text)
+            if field.zone is not None and field.text:
+                hands.write(f"{here} + .zone", field.zone)
+        case "const" | "group" | "list":
+            pass
+
+
+def _mark(hands: Hands, box: str, *, is_marked: bool) -> None:
+    if hands.page.locator(box).is_checked() != is_marked:
+        hands.press(box)
+
+
+def _count(hands: Hands, here: str, count: int) -> None:
+    """Add or remove items until there are so many."""
+    held = f"{here} > .parts > input[type=hidden]"
+    while (now := int(hands.page.locator(held).input_value())) != count:
+        hands.press(f"{here} > .parts > p > button" if now < count else f"{here} > .parts > .entry:last-of-type > button")
+        hands.page.locator(f"{held}[value='{now + (1 if now < count else -1)}']").wait_for(state="attached")
+
+
+def kinds(field: SchemaField) -> Mapping[str, str]:
+    """Return which control is where in a form."""
+    inner = {pointer: kind for part in field.parts for pointer, kind in kinds(part).items()}
+    return {field.pointer: field.kind, **inner}
