@@ -13,12 +13,10 @@ import httpx
 import pytest
 
 import midturn as mt
-from support.programs import PROGRAMS, play, running, served_by
+from support.programs import ALONE, PROGRAMS, play, running, served_by
 
 SHORT = [*sorted(PROGRAMS.glob("*.py")), *sorted((PROGRAMS.parent / "frameworks").glob("*.py"))]
 LONGEST = 60
-OTHERS = [word for name in ("anyio", "inline_snapshot", "langsmith_plugin", "schemathesis") for word in ("-p", f"no:{name}")]
-"""What packages of others bring for tests of their own users: those of a tool need none of it, and it takes seconds to load."""
 AT_ONCE = """\
 To the party come: Ada, Eve (only for the cake).
 To the meeting come: Ada, Eve (only for the cake).
@@ -128,7 +126,7 @@ def test_a_program_that_used_input_is_answered_as_before(tmp_path: Path) -> None
 
 
 def test_the_tests_of_a_tool_pass_where_nothing_is_set_up(tmp_path: Path) -> None:
-    options = ("-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:randomly", *OTHERS)
+    options = ("-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:randomly", *ALONE)
     command = [sys.executable, "-m", "pytest", *options, str(PROGRAMS / "test_deploy.py")]
     played = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=90, start_new_session=True, check=False)
     assert "5 passed" in played.stdout, played.stdout + played.stderr

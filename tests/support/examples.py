@@ -23,6 +23,7 @@ from midturn.record.codec import decode_event
 from midturn.record.events import OpaqueEvent
 from midturn.tools.command import read_outcome
 from support.documents import Block, is_updating, replace_block
+from support.programs import ALONE
 from support.transcripts import Names
 
 _SECONDS = 60
@@ -83,7 +84,7 @@ class Examples:
         self.finish()
         code = compile("\n" * (block.line - 1) + block.text, str(block.document), "exec", dont_inherit=True)
         if "pytest" in block.marks:
-            printed = self._run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", block.file or ""])
+            printed = self._run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ALONE, block.file or ""])
             assert self._status == 0, f"{block.place}:\n{printed}"
         elif not block.file:
             with contextlib.redirect_stdout(io.StringIO()) as printed:

@@ -21,6 +21,9 @@ SAME_ELSEWHERE = ROOT / "benchmarks" / "programs"
 """The same programs on other frameworks: `rows_langgraph.py` is `rows.py`."""
 
 _SERVE = Path(__file__).with_name("serve_program.py")
+ALONE = [word for name in ("anyio", "inline_snapshot", "langsmith_plugin", "schemathesis", "xdist") for word in ("-p", f"no:{name}")]
+"""How pytest loads nothing of what other packages bring for tests of their own users: that takes seconds."""
+
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
