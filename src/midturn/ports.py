@@ -61,7 +61,7 @@ class NoChecks:
 
 
 def _unheard(ahead: Sequence[str]) -> None:
-    """Tell nobody."""
+    """Tell no one."""
 
 
 class ToolRun(Struct, frozen=True, kw_only=True):

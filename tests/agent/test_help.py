@@ -99,3 +99,18 @@ def test_help_can_show_the_signature_of_everything() -> None:
 def test_help_speaks_of_no_document_that_nobody_has() -> None:
     texts = [(name, inspect.getdoc(value) or "") for name, value, _ in taught()]
     assert [name for name, said in texts if re.search(r"\bspec\b|§|\bissue \d|chapter \d", said)] == []
+
+
+def begins_with_a_question(said: str) -> bool:
+    return re.match(r"(What|Which|Who|Whose|How|Where|When|Why)\b", said) is not None
+
+
+def test_help_names_things_by_nouns() -> None:
+    """It begins with what a thing is or does, and speaks of a person or a process by a noun."""
+    everything = {
+        **{name: inspect.getdoc(value) or "" for name, value in public() if inspect.isclass(value)},
+        **{name: said for name, _, said in taught()},
+    }
+    assert len(everything) > 200
+    assert [name for name, said in everything.items() if begins_with_a_question(said)] == []
+    assert [name for name, said in everything.items() if re.search(r"\b(whoever|nobody|somebody)\b", said, re.IGNORECASE)] == []

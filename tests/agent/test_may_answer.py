@@ -45,7 +45,10 @@ def test_an_answer_may_be_refused_and_the_question_stays_open(store: Conversatio
         agent = agent_on(store)
         result = await agent.run("Ask")
         (question,) = result.pending
-        for user, says in (("bob", f"'bob' may not answer the question {question.id}; it stays open"), (None, "Whoever gives no name")):
+        for user, says in (
+            ("bob", f"'bob' may not answer the question {question.id}; it stays open"),
+            (None, "An answerer without a name"),
+        ):
             with pytest.raises(mt.NotAllowed, match=says) as refused:
                 await agent.store.answer(question.id, "this would not fit either", user=user)
             assert refused.value.to_json() == {"error": "NotAllowed", "message": str(refused.value), "id": question.id, "user": user}

@@ -43,7 +43,7 @@ def test_an_ask_that_nobody_awaits_is_an_error() -> None:
         ctx.ask(CONFIRM)  # pyright: ignore[reportUnusedCoroutine]  # the mistake
         return "deployed"
 
-    assert "`confirm` was never asked: nobody awaited the ask" in result_of(deploy)
+    assert "`confirm` was never asked: its `ask` was not awaited" in result_of(deploy)
 
 
 def test_an_ask_that_is_closed_or_made_a_task_was_not_forgotten() -> None:

@@ -39,13 +39,13 @@ if TYPE_CHECKING:
         on_event: OnEvent | None
 
     class ResumeArguments(_Arguments[Deps], total=False):
-        """What `resume` takes, whatever the shape of the answer."""
+        """Arguments of `resume`, whatever the shape of the answer."""
 
         secrets: Mapping[str, GivenSecret] | None
         user: str | None
 
     class RunArguments(_Arguments[Deps], total=False):
-        """What `run` takes, whatever the shape of the answer."""
+        """Arguments of `run`, whatever the shape of the answer."""
 
         conversation: str | None
         history: Sequence[HistoryMessage] | None

@@ -40,9 +40,9 @@ class InquirerCall(CallContext):
         self._given_up: list[asyncio.Task[Any]] = []
         self._asking = 0
         self.context: ToolContext[object] = ToolContext(call.run.result(), source, self._life)
-        """What a tool of ours would know of this call: `arguments`, `answers`, `idempotency_key`."""
+        """The context of this call, as a tool of ours has it: `arguments`, `answers`, `idempotency_key`."""
         self.outcome: Success | ToolError = Success("")
-        """What the call has ended in so far."""
+        """The end of the call, once it has one."""
         self._stopped_by: MidturnError | None = None
 
     @property

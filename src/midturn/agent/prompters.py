@@ -150,7 +150,7 @@ class Rules(Prompter):
     Args:
         rules: What is answered, by key.
         name: What the policy is called; recorded.
-        otherwise: Who is asked where no rule holds.
+        otherwise: The prompter that is asked where no rule holds.
 
     Raises:
         ConfigError: A key or a rule is not one.
@@ -166,7 +166,7 @@ class Rules(Prompter):
 
     @property
     def otherwise(self) -> Prompter | None:
-        """Who is asked where no rule holds."""
+        """The prompter that is asked where no rule holds."""
         return self._otherwise
 
     def speaker(self, prompt: Prompt) -> Prompter:

@@ -88,7 +88,7 @@ Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
 
 class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
-    """How a turn ended, or what it waits for.
+    """The end of a turn, or the questions that it waits for.
 
     `text` is what the assistant said in this turn, `structured` its answer where a schema was given (`T`), else None; `pending` are the
     open questions of a suspended turn; `refused` names the tools whose calls failed because no human was there; `usage` is what the turn

@@ -138,7 +138,7 @@ OnWork: TypeAlias = Callable[[str, Streamed], Awaitable[Any] | None]
 
 
 WATCHING: ContextVar[Watching | None] = ContextVar("midturn_watching", default=None)
-"""Who watches the run that the present task belongs to."""
+"""The watcher of the run that the present task belongs to."""
 
 
 class Watching:

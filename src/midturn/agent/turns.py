@@ -62,7 +62,7 @@ Wanted: TypeAlias = JsonObject | type | None
 
 
 class AgentArguments(TypedDict):
-    """What an agent is made of, beside its model (see `Agent`)."""
+    """Parts of an agent, beside its model (see `Agent`)."""
 
     tools: Sequence[GivenTool]
     instructions: str | Callable[[Any], str]
@@ -76,7 +76,7 @@ class AgentArguments(TypedDict):
 
 
 class AnyOptions(TypedDict, total=False):
-    """How a turn is run or continued."""
+    """Settings of a turn that is run or continued."""
 
     deps: Any
     prompter: Prompter | None
@@ -84,14 +84,14 @@ class AnyOptions(TypedDict, total=False):
 
 
 class ResumeOptions(AnyOptions, total=False):
-    """How a turn is continued (see `Agent.resume`)."""
+    """Settings of a turn that is continued (see `Agent.resume`)."""
 
     secrets: Mapping[str, GivenSecret] | None
     user: str | None
 
 
 class RunOptions(AnyOptions, total=False):
-    """How a turn is run (see `Agent.run`)."""
+    """Settings of a turn that is run (see `Agent.run`)."""
 
     conversation: str | None
     history: Sequence[HistoryMessage] | None
@@ -130,7 +130,7 @@ class Turns:
         if self._schema is not None:
             schema_of(self._schema)  # what cannot be a schema is said here, and not by a run
         self.store = self._guarded(_in_memory(self._settings.limits) if given["store"] is None else check_store(given["store"]))
-        """Where the conversations are."""
+        """The store of the conversations."""
 
     async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
         """Run one turn to its end (see `Agent.run`)."""

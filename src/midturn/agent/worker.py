@@ -97,7 +97,7 @@ class Worker:
 
 
 class Working(Protocol):
-    """What goes on with turns until it is cancelled."""
+    """Goes on with turns until it is cancelled."""
 
     def __init__(self, store: ConversationStore, segment: Callable[[HeldConversation], Awaitable[object]], at_once: int) -> None: ...
 

@@ -166,7 +166,7 @@ def is_transient(status: int | None) -> bool:
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Waits in seconds: `base`, doubled each time up to `cap`, give or take `jitter`; up to `longest` where the server names one.
 
-    `begins_anew`: an answer that broke off is asked for again, too; whoever shows it can mark what came of it, or has shown none.
+    `begins_anew`: an answer that broke off is asked for again, too; the caller can mark what was shown of it, or has shown none.
     """
 
     max_retries: int = DEFAULT_RETRIES

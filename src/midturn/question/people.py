@@ -1,7 +1,7 @@
 """People and deadline of a question: whose it is, who may answer it, how many have to say yes, who is told later, until when it waits.
 
 Names become people when a question is asked: what is recorded beside it says who is in each group, and by which logins each person is
-known. So whoever answers, and whoever records that, needs no configuration, and a change of it changes no question that waits.
+known. So an answerer and the process that records the answer need no configuration, and a change of it changes no question that waits.
 """
 
 # Without `from __future__ import annotations`: msgspec reads what stands here.
@@ -120,7 +120,7 @@ class Escalation(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
 
 class People(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
-    """Whose question it is. A question with people, or approvals, is decided by people alone: no model, default or configuration answers.
+    """The people that a question is for. With people, or approvals, people alone decide it: no model, default or configuration answers.
 
     Args:
         ask: Names of people and groups that it is put to: they are told, and the inbox says whose it is.

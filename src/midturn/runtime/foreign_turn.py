@@ -133,7 +133,7 @@ class Outside:
 
 
 class CallContent(str):  # noqa: SLOT000  it has fields
-    """What the model of another loop is to read as the result of a call, as it is recorded.
+    """The result of a call as the model of another loop is to read it, and as it is recorded.
 
     Args:
         content: The text.

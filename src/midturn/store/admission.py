@@ -46,7 +46,7 @@ class Admission:
             NotAllowed: `user` may not answer this question; it stays open.
         """
         if not await self.admits(question, user):
-            who = f"{user!r} may" if user else "Whoever gives no name may"
+            who = f"{user!r} may" if user else "An answerer without a name may"
             raise NotAllowed(f"{who} not answer the question {question.id}; it stays open.", id=question.id, user=user)
 
     async def check_giver(self, question: OpenQuestion, who: AnsweredBy, turn: Sequence[Event]) -> None:

@@ -157,7 +157,7 @@ def _check_depth(batch: Sequence[Event], lines: Sequence[bytes]) -> None:
 
 
 def _unreadable(event: Event, problem: str) -> StoreError:
-    return StoreError(f"An event of kind {event.type} cannot be recorded: {problem}, so nobody could read it again.")
+    return StoreError(f"An event of kind {event.type} cannot be recorded: {problem}, so it could not be read again.")
 
 
 def may_close(batch: Iterable[Event]) -> bool:

@@ -60,7 +60,7 @@ class FileConversations(PortOfBefore):
 
     def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> None:
         self.directories = Directories(*(folder.absolute() for folder in folders), found=found)
-        """Where each conversation lies."""
+        """The folder of each conversation."""
         self.limits = limits
         """Limits of a batch of events."""
 
@@ -317,7 +317,7 @@ class FileConversations(PortOfBefore):
 
     @property
     def growing(self) -> FileGrowing:
-        """How the conversations grow."""
+        """Growth of the conversations."""
         return self._growing
 
     @cached_property

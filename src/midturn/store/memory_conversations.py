@@ -202,7 +202,7 @@ _WATCHED = 0.25  # seconds between two looks for what has happened
 
 
 class MemoryGrowing:
-    """How many events conversations in memory have."""
+    """Numbers of events of conversations in memory."""
 
     def __init__(self, events: Callable[[], Mapping[str, int]]) -> None:
         self._events = events
@@ -234,7 +234,7 @@ class MemoryConversations(PortOfBefore):
         self.beside = MemoryBeside()
         """Small things kept beside the conversations."""
         self.growing = MemoryGrowing(lambda: {kept.id: len(kept.events) for kept in list(self._kept.values())})
-        """How they grow."""
+        """Their growth."""
         self.limits = limits
         """Limits of a batch of events."""
         self._names: dict[str, object] = {}

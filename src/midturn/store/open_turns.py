@@ -33,12 +33,12 @@ class OpenTurns:
 
     def __init__(self, directories: Directories) -> None:
         self.directories = directories
-        """Where the conversations are."""
+        """The folders of the conversations."""
         self._indexes = [(folder, OpenIndex(folder)) for folder in directories.folders]
 
     @cached_property
     def seen(self) -> SeenTurns:
-        """What the ends of their logs held."""
+        """The content of the ends of their logs."""
         from midturn.store.conversation import SeenTurns  # a hook mostly finds that there is nothing to look at
 
         return SeenTurns(self.directories.path)

@@ -207,7 +207,7 @@ class OutsideAnswers:
         view = view if events is turn else TurnView.of(events, at.event_id)
         match view.decision(at.event_id):
             case None if at.event_id in view.open_ids:
-                message = "Whoever runs the turn did not accept the answer; the question is still open."
+                message = "The process that runs the turn did not accept the answer; the question is still open."
                 raise AnswerError([Problem("", message)])
             case InquiryCancelled() if not isinstance(submission, Submission) or isinstance(submission.as_reply(), Answered):
                 raise why_closed(events, at)

@@ -128,7 +128,7 @@ class Beside(Protocol):
 
 
 class Growing(Protocol):
-    """How conversations grow, for those who watch them: whichever process records something, on whichever machine."""
+    """Growth of conversations, for those who watch them: whichever process records something, on whichever machine."""
 
     async def stirred(self, since: int) -> int:
         """Return when something may have happened to a question, or to a turn, after an earlier call returned `since`.
@@ -175,7 +175,7 @@ class StorePort(Protocol):
 
     @property
     def growing(self) -> Growing:
-        """How its conversations grow."""
+        """Growth of its conversations."""
         ...
 
     async def create(self, first_words: str) -> PortJournal:

@@ -239,7 +239,7 @@ class ReadStream(Struct, frozen=True):
 
 
 class Mark(Struct, frozen=True):
-    """Where reading goes on: behind so many bytes or events, at the line of this number. It means something to its store alone.
+    """The place where reading goes on: behind so many bytes or events, at the line of this number. It means something to its store alone.
 
     `turns` says of the mark of a turn how many turns begin before it, where they were counted.
     """

@@ -192,7 +192,7 @@ class Watch:
         """
         self._store = store
         self.growing = growing
-        """How the conversations grow."""
+        """Growth of the conversations."""
         self._read = read
         self._conversation = conversation
         self._after = after

@@ -1,4 +1,4 @@
-"""For your tests: whoever answers, scripted; what was recorded, to compare; what a store must do. The pytest plugin stands in `plugin`.
+"""For your tests: scripted answers; what was recorded, to compare; what a store must do. The pytest plugin stands in `plugin`.
 
 The names are loaded on first use: pytest imports this package in every project that has midturn installed.
 """

@@ -110,7 +110,7 @@ class UnaskedError(RuntimeError):
 
     def __init__(self, asks: Iterable[FormPending[Any]]) -> None:
         asked = ", ".join(ask.asked for ask in asks)
-        super().__init__(f"{asked} was never asked: nobody awaited the ask. Write `await` in front of it.")
+        super().__init__(f"{asked} was never asked: its `ask` was not awaited. Write `await` in front of it.")
 
 
 class CallLife:

@@ -95,7 +95,7 @@ def is_question(text: str) -> bool:
 def taken_as_data(tool: str) -> str:
     """Say what became of a question of a command that is not declared to ask, and what declares it."""
     key = f"conversation.tools.{tool}.protocol"
-    return f'it wrote a question, which was taken as data, and nobody was asked. If it is to ask, set `{key} = "outcome"`.'
+    return f'it wrote a question, which was taken as data, and no one was asked. If it is to ask, set `{key} = "outcome"`.'
 
 
 def _document(stdout: bytes, limits: Limits) -> JsonObject:

@@ -101,7 +101,7 @@ def test_a_worker_that_hangs_is_taken_over_and_what_it_writes_later_is_refused(w
 
     hung.send_signal(signal.SIGCONT)
 
-    _until(lambda: workshop.log.exists() and "was taken over by somebody else" in workshop.log.read_text(), "the first one is refused")
+    _until(lambda: workshop.log.exists() and "was taken over by another process" in workshop.log.read_text(), "the first one is refused")
     assert workshop.store.run_sync("lines", workshop.store.port.lines(question.conversation)) == lines
     assert len({key for _, key, _ in workshop.lines("slow")}) == 1
     assert workshop.store.check_sync() == []

@@ -76,7 +76,7 @@ class PostgresBeside:
 
 
 class PostgresGrowing:
-    """How many events conversations in a database have."""
+    """Numbers of events of conversations in a database."""
 
     def __init__(self, database: Database, loop: OwnLoop) -> None:
         self._database = database
@@ -120,7 +120,7 @@ class PostgresConversations(PortOfBefore):
         self.beside = PostgresBeside(self.database, self.loop)
         """Small things kept beside the conversations."""
         self.growing = PostgresGrowing(self.database, self.loop)
-        """How they grow."""
+        """Their growth."""
 
     @property
     def place(self) -> str:

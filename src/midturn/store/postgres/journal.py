@@ -180,9 +180,7 @@ class PostgresJournal:
         given = {"id": held.id, "fence": held.fence, "head": before, "lines": lines, **told, **state}
         if not await self._database.once(statements.APPEND, given, written):
             self._database.held.pop(held.id, None)
-            raise StoreLocked(
-                f"The conversation {held.id} was taken over by somebody else: this process had not been heard of for a while."
-            )
+            raise StoreLocked(f"The conversation {held.id} was taken over by another process: this one had not been heard of for a while.")
         held.head = after
 
     async def __aenter__(self) -> Self:

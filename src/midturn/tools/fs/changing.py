@@ -107,7 +107,7 @@ def repeated(path: PurePosixPath, attempt: Callable[[], T]) -> T:
             return attempt()
         except Changed:
             continue
-    raise Rejected(f"{shown(str(path))} is being changed by somebody else; nothing was done.")
+    raise Rejected(f"{shown(str(path))} is being changed by another process; nothing was done.")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
