@@ -153,6 +153,23 @@ def test_a_button_says_who_pressed_it_where_and_when_and_is_acknowledged_after_i
     _plays(play)
 
 
+def test_a_connection_that_breaks_while_a_button_is_acknowledged_stops_nothing() -> None:
+    async def play(server: DiscordServer) -> None:
+        async with _listening() as line:
+            handle = await line.channel.send(CARD)
+            waiting = asyncio.create_task(line.next())
+            await server.connected()
+            server.cuts_callbacks = True
+            await server.press("77", handle.partition(":")[2], "Deny")
+            await waiting
+            waiting = asyncio.create_task(line.next())
+            await until(lambda: server.acknowledged)
+            await server.write("77", "after it")
+            assert (await waiting).text == "after it"
+
+    _plays(play)
+
+
 @pytest.mark.parametrize(
     "more",
     [

@@ -104,6 +104,16 @@ def test_what_does_not_fit_comes_first_as_a_file() -> None:
     _plays(play)
 
 
+def test_a_connection_that_breaks_while_a_file_is_sent_is_an_absence() -> None:
+    async def play(server: SlackServer) -> None:
+        async with _listening(server) as line:
+            server.cuts_uploads = True
+            with pytest.raises(ChannelAway, match="cannot be reached"):
+                await line.channel.send(Card(to="U-ana", heading="h", text="t", file=("call.txt", b"x")))
+
+    _plays(play)
+
+
 def test_a_card_that_is_over_has_no_buttons_and_says_why() -> None:
     async def play(server: SlackServer) -> None:
         async with _listening(server) as line:

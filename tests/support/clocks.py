@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from midturn.clock import SystemClock
 from midturn.ports import Clock
 
 
@@ -53,3 +58,25 @@ class HurriedClock:
         """Wait, at the latest until the clock is set forward."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._hurried.wait(), seconds)
+
+
+class MovedTime:
+    """The time of this process, which a test moves on: that of day, what counts up, and that of event loops.
+
+    Whoever sleeps in a loop wakes when its time has come there, and clocks agree: what is trusted with them is trusted.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._ahead = 0.0
+        for name in ("time", "monotonic"):
+            patch.setattr(time, name, self._moved(getattr(time, name)))
+        elapsed, of_day = SystemClock().elapsed, SystemClock().now
+        patch.setattr(SystemClock, "elapsed", staticmethod(lambda: elapsed() + self._ahead))
+        patch.setattr(SystemClock, "now", staticmethod(lambda: of_day() + timedelta(seconds=self._ahead)))
+
+    def move(self, seconds: float) -> None:
+        """Let so many seconds have passed."""
+        self._ahead += seconds
+
+    def _moved(self, clock: Callable[[], float]) -> Callable[[], float]:
+        return lambda: clock() + self._ahead

@@ -25,7 +25,7 @@ from midturn.channels.card import AGAIN, CONFIRM, REPLY, Draft, draft_of
 from midturn.channels.ledger import Ledger, Sent, token_of, with_tokens
 from midturn.channels.port import Card, Channel, ChannelAway, ChannelRefused, ChannelSettings, Choice, Reply
 from midturn.clock import now
-from midturn.errors import AlreadyAnswered, NotAllowed, NotOpen, QuestionError
+from midturn.errors import AlreadyAnswered, DeadlinePassed, NotAllowed, NotOpen, QuestionError
 from midturn.prompts.answer_text import value_text
 from midturn.record.events import Event, Notified
 from midturn.record.open_question import OpenQuestion, holds_secret, parse_address
@@ -85,6 +85,8 @@ def answered_by(who: str) -> str:
 
 def last_words(late: AlreadyAnswered | NotOpen) -> str:
     """Return what a card says of a question that was closed before somebody answered it here."""
+    if isinstance(late, DeadlinePassed):
+        return "It is over: its deadline has passed."
     return answered_by(late.by) if isinstance(late, AlreadyAnswered) and late.by else str(late)
 
 
@@ -112,6 +114,7 @@ class Deck:
         self._cards: dict[str, Sent] = {}
         self.over: dict[str, str] = {}  # by question
         self._closed: OrderedDict[str, tuple[Sent, str]] = OrderedDict()  # by token: for who presses a button too late
+        self._again: dict[str, tuple[Sent, str]] = {}  # by card: what it says once more
         self._notices: dict[str, str] = {}  # by card
         self._refusals: dict[str, str] = {}  # by account or room
 
@@ -135,6 +138,10 @@ class Deck:
         Raises:
             ChannelAway: The platform takes nothing now; see to it again.
         """
+        for key, (card, why) in [*self._again.items()]:
+            if card.question == id:
+                await self._say_over(card, why)
+                self._again.pop(key, None)
         question = await self.board.find(id)
         sent = {card.to: card for card in self._cards.values() if card.question == id}
         if question is None:
@@ -248,11 +255,13 @@ class Deck:
         self._cards.pop(sent.key, None)
         await self.ledger.drop(self.settings.name, sent)
 
-    async def say_over_again(self, token: str) -> bool:
-        """Say once more what became of a card, where a button of it was pressed too late; False where it is of none."""
+    def say_over_again(self, token: str) -> bool:
+        """Have a card say once more what became of it, where a button of it was pressed too late; False where it is of none."""
         if token not in self._closed:
             return False
-        await self._say_over(*self._closed[token])
+        sent, why = self._closed[token]
+        self._again[sent.key] = (sent, why)
+        self.due.mark(sent.question)
         return True
 
     async def _say_over(self, sent: Sent, why: str) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import datetime
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
@@ -24,12 +26,17 @@ from midturn.values.text import rfc3339
 if TYPE_CHECKING:
     import discord
 
+    _News: TypeAlias = discord.Message | discord.Interaction[Any] | ChannelAway | None
+
 _READ: Final = "read"
 _LONGEST: Final = 2_000
 _ROW: Final = 5
 _FENCE: Final = "```"
 _NOT_ALLOWED: Final = frozenset({4004, 4010, 4011, 4012, 4013, 4014})
 _SERVERS_OWN, _TOO_MANY = 500, 429
+_RESUMING: Final = 60.0  # seconds without a connection until Discord is away: until then the library resumes its session
+_OF_EACH_TRY: Final = ("Attempting a reconnect", "We are being rate limited", "Global rate limit", "PyNaCl is not", "davey is not")
+_IS_OURS: Final = ContextVar("ours", default=False)
 T = TypeVar("T")
 
 
@@ -49,12 +56,15 @@ class Discord:
             import discord
         except ModuleNotFoundError as error:
             raise ConfigError("Discord needs the extra `discord`: pip install 'midturn[discord]'.") from error
+        for name in ("discord.client", "discord.http"):
+            logging.getLogger(name).addFilter(_UNSAID)
         self._discord = discord
         self._token = token
         self._memory: Memory | None = None
         self._read: dict[str, str] = {}  # by account's conversation or `#room`: the id of the message that was read last
         self._client: discord.Client | None = None
-        self._news: asyncio.Queue[discord.Message | discord.Interaction[Any] | None] = asyncio.Queue()
+        self._news: asyncio.Queue[_News] = asyncio.Queue()
+        self._gone: asyncio.TimerHandle | None = None
         self._entering = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -70,6 +80,7 @@ class Discord:
     async def close(self) -> None:
         """Disconnect."""
         client, self._client = self._client, None
+        self._there()
         if client is not None:
             await client.close()
 
@@ -112,7 +123,7 @@ class Discord:
     async def replies(self) -> AsyncGenerator[Reply]:
         """Yield what comes; first, and where a session could not be resumed, what is in the histories."""
         client = await self._entered()
-        connected = asyncio.create_task(client.connect())
+        connected = asyncio.create_task(_quietly(client.connect()))
         try:
             while True:
                 news = await self._next(connected)
@@ -135,7 +146,9 @@ class Discord:
         coming = asyncio.create_task(self._news.get())
         await asyncio.wait({coming, connected}, return_when=asyncio.FIRST_COMPLETED)
         if coming.done():
-            return coming.result()
+            if isinstance(news := coming.result(), ChannelAway):
+                raise news
+            return news
         coming.cancel()
         await self._called(connected)
         raise ChannelAway("Discord's connection has ended.")
@@ -156,8 +169,8 @@ class Discord:
 
     async def _acknowledge(self, pressed: discord.Interaction[Any]) -> None:
         """Say that a button has done its work; after three seconds no one listens."""
-        with suppress(self._discord.HTTPException):
-            await pressed.response.defer()
+        with suppress(ChannelAway, ChannelRefused):
+            await self._called(pressed.response.defer())
 
     def _message(self, message: discord.Message, name: str = "") -> Reply | None:
         """Return what a person wrote; nothing of what was sent by a bot or forwarded, and nothing where there is only a picture."""
@@ -214,19 +227,38 @@ class Discord:
         discord = self._discord
         news = self._news = asyncio.Queue[Any]()
 
+        channel = self
+
         class Listening(discord.Client):
             def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:  # a task for each `on_…` may be left when it closes
                 super().dispatch(event, *args, **kwargs)
                 match event:
                     case "ready":
+                        channel._there()
                         news.put_nowait(None)
+                    case "resumed":
+                        channel._there()
+                    case "disconnect":
+                        channel._lost()
                     case "message" | "interaction":
                         news.put_nowait(args[0])
                     case _:
                         pass
 
         intents = discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
-        return Listening(intents=intents, max_messages=None, allowed_mentions=discord.AllowedMentions.none())
+        with _unsaid():
+            return Listening(intents=intents, max_messages=None, allowed_mentions=discord.AllowedMentions.none())
+
+    def _lost(self) -> None:
+        """Give the library some time to resume the session: it would try for ever, and tell no one."""
+        if self._gone is None:
+            away = ChannelAway("Discord cannot be reached.")
+            self._gone = asyncio.get_running_loop().call_later(_RESUMING, self._news.put_nowait, away)
+
+    def _there(self) -> None:
+        if self._gone is not None:
+            self._gone.cancel()
+            self._gone = None
 
     async def _keep_known(self, message: discord.Message) -> None:
         if (name := self._name(message)) in self._read:  # in others there is no card
@@ -249,7 +281,7 @@ class Discord:
 
         discord = self._discord
         try:
-            return await calling
+            return await _quietly(calling)
         except discord.HTTPException as error:
             if error.status >= _SERVERS_OWN or error.status == _TOO_MANY:
                 raise ChannelAway(f"Discord: status {error.status}.") from None
@@ -262,6 +294,32 @@ class Discord:
             raise ChannelRefused(f"Discord: {error}.") from None
         except (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError) as error:
             raise ChannelAway(f"Discord cannot be reached: {type(error).__name__}.") from None
+
+
+async def _quietly(calling: Awaitable[T]) -> T:
+    with _unsaid():
+        return await calling
+
+
+@contextmanager
+def _unsaid() -> Generator[None]:
+    """Keep what the library says of itself and of each try to ourselves: that Discord is away is said once, above."""
+    before = _IS_OURS.set(True)
+    try:
+        yield
+    finally:
+        _IS_OURS.reset(before)
+
+
+class _Unsaid(logging.Filter):
+    """Passes over what the library says where it works for us; a program may have a bot of its own."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let a record through unless it is one of those."""
+        return not (_IS_OURS.get() and str(record.msg).startswith(_OF_EACH_TRY))
+
+
+_UNSAID: Final = _Unsaid()
 
 
 async def _all(found: AsyncIterator[T]) -> list[T]:

@@ -261,8 +261,10 @@ class _Mailbox:
             client.normalise_times = False  # times keep their zone
             client.login(server.user, password)
             self.validity = int(client.select_folder("INBOX", readonly=True)[b"UIDVALIDITY"])
-        except exceptions.LoginError:
+        except exceptions.LoginError as error:
             client.shutdown()
+            if "[UNAVAILABLE]" in str(error):  # it does not know now whether it does
+                raise
             raise ChannelRefused(f"The mail server {server.host} does not let {server.user} in.") from None
         except BaseException:
             client.shutdown()

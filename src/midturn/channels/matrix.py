@@ -8,6 +8,7 @@ looked up there, in a message that is ours. Rooms that are encrypted are refused
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
@@ -29,6 +30,7 @@ _FILTER: Final[Mapping[str, object]] = {
 _OURS: Final = "midturn.token"
 _ALONE: Final = 2
 _FOR_GOOD: Final = frozenset({"M_UNKNOWN_TOKEN", "M_FORBIDDEN", "M_NOT_FOUND", "M_USER_DEACTIVATED", "M_TOO_LARGE"})
+_NOT_FOR_US: Final = ("M_NOT_FOUND", "M_FORBIDDEN")
 _KEYCAPS: Final = str.maketrans("", "", "\ufe0f\u20e3")
 
 
@@ -91,7 +93,10 @@ class Matrix:
             return
         now = _content(card)
         content = {**now, "body": f"* {now['body']}", "m.new_content": now, "m.relates_to": {"rel_type": "m.replace", "event_id": handle}}
-        await self._put(room, content, f"over{card.token}")
+        what = hashlib.sha256(f"{handle}\n{now['body']}".encode()).hexdigest()[
+            :24
+        ]  # one transaction for all would end the first card alone
+        await self._put(room, content, f"over{what}")
 
     async def _send(self, room: str, card: Card, about: Mapping[str, object] | None = None) -> str:
         if card.file is not None:
@@ -117,15 +122,18 @@ class Matrix:
         if not room or (room != to and not await self._is_theirs(room, to)):
             room = str((await self._called(self._client.room_create(is_direct=True, invite=[to]))).room_id)
             await self._keep(f"room/{to}", room)
-        state = await self._client.room_get_state_event(room, "m.room.encryption", "")
-        if getattr(state, "content", {}).get("algorithm"):
+        if (await self._state(room, "m.room.encryption")).get("algorithm"):
             raise ChannelRefused(f"The room {room} is encrypted: this channel reads and writes no encrypted rooms. Make one that is not.")
         return room
 
     async def _is_theirs(self, room: str, account: str) -> bool:
         """Say whether an account is still in a room, or may still come."""
-        member = await self._client.room_get_state_event(room, "m.room.member", account)
-        return getattr(member, "content", {}).get("membership") in ("join", "invite")
+        return (await self._state(room, "m.room.member", account)).get("membership") in ("join", "invite")
+
+    async def _state(self, room: str, kind: str, key: str = "") -> Mapping[str, Any]:
+        """Return what a room says about something; nothing where it says nothing, or nothing to us."""
+        found = await self._found(self._client.room_get_state_event(room, kind, key))
+        return _mapping(getattr(found, "content", None))
 
     # Replies ----------------------------------------------------------------------------------------------------------------
 
@@ -170,7 +178,7 @@ class Matrix:
 
     async def _token_of(self, room: str, event: str) -> str:
         """Return the token in a message of ours; empty where it is none."""
-        found = getattr(await self._client.room_get_event(room, event), "event", None)
+        found = getattr(await self._found(self._client.room_get_event(room, event)), "event", None)
         source = _mapping(getattr(found, "source", None))
         return str(_mapping(source.get("content")).get(_OURS, "")) if source.get("sender") == self._us else ""
 
@@ -180,6 +188,15 @@ class Matrix:
     async def _keep(self, name: str, value: str) -> None:
         if self._memory is not None:
             await self._memory.set(name, value)
+
+    async def _found(self, call: Awaitable[Any]) -> Any:
+        """Return what is looked up; None where it is not there, or not for us. While the server is away, no one knows."""
+        try:
+            return await self._called(call)
+        except ChannelRefused as refused:
+            if any(code in str(refused) for code in _NOT_FOR_US):
+                return None
+            raise
 
     async def _called(self, call: Awaitable[Any]) -> Any:
         from aiohttp import ClientError

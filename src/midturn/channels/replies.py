@@ -76,7 +76,7 @@ class Replies:
             await self._take_stranger(reply)
             return
         sent, old = self._deck.about(reply), self._deck.was_about(reply)
-        if sent is None and await self._deck.say_over_again(reply.token):
+        if sent is None and self._deck.say_over_again(reply.token):
             return
         if sent is not None and self._may_take(sent, reply, person):
             async with self._deck.changing:

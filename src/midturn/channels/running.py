@@ -24,6 +24,27 @@ from midturn.web.port import Port
 _LOG = logging.getLogger("midturn.channels")
 _RENEW: Final = 10.0  # seconds between two renewals of the lease
 _AGAIN: Final = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until the next try, where the platform does not say
+_SENDING, _HEARING = "sending", "hearing"
+_HEARD: Final = 12  # times `_RENEW` of listening after which a platform is there again: some tries take more than a minute to fail
+
+
+class _Reach:
+    """Whether a platform takes what is sent, and is heard. What ends both is one outage, and over when both ways are open again."""
+
+    def __init__(self, outage: Outage) -> None:
+        self._outage = outage
+        self._closed: set[str] = set()
+
+    def lost(self, way: str, message: str, *arguments: object) -> None:
+        """Note that one way is closed; say so where neither was."""
+        self._closed.add(way)
+        self._outage.noticed(message, *arguments)
+
+    def open(self, way: str) -> None:
+        """Note that one way is open; say so where that was the last."""
+        self._closed.discard(way)
+        if not self._closed:
+            self._outage.over()
 
 
 class ChannelRun:
@@ -38,7 +59,7 @@ class ChannelRun:
         self._holder = secrets.token_hex(8)
         self._deck = Deck(board, channel, settings, self._ledger)
         self._replies = Replies(self._deck)
-        self._away = Outage(_LOG, f"the channel {settings.name} is back")
+        self._reach = _Reach(Outage(_LOG, f"the channel {settings.name} is back"))
 
     async def run(self) -> None:
         """Send and take until cancelled. Where another server runs the channel, wait for it to end."""
@@ -49,7 +70,7 @@ class ChannelRun:
                 await self._run()
             except* (ChannelAway, ChannelRefused, StoreError) as broken:
                 error = broken.exceptions[0]
-                self._away.noticed("the channel %s cannot be used for now: %s", self._name, error)
+                self._reach.lost(_HEARING, "the channel %s cannot be used for now: %s", self._name, error)
                 await asyncio.sleep(getattr(error, "after", None) or _AGAIN[-2])
             finally:
                 with suppress(StoreError):
@@ -67,7 +88,6 @@ class ChannelRun:
             await self._replies.load()
             await self._board.fresh()
             await self._deck.see_to_all()
-            self._away.over()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._renew())
                 tasks.create_task(self._listen())
@@ -90,17 +110,20 @@ class ChannelRun:
 
     async def _send(self) -> None:
         """See to what is due, one question after the other, as fast as the platform takes it."""
-        tries = 0
+        tries, unsent = 0, set[str]()
         while True:
             _heed_cancellation()
             await self._deck.due.wait()
             for question in self._deck.due.take():
                 try:
                     await self._deck.see_to(question)
-                    tries = 0
-                    self._away.over()
+                    tries = 0 if question in unsent else tries
+                    unsent.discard(question)
+                    if not unsent:  # what needed nothing proves nothing: while another waits, it is not known to be back
+                        self._reach.open(_SENDING)
                 except ChannelAway as away:
-                    self._away.noticed("the channel %s does not take messages for now: %s", self._name, away)
+                    unsent.add(question)
+                    self._reach.lost(_SENDING, "the channel %s does not take messages for now: %s", self._name, away)
                     pause = away.after if away.after is not None else _AGAIN[min(tries, len(_AGAIN) - 1)]
                     tries += 1
                     self._deck.due.mark(question, pause)
@@ -109,16 +132,27 @@ class ChannelRun:
     async def _listen(self) -> None:
         tries = 0
         while True:
+            pause, heard = 0.0, asyncio.create_task(self._open_when_heard())
             try:
                 async with aclosing(self._channel.replies()) as replies:
                     async for reply in replies:
                         _heed_cancellation()
                         tries = 0
+                        self._reach.open(_HEARING)
                         await self._replies.take(reply)
             except ChannelAway as away:
-                self._away.noticed("the channel %s cannot be heard for now: %s", self._name, away)
-                await asyncio.sleep(away.after if away.after is not None else _AGAIN[min(tries, len(_AGAIN) - 1)])
-                tries += 1
+                self._reach.lost(_HEARING, "the channel %s cannot be heard for now: %s", self._name, away)
+                pause = away.after if away.after is not None else _AGAIN[min(tries, len(_AGAIN) - 1)]
+            finally:
+                heard.cancel()
+            await asyncio.sleep(pause)
+            tries += 1
+
+    async def _open_when_heard(self) -> None:
+        """Note that the platform is heard when it was listened to for a while; a machine that slept meanwhile did not listen."""
+        for _ in range(_HEARD):
+            await asyncio.sleep(_RENEW)
+        self._reach.open(_HEARING)
 
 
 def _heed_cancellation() -> None:

@@ -104,11 +104,19 @@ class Slack:
             return
         name, content = card.file
         told = await _called(self._web.files_getUploadURLExternal(filename=name, length=len(content)))
-        async with self._session.post(told["upload_url"], data=content) as response:
-            if response.status != 200:  # noqa: PLR2004
-                raise ChannelAway(f"Slack did not take a file: status {response.status}.")
+        await self._upload(str(told["upload_url"]), content)
         file = {"id": told["file_id"], "title": name}
         await _called(self._web.files_completeUploadExternal(files=[cast("Any", file)], channel_id=place))
+
+    async def _upload(self, where: str, content: bytes) -> None:
+        import aiohttp
+
+        try:
+            async with self._session.post(where, data=content) as response:
+                if response.status != 200:  # noqa: PLR2004
+                    raise ChannelAway(f"Slack did not take a file: status {response.status}.")
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise ChannelAway(f"Slack cannot be reached: {type(error).__name__}.") from None
 
     # Replies ----------------------------------------------------------------------------------------------------------------
 

@@ -6,17 +6,19 @@ import itertools
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
 
 from support.channels.limit import Limit
+from support.channels.loopback import Loopback, on_loopback
 from support.waiting import until
 
 TOKEN = "bot-token"
 _BOT = {"id": "1", "username": "midturn", "discriminator": "0", "avatar": None, "bot": True}
 _EPOCH = 1_420_070_400_000  # of its ids: the first second of 2015
-_BEGAN = 1_800_000_000_000
+BEGAN = 1_800_000_000.0  # a moment of its own, unless it is told another: 2027-01-15T08:00:00Z
 
 
 class DiscordServer:
@@ -24,12 +26,15 @@ class DiscordServer:
 
     def __init__(self) -> None:
         self.address = ""
+        self.served: Loopback
+        self.now: Callable[[], float] = lambda: BEGAN
         self.messages: dict[str, dict[str, Any]] = {}
         self.files: dict[str, list[tuple[str, bytes]]] = {}
         self.sent_as: list[dict[str, Any]] = []
         self.faults: dict[str, list[tuple[int, Any, dict[str, str]]]] = {}
         self.acknowledged: list[str] = []
         self.limit: Limit | None = None
+        self.cuts_callbacks = False
         self.sockets: list[web.WebSocketResponse] = []
         self.identified = 0
         self.resumed = 0
@@ -100,6 +105,12 @@ class DiscordServer:
     async def connected(self, times: int = 1) -> None:
         """Wait until it was connected so many times."""
         await until(lambda: self.identified + self.resumed >= times)
+
+    def application(self) -> web.Application:
+        """Return what serves it."""
+        app = web.Application()
+        app.add_routes([web.route("*", "/api/{path:.*}", self.rest), web.get("/gateway", self.gateway), web.get("/gateway/", self.gateway)])
+        return app
 
     # The wire ---------------------------------------------------------------------------------------------------------------
 
@@ -198,6 +209,8 @@ class DiscordServer:
                 return _json(sorted(of, key=lambda one: -int(one["id"]))[-int(request.query.get("limit", 50)) :])
             case "POST", ["interactions", _, _, "callback"]:
                 self.acknowledged.append(path)
+                if self.cuts_callbacks and request.transport is not None:
+                    request.transport.abort()
                 return _json({"interaction": {"id": "1", "type": 3}}) if request.query else web.Response(status=204)
             case _:
                 return _json({"message": "404: Not Found", "code": 0}, status=404)
@@ -218,11 +231,11 @@ class DiscordServer:
     def _message(self, place: str, author: dict[str, Any], text: str) -> dict[str, Any]:
         empty: dict[str, Any] = {name: [] for name in ("mentions", "mention_roles", "attachments", "embeds", "components")}
         flags = {"tts": False, "mention_everyone": False, "pinned": False, "type": 0, "flags": 0}
-        at = {"timestamp": "2027-01-15T08:00:00+00:00", "edited_timestamp": None}
+        at = {"timestamp": datetime.fromtimestamp(self.now(), UTC).isoformat(), "edited_timestamp": None}
         return {"id": self._id(), "channel_id": place, "author": author, "content": text, **empty, **flags, **at}
 
     def _id(self) -> str:
-        return str(((_BEGAN + next(self._numbers) - _EPOCH) << 22) + 1)
+        return str(((int(1_000 * self.now()) - _EPOCH) << 22) + next(self._numbers))
 
 
 def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -243,16 +256,9 @@ async def _given(request: web.Request) -> tuple[dict[str, Any], list[tuple[str, 
 async def discord_server() -> AsyncGenerator[DiscordServer]:
     """Serve on this machine."""
     server = DiscordServer()
-    app = web.Application()
-    app.add_routes(
-        [web.route("*", "/api/{path:.*}", server.rest), web.get("/gateway", server.gateway), web.get("/gateway/", server.gateway)]
-    )
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield server
-    finally:
-        await server.drop()
-        await runner.cleanup()
+    async with on_loopback(server.application) as server.served:
+        server.address = f"http://127.0.0.1:{server.served.port}"
+        try:
+            yield server
+        finally:
+            await server.drop()

@@ -96,12 +96,12 @@ class MailHouse:
         self.limit: Limit | None = None
         self.refused = threading.Event()
         self._controller: Controller | None = None
-        self._start_dovecot()
+        self._write_settings()
+        self.start_mailboxes()
         self.start()
 
-    def _start_dovecot(self) -> None:
-        owner = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-        group = subprocess.run(["id", "-gn", owner], capture_output=True, text=True, check=True).stdout.strip()
+    def _write_settings(self) -> None:
+        owner, group = _owner()
         for name in ("run", "state", "mail"):
             (self.path / name).mkdir()
         if os.geteuid() == 0:
@@ -109,6 +109,10 @@ class MailHouse:
                 shutil.chown(path, owner, group)
         settings = _SETTINGS.format(path=self.path, owner=owner, group=group, password=PASSWORD, imap=self.imap, lmtp=self.lmtp)
         (self.path / "conf").write_text(settings)
+
+    def start_mailboxes(self) -> None:
+        """Let mails be read."""
+        owner, group = _owner()
         user = owner if os.geteuid() == 0 else None
         self._dovecot = subprocess.Popen(
             ["/usr/sbin/dovecot", "-F", "-c", str(self.path / "conf")],
@@ -132,11 +136,15 @@ class MailHouse:
             self._controller.stop()
             self._controller = None
 
+    def stop_mailboxes(self) -> None:
+        """Let no mail be read any more; what lies there stays."""
+        self._dovecot.terminate()
+        self._dovecot.wait(20)
+
     def remove(self) -> None:
         """Stop both, and forget everything."""
         self.stop()
-        self._dovecot.terminate()
-        self._dovecot.wait(20)
+        self.stop_mailboxes()
         shutil.rmtree(self.path)
 
     def empty(self) -> None:
@@ -199,6 +207,12 @@ class MailHouse:
             while len(found := await asyncio.to_thread(self.mails, user)) < number:  # noqa: ASYNC110  mailboxes have no event
                 await asyncio.sleep(0.02)
         return found[number - 1]
+
+
+def _owner() -> tuple[str, str]:
+    """Return whose mailboxes they are: nobody's, where we are root."""
+    owner = "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    return owner, subprocess.run(["id", "-gn", owner], capture_output=True, text=True, check=True).stdout.strip()
 
 
 class _Door:

@@ -15,6 +15,7 @@ import aiohttp
 from aiohttp import web
 
 from support.channels.limit import Limit
+from support.channels.loopback import Loopback, on_loopback
 
 TOPIC = "ana-questions"
 _SHORTEST, _JSON = 4_096, 8_192
@@ -28,6 +29,7 @@ class NtfyServer:
 
     def __init__(self) -> None:
         self.address = ""
+        self.served: Loopback
         self.messages: list[dict[str, Any]] = []
         self.files: list[tuple[str, bytes]] = []
         self.access: dict[str, dict[str, str]] | None = None
@@ -71,6 +73,15 @@ class NtfyServer:
             if stream.task is not None:
                 stream.task.cancel()
         self.streams.clear()
+
+    def application(self) -> web.Application:
+        """Return what serves it."""
+        application = web.Application(client_max_size=32_000_000)
+        for method in ("POST", "PUT"):
+            application.router.add_route(method, "/", self.publish)
+            application.router.add_route(method, "/{topic}", self.publish)
+        application.router.add_get("/{topics}/json", self.stream)
+        return application
 
     # What a client does -----------------------------------------------------------------------------------------------------
 
@@ -188,17 +199,6 @@ def _error(status: int, code: int, said: str, headers: dict[str, str] | None = N
 async def ntfy_server() -> AsyncGenerator[NtfyServer]:
     """Serve it on this machine."""
     server = NtfyServer()
-    application = web.Application(client_max_size=32_000_000)
-    for method in ("POST", "PUT"):
-        application.router.add_route(method, "/", server.publish)
-        application.router.add_route(method, "/{topic}", server.publish)
-    application.router.add_get("/{topics}/json", server.stream)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    host, port = runner.addresses[0][:2]
-    server.address = f"http://{host}:{port}"
-    try:
+    async with on_loopback(server.application) as server.served:
+        server.address = f"http://127.0.0.1:{server.served.port}"
         yield server
-    finally:
-        await runner.cleanup()

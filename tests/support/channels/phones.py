@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 import warnings
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -21,6 +22,7 @@ from midturn.channels.slack import Slack
 from midturn.channels.telegram import Telegram
 from support.channels.discord import TOKEN as DISCORD_TOKEN, DiscordServer, discord_server
 from support.channels.limit import Limit
+from support.channels.loopback import CutLine
 from support.channels.ntfy import TOPIC, NtfyServer, ntfy_server
 from support.channels.slack import APP_TOKEN, BOT_TOKEN, SlackServer, slack_server
 from support.channels.telegram import TOKEN as TELEGRAM_TOKEN, TelegramServer, telegram_server
@@ -77,8 +79,31 @@ class Phone(Protocol):
         """Let the platform take so many messages in a second from now on."""
         ...
 
+    async def away(self) -> CutLine:
+        """Take the network away; return what cuts off whoever tries to reach the platform."""
+        ...
 
-class OnTelegram:
+    async def back(self) -> None:
+        """Give the network back."""
+        ...
+
+
+class _OnLoopback:
+    """What is there and away with a server of ours."""
+
+    server: Any
+
+    async def away(self) -> CutLine:
+        """Take the network away."""
+        await self.server.served.leave()
+        return self.server.served.line
+
+    async def back(self) -> None:
+        """Give it back."""
+        await self.server.served.begin()
+
+
+class OnTelegram(_OnLoopback):
     """A chat with the bot."""
 
     kind = "telegram"
@@ -117,7 +142,7 @@ class OnTelegram:
         return limit
 
 
-class OnSlack:
+class OnSlack(_OnLoopback):
     """A direct message of the app."""
 
     kind = "slack"
@@ -156,7 +181,7 @@ class OnSlack:
         return limit
 
 
-class OnDiscord:
+class OnDiscord(_OnLoopback):
     """A direct message of the bot."""
 
     kind = "discord"
@@ -195,7 +220,7 @@ class OnDiscord:
         return limit
 
 
-class OnNtfy:
+class OnNtfy(_OnLoopback):
     """A topic in an app."""
 
     kind = "ntfy"
@@ -319,6 +344,7 @@ async def _telegram() -> AsyncGenerator[Phone]:
 @asynccontextmanager
 async def _slack() -> AsyncGenerator[Phone]:
     async with slack_server() as server:
+        server.now = time.time
         yield OnSlack(server)
 
 
@@ -329,6 +355,7 @@ async def _discord() -> AsyncGenerator[Phone]:
         from discord import gateway, http
 
     async with discord_server() as server:
+        server.now = time.time
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(http.Route, "BASE", http.Route.BASE)
             patch.setattr(gateway.DiscordWebSocket, "DEFAULT_GATEWAY", gateway.DiscordWebSocket.DEFAULT_GATEWAY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import email
 import itertools
@@ -21,6 +22,7 @@ from midturn.channels.matrix import Matrix
 from midturn.channels.port import Channel
 from support.channels.dovecot import AUTHSERV, PASSWORD, MailHouse
 from support.channels.limit import Limit
+from support.channels.loopback import CutLine
 from support.channels.phones import Phone, Shown
 from support.channels.synapse import Homeserver
 
@@ -41,9 +43,8 @@ class OnEmail:
         self._threads: dict[str, EmailMessage] = {}
         self._last = 0
         self._alone = threading.Lock()
-        self._client: Any = IMAPClient("127.0.0.1", house.imap, ssl=False, timeout=20)
-        self._client.login(self.account, PASSWORD)
-        self._client.select_folder("INBOX", readonly=True)
+        self._line = CutLine()
+        self._client = self._opened()
 
     def options(self) -> dict[str, Any]:
         """Return what makes the channel."""
@@ -88,10 +89,31 @@ class OnEmail:
         self.house.limit = limit = Limit(most)
         return limit
 
+    async def away(self) -> CutLine:
+        """Take both servers away."""
+        self._client.shutdown()
+        await asyncio.to_thread(self.house.stop)
+        await asyncio.to_thread(self.house.stop_mailboxes)
+        await self._line.cut(self.house.smtp, self.house.imap)
+        return self._line
+
+    async def back(self) -> None:
+        """Start them again."""
+        await self._line.mend()
+        await asyncio.to_thread(self.house.start_mailboxes)
+        await asyncio.to_thread(self.house.start)
+        self._client = await asyncio.to_thread(self._opened)
+
     def close(self) -> None:
         """Leave."""
         self.house.limit = None
         self._client.logout()
+
+    def _opened(self) -> Any:
+        client: Any = IMAPClient("127.0.0.1", self.house.imap, ssl=False, timeout=20)
+        client.login(self.account, PASSWORD)
+        client.select_folder("INBOX", readonly=True)
+        return client
 
     def _read(self) -> None:
         with self._alone:
@@ -119,6 +141,7 @@ class OnMatrix:
         self._alone = threading.Lock()
         self._shown: dict[str, Shown] = {}
         self._newest: dict[str, str] = {}
+        self._line = CutLine()
         self._http = httpx.Client(
             base_url=f"{server.url}/_matrix/client/v3", headers={"Authorization": f"Bearer {self.ana.token}"}, timeout=30
         )
@@ -157,6 +180,17 @@ class OnMatrix:
         """Have Synapse limit messages: it counts by itself."""
         self.server.limit(self.bot, most)
         return Limit(most)
+
+    async def away(self) -> CutLine:
+        """Take the homeserver away."""
+        await asyncio.to_thread(self.server.stop)
+        await self._line.cut(self.server.port)
+        return self._line
+
+    async def back(self) -> None:
+        """Start it again."""
+        await self._line.mend()
+        await asyncio.to_thread(self.server.start)
 
     def close(self) -> None:
         """Leave."""

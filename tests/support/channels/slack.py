@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -12,9 +11,11 @@ from typing import Any
 from aiohttp import web
 
 from support.channels.limit import Limit
+from support.channels.loopback import Loopback, on_loopback
 from support.waiting import until
 
 BOT_TOKEN, APP_TOKEN = "xoxb-bot", "xapp-app"
+BEGAN = 1_800_000_000.0  # a moment of its own, unless it is told another: 2027-01-15T08:00:00Z
 
 
 class SlackServer:
@@ -22,6 +23,8 @@ class SlackServer:
 
     def __init__(self) -> None:
         self.address = ""
+        self.now: Callable[[], float] = lambda: BEGAN
+        self.served: Loopback
         self.messages: dict[tuple[str, str], dict[str, Any]] = {}
         self.updates: list[dict[str, Any]] = []
         self.files: list[tuple[str, bytes]] = []
@@ -30,6 +33,7 @@ class SlackServer:
         self.calls: list[str] = []
         self.sockets: list[web.WebSocketResponse] = []
         self.limit: Limit | None = None
+        self.cuts_uploads = False
         self.unacknowledged: dict[str, dict[str, Any]] = {}
         self._sent: dict[str, dict[str, Any]] = {}
         self._numbers = itertools.count(1)
@@ -82,6 +86,18 @@ class SlackServer:
         for socket in self.sockets:
             if not socket.closed:
                 await socket.send_json(self._sent[envelope])
+
+    def application(self) -> web.Application:
+        """Return what serves it."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.route("*", "/api/{method}", self.call),
+                web.post("/upload/{id}", self.upload),
+                web.get("/socket", self.socket),
+            ]
+        )
+        return app
 
     # The wire ---------------------------------------------------------------------------------------------------------------
 
@@ -166,6 +182,8 @@ class SlackServer:
     async def upload(self, request: web.Request) -> web.Response:
         """Take a file."""
         content = await request.read()
+        if self.cuts_uploads and request.transport is not None:
+            request.transport.abort()
         id = request.match_info["id"]
         self._uploads[id] = (self._uploads[id][0], content)
         return web.Response()
@@ -185,7 +203,7 @@ class SlackServer:
         return socket
 
     def _ts(self) -> str:
-        return f"1800000000.{next(self._numbers):06}"
+        return f"{int(self.now())}.{next(self._numbers):06}"
 
 
 async def _given(request: web.Request) -> dict[str, Any]:
@@ -213,22 +231,9 @@ def _problem(given: Mapping[str, Any]) -> str:
 async def slack_server() -> AsyncGenerator[SlackServer]:
     """Serve a workspace on this machine."""
     server = SlackServer()
-    app = web.Application()
-    app.add_routes(
-        [
-            web.route("*", "/api/{method}", server.call),
-            web.post("/upload/{id}", server.upload),
-            web.get("/socket", server.socket),
-        ]
-    )
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    server.address = f"http://127.0.0.1:{port}"
-    try:
-        yield server
-    finally:
-        await server.drop()
-        await asyncio.wait_for(runner.cleanup(), 10)
+    async with on_loopback(server.application) as server.served:
+        server.address = f"http://127.0.0.1:{server.served.port}"
+        try:
+            yield server
+        finally:
+            await server.drop()

@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from support.channels.limit import Limit
+from support.channels.loopback import Loopback, on_loopback
 
 TOKEN = "123456:the-bot"
 BOT = {"id": 1, "is_bot": True, "first_name": "midturn", "username": "midturn_bot"}
@@ -23,6 +24,7 @@ class TelegramServer:
 
     def __init__(self) -> None:
         self.address = ""
+        self.served: Loopback
         self.messages: dict[tuple[int, int], dict[str, Any]] = {}
         self.files: list[bytes] = []
         self.updates: list[dict[str, Any]] = []
@@ -88,6 +90,12 @@ class TelegramServer:
         kind = "private" if chat > 0 else "group"
         number = next(self._numbers)
         return {"message_id": number, "date": int(time.time()), "chat": {"id": chat, "type": kind, "title": "x"}, "from": _user(user)}
+
+    def application(self) -> web.Application:
+        """Return what serves it."""
+        application = web.Application()
+        application.router.add_route("*", "/bot{token}/{method}", self.handle)
+        return application
 
     # What the bot does ------------------------------------------------------------------------------------------------------
 
@@ -177,15 +185,6 @@ def _refused(status: int, said: str, parameters: dict[str, Any]) -> web.Response
 async def telegram_server() -> AsyncGenerator[TelegramServer]:
     """Serve it on this machine."""
     server = TelegramServer()
-    application = web.Application()
-    application.router.add_route("*", "/bot{token}/{method}", server.handle)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    host, port = runner.addresses[0][:2]
-    server.address = f"http://{host}:{port}/bot"
-    try:
+    async with on_loopback(server.application) as server.served:
+        server.address = f"http://127.0.0.1:{server.served.port}/bot"
         yield server
-    finally:
-        await runner.cleanup()
