@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -180,16 +179,7 @@ EDITORS = {
 @pytest.mark.parametrize("name", EDITORS)
 def test_an_editor_that_lies_is_told_so_or_left(midturn: CommandLine, name: str) -> None:
     sent = EDITORS[name].replace("{cwd}", str(midturn.root))
-    run = subprocess.run(
-        [sys.executable, "-m", "midturn", "acp"],
-        input=f"{HELLO}\n{sent}\n{HELLO}\n",
-        capture_output=True,
-        text=True,
-        cwd=midturn.root,
-        env=midturn.environment,
-        timeout=60,
-        check=False,
-    )
+    run = midturn.run("acp", stdin=f"{HELLO}\n{sent}\n{HELLO}\n")
 
     replies = [json.loads(line) for line in run.stdout.splitlines()]
     assert [reply["id"] for reply in replies if "result" in reply] in (["hello", "hello"], ["hello"]), run

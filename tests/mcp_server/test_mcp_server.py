@@ -9,7 +9,8 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mcp import MCPError
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, until, wait_for
 from support.mcp_clients import ERAS, LEGACY, HttpServer, Person, connected, connected_to, in_thread, served
+from support.warm_commands import Command, Running, killed, started_by_others
 
 pytestmark = pytest.mark.timeout(60)
 ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
@@ -40,13 +42,18 @@ def waits(midturn: CommandLine) -> list[dict[str, Any]]:
     return until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions[0]["asker"]["waits"])
 
 
+@contextmanager
+def to_kill(midturn: CommandLine, era: str, name: str, **environment: str) -> Generator[None]:
+    """Have a client ask meanwhile; it is killed with the block."""
+    arguments, variables = [json.dumps(started_by_others()), era, json.dumps(SURE), name], {**midturn.environment, **environment}
+    with killed(Running(Command(arguments, midturn.root, variables, speaks=True, program=KILLED))):
+        yield
+
+
 def left_by_a_killed_client(midturn: CommandLine, era: str) -> list[dict[str, Any]]:
     """Kill a client that names no session while it waits; return what it leaves."""
-    command = [sys.executable, str(KILLED), era, json.dumps(SURE), "opencode"]
-    client = subprocess.Popen(command, cwd=midturn.root, env=midturn.environment, start_new_session=True)
-    wait_for(midturn)
-    client.kill()
-    client.wait()
+    with to_kill(midturn, era, "opencode"):
+        wait_for(midturn)
     return until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions[0]["asker"]["waits"] is False)
 
 
@@ -443,11 +450,8 @@ def test_a_client_that_dies_leaves_its_question_open(midturn: CommandLine) -> No
 
 @each_era
 def test_a_client_that_is_killed_leaves_its_question_and_its_next_session_finds_the_answer(midturn: CommandLine, era: str) -> None:
-    environment = {**midturn.environment, "CLAUDE_CODE_SESSION_ID": "s1"}
-    client = subprocess.Popen([sys.executable, KILLED, era, json.dumps(SURE)], cwd=midturn.root, env=environment, start_new_session=True)
-    (question,) = wait_for(midturn)
-    client.kill()
-    client.wait()
+    with to_kill(midturn, era, "claude-code", CLAUDE_CODE_SESSION_ID="s1"):
+        (question,) = wait_for(midturn)
     until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions[0]["asker"]["waits"] is False)
     assert answers(stored(midturn)[0]) == []
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias, cast
@@ -22,6 +21,7 @@ from midturn.cli.place import StoreAddress
 from midturn.clock import SYSTEM, SystemClock
 from midturn.config.assign import Assignment
 from support.cli import CommandLine
+from support.warm_commands import started_by_others
 
 Outcome: TypeAlias = schema.RequestPermissionResponse
 _READING = 0.6
@@ -176,7 +176,7 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
 @asynccontextmanager
 async def started(midturn: CommandLine, editor: Editor, *options: str) -> AsyncGenerator[Editor]:
     """Start `midturn acp` for an editor, as editors do."""
-    command = [sys.executable, "-m", "midturn", "acp", *options]
+    command = [*started_by_others(), "acp", *options]
     client = cast("Any", editor)
     async with spawn_agent_process(
         client, *command, env=midturn.environment, cwd=midturn.root, use_unstable_protocol=True, transport_kwargs={"limit": 2**24}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from support.no_lie import heard
 from support.warm_commands import Running, can_be_warm
 
 _PATIENCE = 90.0
+_SELDOM = 0.3
+"""How often the inbox is looked at while nothing is recorded: what is open may lie elsewhere, or end by itself."""
 _UNDER = 'exec -a "$0" /bin/bash -c "\\"\\${@:2}\\"; exit \\$?" _ "$@"'
 """Runs a command below a process that is called like an agent, and was started with an argument."""
 
@@ -87,7 +90,26 @@ class Session:
 
 def wait_for(midturn: CommandLine, count: int = 1) -> list[dict[str, Any]]:
     """Wait until so many questions are open; return them."""
-    return until(lambda: midturn.ok("inbox", "--json").json, lambda questions: len(questions) == count)
+
+    def look() -> Any:
+        before = _recorded(midturn)
+        questions = midturn.ok("inbox", "--json").json
+        end = time.monotonic() + _SELDOM
+        while len(questions) != count and _recorded(midturn) == before and time.monotonic() < end:
+            time.sleep(0.02)
+        return questions
+
+    return until(look, lambda questions: len(questions) == count)
+
+
+def _recorded(midturn: CommandLine) -> set[tuple[str, int]]:
+    """Return what is recorded at home, by its length: a look at that costs next to nothing, the inbox is a command."""
+    found: set[tuple[str, int]] = set()
+    for folder, _, files in os.walk(midturn.home / "data"):
+        if "events.jsonl" in files:
+            with suppress(FileNotFoundError):  # it has just been moved
+                found.add((folder, (Path(folder) / "events.jsonl").stat().st_size))
+    return found
 
 
 def until(look: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:

@@ -1,4 +1,7 @@
-"""A client of `midturn mcp` that is a process of its own: it asks one question, and waits. Run it with `python`, and kill it."""
+"""A client of `midturn mcp` that is a process of its own: it asks one question, and waits.
+
+Its arguments are the command of midturn, the version of the protocol, the question as JSON, and its name.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from typing import Any
 from mcp import Client, StdioServerParameters, types
 
 
-async def main(era: str, asked: dict[str, Any], name: str) -> None:
-    server = StdioServerParameters(command=sys.executable, args=["-m", "midturn", "mcp", "--slice", "40"], env=dict(os.environ))
+async def main(command: list[str], era: str, asked: dict[str, Any], name: str) -> None:
+    server = StdioServerParameters(command=command[0], args=[*command[1:], "mcp", "--slice", "40"], env=dict(os.environ))
     info = types.Implementation(name=name, version="1")
     meta: Any = {"claudecode/toolUseId": "toolu_1"} if name == "claude-code" else None
     async with Client(server, mode=era, client_info=info) as client:
@@ -20,4 +23,4 @@ async def main(era: str, asked: dict[str, Any], name: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], json.loads(sys.argv[2]), (*sys.argv[3:], "claude-code")[0]))
+    asyncio.run(main(json.loads(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]))

@@ -181,10 +181,10 @@ def _start(command: Command, streams: Sequence[int], *, on_terminal: bool) -> St
     return Started(pid, ended)
 
 
-def started_by_others(program: Path) -> list[str]:
-    """Return the command of a program that another process starts: it is forked, too, and what it imports is loaded once."""
+def started_by_others(program: Path | None = None) -> list[str]:
+    """Return the command of a program, or of `midturn`, that another process starts: it is forked, too, and what it loads is shared."""
     _warm(True)
-    return [sys.executable, "-I", "-S", str(_START), _ADDRESSES[True], str(program)]
+    return [sys.executable, "-I", "-S", str(_START), _ADDRESSES[True], str(program or "")]
 
 
 def run_warm(command: Command, given: bytes) -> subprocess.CompletedProcess[bytes]:
