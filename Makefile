@@ -21,7 +21,7 @@ FOLDER_sandbox := tests/sandbox tests/cli/test_hostile_child.py
 NAME_postgres := PostgreSQL
 NAME_channels := channels
 
-.PHONY: extras pythons attacks bars stories audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve demo-picture
+.PHONY: extras pythons attacks bars stories audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve demo-picture pictures cast
 .PHONY: parts newest-postgres test-postfix $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -101,6 +101,14 @@ pythons: $(READY)
 # Plays the demo on a terminal, and draws README's picture of it, which follows the reader's theme.
 demo-picture: $(READY)
 	@UPDATE_DOCUMENTS=1 $(BIN)/python -m pytest -q -n 0 tests/docs/test_screens.py
+
+# Takes the pictures of the page in Chromium: at 360, 768 and 1440 pixels, light and dark.
+pictures: $(READY)
+	@$(BIN)/python tools/pictures.py docs/images
+
+# Records a minute of a terminal and a phone, side by side (it needs Chromium, too).
+cast: $(READY)
+	@$(BIN)/python tools/cast.py docs/cast.svg
 
 docs-serve: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8765

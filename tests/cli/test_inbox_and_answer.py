@@ -471,6 +471,21 @@ def test_a_question_is_answered_while_its_agent_waits_at_another_terminal(midtur
     assert terminal.text.endswith("Done.")
 
 
+@pytest.mark.parametrize("plain", [True, False])
+def test_what_a_question_is_about_is_drawn_once_where_somebody_else_answers_it(midturn: CommandLine, *, plain: bool) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask={**asks(), "context": "Two migrations run **first**."}))
+
+    with midturn.on_a_terminal("query", "-m", model, "Ship it", plain=plain) as terminal:
+        terminal.wait_for("Deploy to staging?")
+        question = wait_for_lines(midturn, 1)[0]
+        midturn.ok("answer", question["id"], "yes")
+        assert terminal.wait_for_end() == 0
+
+    assert "Deploy to staging? yes  (answered by ana in the inbox)" in terminal.text
+    assert terminal.text.count("Two migrations run") == 1
+
+
 def test_a_reply_from_elsewhere_has_its_row_where_the_agent_waits(midturn: CommandLine) -> None:
     midturn.asker()
     midturn.hasty()

@@ -43,6 +43,8 @@ STATUSES = {
 TARGETS = {
     "demo": "plays a turn in which tools ask you things",
     "demo-picture": "draws README's picture of the demo anew, from the demo itself",
+    "pictures": "takes the pictures of the page anew, in Chromium",
+    "cast": "records a terminal and a phone side by side anew, in Chromium",
     "test": "runs every test",
     "coverage": "runs every test, a fifth slower, and says what they cover",
     "fuzz": "throws made-up input at what reads input, with an engine that looks for new ways through the code",

@@ -11,10 +11,9 @@ _CELL, _ROW, _EDGE = 8.4, 18, 14
 _LIGHT = {"ground": "#f6f8fa", "words": "#24292f", "added": "#116329", "removed": "#a40e26", "asks": "#0550ae"}
 _DARK = {"ground": "#16181d", "words": "#d6d9de", "added": "#8fd694", "removed": "#f28b82", "asks": "#9ecbff"}
 _THEME = "rect{{fill:{ground}}}text{{fill:{words}}}.added{{fill:{added}}}.removed{{fill:{removed}}}.asks{{fill:{asks}}}"
+_FONT = "text{font:14px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
 _STYLE = (
-    "text{{font:14px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}}"
-    "{light}@media(prefers-color-scheme:dark){{{dark}}}"
-    "g{{opacity:0;animation:show {whole}s infinite}}"
+    "{theme}g{{opacity:0;animation:show {whole}s infinite}}"
     "@keyframes show{{0%,{share}%{{opacity:1}}{after}%,100%{{opacity:0}}}}"
     "@media(prefers-reduced-motion:reduce){{g{{animation:none}}g:last-of-type{{opacity:1}}}}"
 )
@@ -27,20 +26,25 @@ def picture(screens: Sequence[Sequence[str]], title: str) -> str:
     width = round(max(len(row) for screen in screens for row in screen) * _CELL + 2 * _EDGE)
     height = max(len(screen) for screen in screens) * _ROW + 2 * _EDGE
     share = 100 / len(screens)
-    light, dark = _THEME.format(**_LIGHT), _THEME.format(**_DARK)
-    style = _STYLE.format(light=light, dark=dark, whole=SECONDS * len(screens), share=f"{share - 0.1:g}", after=f"{share:g}")
+    style = _STYLE.format(theme=in_theme(), whole=SECONDS * len(screens), share=f"{share - 0.1:g}", after=f"{share:g}")
     shown = "\n".join(_screen(screen, SECONDS * place) for place, screen in enumerate(screens))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">'
     return f'{head}\n<style>{style}</style>\n<rect width="100%" height="100%" rx="8"/>\n{shown}\n</svg>\n'
 
 
+def in_theme() -> str:
+    """Return the style of a terminal's text, light or dark as its reader has it."""
+    return f"{_FONT}{_THEME.format(**_LIGHT)}@media(prefers-color-scheme:dark){{{_THEME.format(**_DARK)}}}"
+
+
 def _screen(rows: Sequence[str], delay: int) -> str:
-    lines = "\n".join(_line(row, _EDGE + _ROW * (number + 1) - 5) for number, row in enumerate(rows) if row)
+    lines = "\n".join(line(row, _EDGE, _EDGE + _ROW * (number + 1) - 5) for number, row in enumerate(rows) if row)
     return f'<g style="animation-delay:{delay}s">\n{lines}\n</g>'
 
 
-def _line(row: str, height: int) -> str:
-    return f'<text x="{_EDGE}" y="{height}"{_look(row)}>{escape(row)}</text>'
+def line(row: str, left: int, height: int) -> str:
+    """Return one row of a screen; its colour says what it is."""
+    return f'<text x="{left}" y="{height}"{_look(row)}>{escape(row)}</text>'
 
 
 def _look(row: str) -> str:

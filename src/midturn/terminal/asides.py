@@ -31,11 +31,11 @@ _DIM, _RED, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[0m"
 
 
 class Asides:
-    """Prints lines; each is one line, wrapped where a terminal shows it. `answered_here` is the `Ledger`'s."""
+    """Prints lines; each is one line, wrapped where a terminal shows it. `answered_here` and `asked_here` are the `Ledger`'s."""
 
-    def __init__(self, page: Page, answered_here: Collection[str] = ()) -> None:
+    def __init__(self, page: Page, answered_here: Collection[str] = (), asked_here: Collection[str] = ()) -> None:
         self._page = page
-        self._ledger = Ledger(answered_here)
+        self._ledger = Ledger(answered_here, asked_here)
 
     def tool_started(self, call: ToolCall) -> None:
         """Name a tool that runs, with as much of its arguments as one row holds."""

@@ -75,6 +75,8 @@ class Gate:
         """Number of prompts that have had the screen."""
         self.answered: set[str] = set()
         """Requests answered on it, by `event_id`."""
+        self.asked: set[str] = set()
+        """Requests whose prompt stood on it, with what it is about, by `event_id`."""
 
     @property
     def closed(self) -> bool:

@@ -74,7 +74,7 @@ class TerminalDisplay:
         self._reasoning = StreamedMessage(page, "reasoning")
         self._spinner = _spinner(gate, page, clock)
         self._page = page
-        self._answered_here = gate.answered
+        self._answered_here, self._asked_here = gate.answered, gate.asked
         self._heartbeat = Heartbeat(self._beat)
 
     def show(self, happening: Happening) -> None:
@@ -133,7 +133,7 @@ class TerminalDisplay:
 
     @cached_property
     def _asides(self) -> Asides:
-        return Asides(self._page, self._answered_here)
+        return Asides(self._page, self._answered_here, self._asked_here)
 
     def _finish_message(self) -> None:
         self._reasoning.finish()

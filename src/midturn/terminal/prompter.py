@@ -120,6 +120,7 @@ class TerminalPrompter(Prompter):
             return Unavailable()
         if self._rules and prompt.kind == "run":
             prompt = replace(prompt, rule=self._rules.draft(prompt))
+        self._gate.asked.add(prompt.event)
         while isinstance(reply := await self._ask(prompt, device), Ruled) and self._rules:
             try:
                 device.write(f"{exact(self._rules.keep(prompt, reply.rule))}\n")

@@ -36,10 +36,15 @@ class Told(Struct, frozen=True):
 
 
 class Ledger:
-    """Follows a turn, event by event. `answered_here` names the requests that had their row at this terminal, as they are answered."""
+    """Follows a turn, event by event.
 
-    def __init__(self, answered_here: Collection[str] = ()) -> None:
+    `answered_here` names the requests that had their row at this terminal, as they are answered, and `asked_here` those whose prompt
+    stood here, and with it what they are about.
+    """
+
+    def __init__(self, answered_here: Collection[str] = (), asked_here: Collection[str] = ()) -> None:
         self._answered_here = answered_here
+        self._asked_here = asked_here
         self._story = Story()
         self._replied: dict[str, InquiryRequest] = {}
         self._fates: dict[str, str] = {}
@@ -81,7 +86,7 @@ class Ledger:
         if who is None or _is_here(who) or self._is_told(request):
             return None
         answered = event if event.outcome == "answered" else None
-        let_through = answered is not None and answered.answer is True and request.question.context
+        let_through = answered is not None and answered.answer is True and request.event_id not in self._asked_here
         shown = _drawn(request.question.context) if let_through else ()
         return Told(
             words_line(request.question.text),
