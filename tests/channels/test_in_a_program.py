@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,6 +14,8 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("telegram")
 
 import midturn as mt
+from midturn.channels.kinds import channel_of
+from midturn.config.settings import ChannelTable
 from midturn.store.store import ConversationStore
 from support.channels.asked import answered, ask
 from support.channels.phones import on
@@ -31,9 +34,33 @@ def test_a_name_that_is_none_is_said() -> None:
         _ = mt.channels.Pigeon  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue,reportUnknownVariableType,reportUnknownMemberType]
 
 
-def test_naming_channels_loads_none_of_their_libraries() -> None:
-    said = "import sys, midturn as mt; mt.channels.Telegram; print({'telegram', 'discord', 'slack_sdk', 'nio'} & sys.modules.keys())"
-    assert subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True).stdout.strip() == "set()"
+def test_naming_a_channel_loads_the_library_of_no_other() -> None:
+    loaded = "print({'telegram', 'discord', 'slack_sdk', 'nio'} & sys.modules.keys())"
+    said = f"import sys, midturn as mt; mt.channels.run; {loaded}; mt.channels.Telegram; {loaded}"
+    printed = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["set()", "{'telegram'}"]
+
+
+LIBRARIES = {
+    "Discord": ("discord", "Discord needs the extra `discord`: pip install 'midturn[discord]'."),
+    "Email": ("imapclient", "E-mail needs the extra `email`: pip install 'midturn[email]'."),
+    "Matrix": ("nio", "Matrix needs the extra `matrix`: pip install 'midturn[matrix]'."),
+    "Ntfy": ("aiohttp", "ntfy needs the extra `ntfy`: pip install 'midturn[ntfy]'."),
+    "Slack": ("slack_sdk.errors", "Slack needs the extra `slack`: pip install 'midturn[slack]'."),
+    "Telegram": ("telegram", "Telegram needs the extra `telegram`: pip install 'midturn[telegram]'."),
+}
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_channel_without_its_library_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library, said = LIBRARIES[name]
+    monkeypatch.delitem(sys.modules, f"midturn.channels.{name.lower()}", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+
+    with pytest.raises(mt.ConfigError, match=re.escape(said)):
+        getattr(mt.channels, name)
+    with pytest.raises(mt.ConfigError, match=re.escape(said)):
+        channel_of(ChannelTable(name="ours", kind=name.lower()), {})
 
 
 def test_a_person_pairs_and_answers_where_a_program_runs_a_channel(store: ConversationStore) -> None:

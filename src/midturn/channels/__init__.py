@@ -1,6 +1,6 @@
 """Channels: questions answered where people are, over connections that go out from here (docs/guides/channels.md).
 
-A name is loaded on first use: no one needs the libraries of six platforms.
+A name is loaded on first use, a channel with its library: no one needs those of six platforms.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from midturn.errors import missing_name
+from midturn.errors import ConfigError, missing_name
 
 if TYPE_CHECKING:
     from midturn.channels.discord import Discord
@@ -39,17 +39,33 @@ __all__ = [
     "pairing_code",
     "run",
 ]
-_HOMES: Final = {
-    **{kind: kind.lower() for kind in ("Discord", "Email", "Matrix", "Ntfy", "Slack", "Telegram")},
-    **dict.fromkeys(("pairing_code", "run"), "running"),
+CLASSES: Final = {
+    "Discord": "Discord",
+    "Email": "E-mail",
+    "Matrix": "Matrix",
+    "Ntfy": "ntfy",
+    "Slack": "Slack",
+    "Telegram": "Telegram",
 }
+"""The channels by class, each with its platform's name. Its kind, its module and its extra are the class in small letters."""
+_HOMES: Final = {**{name: name.lower() for name in CLASSES}, **dict.fromkeys(("pairing_code", "run"), "running")}
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from its home (PEP 562)."""
+    """Load a public name from its home (PEP 562); of a channel, its library, too.
+
+    Raises:
+        ConfigError: The extra that brings the library is not installed.
+    """
     if name not in __all__:
         raise missing_name(f"module 'midturn.channels' has no attribute {name!r}.")
-    return getattr(import_module(f"midturn.channels.{_HOMES.get(name, 'port')}"), name)
+    try:
+        return getattr(import_module(f"midturn.channels.{_HOMES.get(name, 'port')}"), name)
+    except ModuleNotFoundError as error:
+        if name not in CLASSES or (error.name or "midturn").partition(".")[0] == "midturn":  # that would be a defect of ours
+            raise
+        extra = name.lower()
+        raise ConfigError(f"{CLASSES[name]} needs the extra `{extra}`: pip install 'midturn[{extra}]'.") from error
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.channels.port import Fits
+from midturn.channels.port import Card, Fits
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.body import context_lines, subject_lines, verdict_lines
 from midturn.prompts.keys import one_line, question_line
@@ -175,3 +175,10 @@ def _listed(kind: SelectType | MultiSelectType) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def plain_text(card: Card) -> str:
+    """Return a card as text without buttons: a mail, or a message without formats."""
+    parts = (card.notice, card.heading, card.text, "\n".join(card.lines), card.hint, "" if card.is_over else card.left)
+    attached = f"In {card.file[0]}, attached to this mail, it stands whole." if card.file is not None else ""
+    return "\n\n".join(part for part in (*parts[:4], attached, *parts[4:]) if part) + "\n"

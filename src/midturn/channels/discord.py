@@ -17,16 +17,15 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
+
+import aiohttp
+import discord
 
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
-from midturn.errors import ConfigError
 from midturn.values.text import rfc3339
 
-if TYPE_CHECKING:
-    import discord
-
-    _News: TypeAlias = discord.Message | discord.Interaction[Any] | ChannelAway | None
+_News: TypeAlias = discord.Message | discord.Interaction[Any] | ChannelAway | None
 
 _READ: Final = "read"
 _LONGEST: Final = 2_000
@@ -47,18 +46,9 @@ class Discord:
     fits = Fits(text=1_700, buttons=25, files=True, label=80)
 
     def __init__(self, token: str) -> None:
-        """Take the token.
-
-        Raises:
-            ConfigError: The package is not installed.
-        """
-        try:
-            import discord
-        except ModuleNotFoundError as error:
-            raise ConfigError("Discord needs the extra `discord`: pip install 'midturn[discord]'.") from error
+        """Take the token."""
         for name in ("discord.client", "discord.http"):
             logging.getLogger(name).addFilter(_UNSAID)
-        self._discord = discord
         self._token = token
         self._memory: Memory | None = None
         self._read: dict[str, str] = {}  # by account's conversation or `#room`: the id of the message that was read last
@@ -109,14 +99,14 @@ class Discord:
 
     async def _alone_with(self, client: discord.Client, account: str) -> int:
         """Return the conversation with an account alone; the name of a room begins with `#`."""
-        return (await self._called(client.create_dm(self._discord.Object(int(account))))).id
+        return (await self._called(client.create_dm(discord.Object(int(account))))).id
 
     def _written(self, card: Card) -> tuple[str, list[discord.File], discord.ui.View]:
         content, files = written(card)
-        view = self._discord.ui.View(timeout=None)
+        view = discord.ui.View(timeout=None)
         for number, one in enumerate(() if card.is_over else card.choices):
-            view.add_item(self._discord.ui.Button(label=one.label, custom_id=one.token, row=number // _ROW))
-        return content, [self._discord.File(BytesIO(data), name) for name, data in files], view
+            view.add_item(discord.ui.Button(label=one.label, custom_id=one.token, row=number // _ROW))
+        return content, [discord.File(BytesIO(data), name) for name, data in files], view
 
     # Replies ----------------------------------------------------------------------------------------------------------------
 
@@ -130,7 +120,7 @@ class Discord:
                 if news is None:
                     async for reply in self._written_meanwhile(client):
                         yield reply
-                elif isinstance(news, self._discord.Interaction):
+                elif isinstance(news, discord.Interaction):
                     if (reply := self._pressed(news)) is not None:
                         yield reply
                         await self._acknowledge(news)
@@ -156,7 +146,7 @@ class Discord:
     async def _written_meanwhile(self, client: discord.Client) -> AsyncGenerator[Reply]:
         for name, last in [*self._read.items()]:
             place = client.get_partial_messageable(int(name.removeprefix("#")))
-            history = place.history(after=self._discord.Object(int(last)), oldest_first=True, limit=None)
+            history = place.history(after=discord.Object(int(last)), oldest_first=True, limit=None)
             try:
                 found = await self._called(_all(history))
             except ChannelRefused:
@@ -174,14 +164,14 @@ class Discord:
 
     def _message(self, message: discord.Message, name: str = "") -> Reply | None:
         """Return what a person wrote; nothing of what was sent by a bot or forwarded, and nothing where there is only a picture."""
-        kinds = (self._discord.MessageType.default, self._discord.MessageType.reply)
+        kinds = (discord.MessageType.default, discord.MessageType.reply)
         place, name = str(message.channel.id), name or self._name(message)
         if message.author.bot or message.webhook_id or message.type not in kinds or not message.content:
             return None
         if int(self._read.get(name, "0")) >= message.id:
             return None  # the history had it
         about = message.reference
-        is_reply = about is not None and about.type is self._discord.MessageReferenceType.reply and about.message_id
+        is_reply = about is not None and about.type is discord.MessageReferenceType.reply and about.message_id
         return Reply(
             account=str(message.author.id),
             id=str(message.id),
@@ -192,12 +182,12 @@ class Discord:
         )
 
     def _name(self, message: discord.Message) -> str:
-        alone = isinstance(message.channel, self._discord.DMChannel)
+        alone = isinstance(message.channel, discord.DMChannel)
         return f"{'' if alone else '#'}{message.channel.id}"
 
     def _pressed(self, pressed: discord.Interaction[Any]) -> Reply | None:
         data: Any = pressed.data or {}
-        if pressed.type is not self._discord.InteractionType.component or pressed.message is None:
+        if pressed.type is not discord.InteractionType.component or pressed.message is None:
             return None
         place = str(pressed.channel_id)
         return Reply(
@@ -224,7 +214,6 @@ class Discord:
             return self._client
 
     def _made(self) -> discord.Client:
-        discord = self._discord
         news = self._news = asyncio.Queue[Any]()
 
         channel = self
@@ -277,9 +266,6 @@ class Discord:
             ChannelAway: Not now.
             ChannelRefused: Never.
         """
-        import aiohttp
-
-        discord = self._discord
         try:
             return await _quietly(calling)
         except discord.HTTPException as error:

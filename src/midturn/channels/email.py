@@ -24,9 +24,12 @@ from ipaddress import ip_address
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
+import aiosmtplib
+from imapclient import IMAPClient, exceptions  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.channels.card import plain_text
 from midturn.channels.mail import Mail, marked, read_mail
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
@@ -87,13 +90,8 @@ class Email:
         """Take where and who.
 
         Raises:
-            ConfigError: An address is none, or a package is not installed.
+            ConfigError: An address is none.
         """
-        try:
-            import aiosmtplib  # noqa: F401  # pyright: ignore[reportUnusedImport]
-            import imapclient  # noqa: F401  # pyright: ignore[reportUnusedImport,reportMissingTypeStubs]
-        except ModuleNotFoundError as error:
-            raise ConfigError("E-mail needs the extra `email`: pip install 'midturn[email]'.") from error
         if not re.fullmatch(r"[^\s@<>]+@[^\s@<>]+", address) or not authserv_id.strip():
             raise ConfigError(
                 "E-mail needs an `address`, and as `authserv_id` the name that its server writes into Authentication-Results."
@@ -148,16 +146,13 @@ class Email:
             mail["Message-ID"] = f"<midturn.{card.token}@{self._address.rpartition('@')[2]}>"
         mail["Auto-Submitted"] = "auto-generated"
         mail["X-Auto-Response-Suppress"] = "All"
-        mail.set_content(body(card), cte="base64")
+        mail.set_content(plain_text(card), cte="base64")
         if card.file is not None:
             name, content = card.file
             mail.add_attachment(content, maintype="text", subtype="plain", filename=name, cte="base64", params={"charset": "utf-8"})
         return mail
 
     async def _send(self, mail: EmailMessage) -> None:
-        import aiosmtplib
-        from aiosmtplib import errors as smtp
-
         server = self._smtp
         try:
             await aiosmtplib.send(
@@ -171,13 +166,13 @@ class Email:
                 password=self._password if not server.is_plain else None,
                 timeout=_SECONDS,
             )
-        except (smtp.SMTPRecipientsRefused, smtp.SMTPResponseException) as error:
-            code = error.recipients[0].code if isinstance(error, smtp.SMTPRecipientsRefused) else error.code
+        except (aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException) as error:
+            code = error.recipients[0].code if isinstance(error, aiosmtplib.SMTPRecipientsRefused) else error.code
             refused = f"The mail server does not take a mail: {code}."
             if code >= 500:  # noqa: PLR2004
                 raise ChannelRefused(refused) from None
             raise ChannelAway(refused) from None
-        except (smtp.SMTPException, OSError, TimeoutError) as error:
+        except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
             raise ChannelAway(f"The mail server {server.host} cannot be reached: {type(error).__name__}.") from error
 
     # Replies ----------------------------------------------------------------------------------------------------------------
@@ -247,8 +242,6 @@ class _Mailbox:
             self._watch = await self._called(lambda: self._opened(password))
 
     def _opened(self, password: str) -> Any:
-        from imapclient import IMAPClient, exceptions  # pyright: ignore[reportMissingTypeStubs]
-
         server = self._server
         secure = ssl.create_default_context()
         client: Any = IMAPClient(
@@ -314,19 +307,10 @@ class _Mailbox:
                 client.shutdown()
 
     async def _called(self, call: Callable[[], T]) -> T:
-        from imapclient import exceptions  # pyright: ignore[reportMissingTypeStubs]
-
         try:
             return await asyncio.to_thread(call)
         except (exceptions.IMAPClientError, OSError, TimeoutError) as error:
             raise ChannelAway(f"The mail server {self._server.host} cannot be reached: {type(error).__name__}.") from error
-
-
-def body(card: Card) -> str:
-    """Return what a mail says of a card."""
-    parts = (card.notice, card.heading, card.text, "\n".join(card.lines), card.hint, "" if card.is_over else card.left)
-    attached = f"In {card.file[0]}, attached to this mail, it stands whole." if card.file is not None else ""
-    return "\n\n".join(part for part in (*parts[:4], attached, *parts[4:]) if part) + "\n"
 
 
 def _reply(mail: Mail, at: str) -> Reply:

@@ -5,24 +5,18 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Final, cast, get_args
 
+from midturn import channels
+from midturn.channels import CLASSES
 from midturn.channels.port import Channel
 from midturn.config.settings import ChannelTable
 from midturn.errors import ConfigError
 from midturn.plugins import Registry
 from midturn.record.open_question import PromptKind
 
-_HOMES: Final[Mapping[str, str]] = {
-    "discord": "midturn.channels.discord:Discord",
-    "email": "midturn.channels.email:Email",
-    "matrix": "midturn.channels.matrix:Matrix",
-    "ntfy": "midturn.channels.ntfy:Ntfy",
-    "slack": "midturn.channels.slack:Slack",
-    "telegram": "midturn.channels.telegram:Telegram",
-}
+_OURS: Final[Mapping[str, str]] = {name.lower(): name for name in CLASSES}
 _ASKS: Final = get_args(PromptKind)
 _ENV, _FILE = "_env", "_file"
 
@@ -33,7 +27,7 @@ def _fits(found: object, _name: str) -> bool:
 
 CHANNELS: Final[Registry[Callable[..., object]]] = Registry(
     kind="channel",
-    built_in=tuple(_HOMES),
+    built_in=tuple(_OURS),
     fits=_fits,
     ought="a class, or a function, that returns a `Channel`",
     besides="`kind` of `[channels.<name>]` names it.",
@@ -65,10 +59,7 @@ def channel_of(table: ChannelTable, environment: Mapping[str, str]) -> Channel:
 
 
 def _maker(kind: str) -> Callable[..., object]:
-    if kind not in _HOMES:
-        return CHANNELS.load(kind)
-    module, _, name = _HOMES[kind].partition(":")
-    return cast("Callable[..., object]", getattr(import_module(module), name))
+    return cast("Callable[..., object]", getattr(channels, _OURS[kind])) if kind in _OURS else CHANNELS.load(kind)
 
 
 def _bare(key: str) -> str:

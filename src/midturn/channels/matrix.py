@@ -16,7 +16,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
-from midturn.channels.email import body
+from aiohttp import ClientError
+from nio import AsyncClient, AsyncClientConfig, ErrorResponse  # pyright: ignore[reportMissingTypeStubs]
+
+from midturn.channels.card import plain_text
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
 from midturn.values.text import rfc3339
@@ -44,12 +47,8 @@ class Matrix:
         """Take where and who.
 
         Raises:
-            ConfigError: It is no address, or the package is not installed.
+            ConfigError: It is no address.
         """
-        try:
-            import nio  # noqa: F401  # pyright: ignore[reportUnusedImport,reportMissingTypeStubs]
-        except ModuleNotFoundError as error:
-            raise ConfigError("Matrix needs the extra `matrix`: pip install 'midturn[matrix]'.") from error
         where = urlsplit(homeserver)
         if where.scheme != "https" and not (where.scheme == "http" and where.hostname in ("127.0.0.1", "localhost", "::1")):
             raise ConfigError(f"{homeserver!r} is no address of a homeserver: https://HOST.")
@@ -64,8 +63,6 @@ class Matrix:
 
     async def open(self, memory: Memory) -> None:
         """Find out who we are there."""
-        from nio import AsyncClient, AsyncClientConfig  # pyright: ignore[reportMissingTypeStubs]
-
         self._memory = memory
         config = AsyncClientConfig(encryption_enabled=False, max_limit_exceeded=0, max_timeouts=0)
         self._client = AsyncClient(self._homeserver, config=config)
@@ -199,9 +196,6 @@ class Matrix:
             raise
 
     async def _called(self, call: Awaitable[Any]) -> Any:
-        from aiohttp import ClientError
-        from nio import ErrorResponse  # pyright: ignore[reportMissingTypeStubs]
-
         try:
             answer = await call
         except (ClientError, OSError, TimeoutError) as error:
@@ -217,7 +211,7 @@ class Matrix:
 
 def _content(card: Card) -> dict[str, object]:
     """Return a message without formats or mentions: clients show its text as it is."""
-    return {"msgtype": "m.text", "body": body(card).rstrip(), "m.mentions": {}, **({_OURS: card.token} if card.token else {})}
+    return {"msgtype": "m.text", "body": plain_text(card).rstrip(), "m.mentions": {}, **({_OURS: card.token} if card.token else {})}
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

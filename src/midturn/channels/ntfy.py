@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
+import aiohttp
+
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
 from midturn.values.text import rfc3339
@@ -54,12 +56,8 @@ class Ntfy:
         """Take where it is.
 
         Raises:
-            ConfigError: The package is not installed, the server's address is none, or a secret would travel in the clear.
+            ConfigError: The server's address is none, or a secret would travel in the clear.
         """
-        try:
-            import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
-        except ModuleNotFoundError as error:
-            raise ConfigError("ntfy needs the extra `ntfy`: pip install 'midturn[ntfy]'.") from error
         self._server = _address(server)
         self._topic = _name(topic)
         self._answers = _name(answers) if answers else ""
@@ -82,8 +80,6 @@ class Ntfy:
 
     async def open(self, memory: Memory) -> None:
         """Ask whether we may read the topic. What is there before the first time is none of ours."""
-        import aiohttp
-
         self._memory = memory
         self._answers = self._answers or memory.get(_ANSWERS)
         if not self._answers:
@@ -141,8 +137,6 @@ class Ntfy:
         await self._sent("PUT", f"/{self._topic}", content, headers)
 
     async def _sent(self, method: str, path: str, content: bytes, headers: Mapping[str, str]) -> dict[str, Any]:
-        import aiohttp
-
         try:
             request = self._connected.request(method, f"{self._server}{path}", data=content, headers=headers, allow_redirects=False)
             async with request as response:
@@ -164,8 +158,6 @@ class Ntfy:
 
     async def _told(self, asked: Mapping[str, str]) -> AsyncGenerator[dict[str, Any]]:
         """Yield the messages of both topics: those that are there, and unless `poll` is asked for, those that come."""
-        import aiohttp
-
         url = f"{self._server}/{self._topic},{self._answers}/json"
         try:
             async with self._connected.get(url, params=asked, allow_redirects=False) as response:

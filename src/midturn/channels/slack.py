@@ -15,8 +15,11 @@ from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
+import aiohttp
+from slack_sdk.errors import SlackApiError, SlackRequestError
+from slack_sdk.web.async_client import AsyncWebClient
+
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
-from midturn.errors import ConfigError
 from midturn.values.text import rfc3339
 
 _API: Final = "https://slack.com/api/"
@@ -38,15 +41,7 @@ class Slack:
     fits = Fits(text=3_000, buttons=20, files=True, label=75)
 
     def __init__(self, token: str, app_token: str, *, api: str = _API) -> None:
-        """Take the tokens; `api` is where Slack is.
-
-        Raises:
-            ConfigError: The package is not installed.
-        """
-        try:
-            from slack_sdk.web.async_client import AsyncWebClient
-        except ModuleNotFoundError as error:
-            raise ConfigError("Slack needs the extra `slack`: pip install 'midturn[slack]'.") from error
+        """Take the tokens; `api` is where Slack is."""
         self._web: Any = AsyncWebClient(token=token, base_url=api, timeout=int(_SECONDS), retry_handlers=[])
         self._app_token = app_token
         self._memory: Memory | None = None
@@ -59,8 +54,6 @@ class Slack:
 
     async def open(self, memory: Memory) -> None:
         """Find out who we are there."""
-        import aiohttp
-
         self._memory = memory
         self._read = json.loads(memory.get(_READ) or "{}")
         self._session = self._session or aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(connect=_SECONDS))
@@ -140,8 +133,6 @@ class Slack:
                 await socket.close()
 
     async def _connect(self) -> Any:
-        import aiohttp
-
         opened = await _called(self._web.apps_connections_open(app_token=self._app_token))
         try:
             return await self._session.ws_connect(opened["url"], heartbeat=_HEARTBEAT)
@@ -211,10 +202,8 @@ async def _envelopes(socket: Any) -> AsyncGenerator[dict[str, Any]]:
         ConnectionError: It broke.
         ChannelRefused: The app has no Socket Mode any more.
     """
-    from aiohttp import WSMsgType
-
     async for message in socket:
-        if message.type != WSMsgType.TEXT:
+        if message.type != aiohttp.WSMsgType.TEXT:
             break
         told = json.loads(message.data)
         if told.get("type") == "disconnect":
@@ -345,9 +334,6 @@ async def _called(calling: Awaitable[Any]) -> Any:
         ChannelAway: Not now.
         ChannelRefused: Never.
     """
-    import aiohttp
-    from slack_sdk.errors import SlackApiError, SlackRequestError
-
     try:
         return (await calling).data
     except SlackApiError as error:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import Any, Final, TypeVar
 
+import telegram
+from telegram.request import HTTPXRequest
+
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
-from midturn.errors import ConfigError
 from midturn.values.text import rfc3339
 
 _API: Final = "https://api.telegram.org/bot"
@@ -31,19 +33,9 @@ class Telegram:
     fits = Fits(text=3_800, buttons=20, files=True, label=60)
 
     def __init__(self, token: str, *, api: str = _API) -> None:
-        """Take the token; `api` is where Telegram is.
-
-        Raises:
-            ConfigError: The package is not installed.
-        """
-        try:
-            import telegram
-            from telegram.request import HTTPXRequest
-        except ModuleNotFoundError as error:
-            raise ConfigError("Telegram needs the extra `telegram`: pip install 'midturn[telegram]'.") from error
+        """Take the token; `api` is where Telegram is."""
         for name in ("httpx", "telegram.Bot"):
             logging.getLogger(name).addFilter(_Redacted(token))
-        self._telegram: Any = telegram
         polls = HTTPXRequest(read_timeout=_POLL + _SECONDS, connect_timeout=_SECONDS)
         self._bot: Any = telegram.Bot(token, base_url=api, request=HTTPXRequest(read_timeout=_SECONDS), get_updates_request=polls)
         self._memory: Memory | None = None
@@ -115,10 +107,10 @@ class Telegram:
     def _buttons(self, card: Card) -> Any:
         if card.is_over or not card.choices:
             return None
-        make = self._telegram.InlineKeyboardButton
+        make = telegram.InlineKeyboardButton
         rows = [[make(choice.label, callback_data=choice.token)] for choice in card.choices]
         short = len(card.choices) <= 2  # noqa: PLR2004  yes and no stand side by side
-        return self._telegram.InlineKeyboardMarkup([[button for row in rows for button in row]] if short else rows)
+        return telegram.InlineKeyboardMarkup([[button for row in rows for button in row]] if short else rows)
 
     def _written(self, card: Card) -> tuple[str, list[Any]]:
         """Return the text of a message, and which parts of it are code: all that came from outside."""
@@ -130,7 +122,7 @@ class Telegram:
                 continue
             text += "\n\n" if text else ""
             if kind:
-                entities.append(self._telegram.MessageEntity(kind, _units(text), _units(part)))
+                entities.append(telegram.MessageEntity(kind, _units(text), _units(part)))
             text += part
         return text or "…", entities
 
@@ -141,21 +133,21 @@ class Telegram:
             ChannelAway: Telegram is away, or wants us to wait.
             ChannelRefused: It refuses.
         """
-        errors = self._telegram.error
         try:
             return await call
-        except errors.RetryAfter as wait:
+        except telegram.error.RetryAfter as wait:
             after = wait.retry_after
-            raise ChannelAway("Telegram wants us to wait", after=float(getattr(after, "total_seconds", lambda: after)())) from None
-        except errors.InvalidToken:  # its message has the token
+            seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+            raise ChannelAway("Telegram wants us to wait", after=seconds) from None
+        except telegram.error.InvalidToken:  # its message has the token
             raise ChannelRefused("Telegram refuses the token") from None
-        except errors.Forbidden as refused:
+        except telegram.error.Forbidden as refused:
             raise ChannelRefused(f"Telegram refuses: {refused}") from None
-        except errors.BadRequest as refused:
+        except telegram.error.BadRequest as refused:
             if "not modified" in str(refused):  # the same was there already
                 return None  # type: ignore[return-value]  # an edit gives nothing that is looked at
             raise ChannelRefused(f"Telegram refuses: {refused}") from None
-        except errors.TelegramError as away:
+        except telegram.error.TelegramError as away:
             raise ChannelAway(f"Telegram is away: {away}") from None
 
 

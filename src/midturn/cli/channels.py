@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from midturn.channels.kinds import channel_of
+from midturn.channels.ledger import Ledger
+from midturn.channels.port import Card, ChannelSettings, Choice
 from midturn.cli.lazy import CommandEntry, lazy_group
 from midturn.cli.loading import load_here
 from midturn.cli.options import with_json, with_store
@@ -80,9 +83,6 @@ def made_channels(tables: Sequence[ChannelTable], place: Place) -> list[tuple[Ch
     Raises:
         ConfigError: One of them cannot be made.
     """
-    from midturn.channels.kinds import channel_of
-    from midturn.channels.port import ChannelSettings
-
     where = os.path.basename(place.directory) if place.directory else ""  # noqa: PTH119  a text
     return [
         (
@@ -111,8 +111,6 @@ def test_command(*, name: str, person: str | None, store: StoreAddress | None) -
 
 
 async def _tried(place: Place, channel: Channel, settings: ChannelSettings, person: str | None) -> str:
-    from midturn.channels.port import Card, Choice
-
     ledger = _ledger(place)
     paired = [pairing for pairing in await ledger.pairings() if pairing.kind == channel.kind and person in (None, pairing.person)]
     if len(paired) != 1:
@@ -249,6 +247,4 @@ def remove_command(*, name: str, kind: str, store: StoreAddress | None) -> ExitS
 
 
 def _ledger(place: Place) -> Ledger:
-    from midturn.channels.ledger import Ledger  # listing commands load nothing of it
-
     return Ledger(place.store.port, now)

@@ -14,6 +14,8 @@ import click
 from msgspec import Struct
 
 from midturn import __version__
+from midturn.channels.kinds import CHANNELS
+from midturn.cli.channels import reached
 from midturn.cli.held import SWITCHES, is_attached
 from midturn.cli.loading import load_here, said_of_ignored, settings_if_right
 from midturn.cli.log import log_file
@@ -190,8 +192,6 @@ def _asked_as_data(store: ConversationStore, ids: Iterable[str]) -> Iterator[str
 
 def _plugins() -> Iterator[Finding]:
     """Load what packages add, and say whether it works."""
-    from midturn.channels.kinds import CHANNELS
-
     for registry in (STORES, AGENTS_ADDED, COMMANDS, TOOLS, CHANNELS):
         for plugin in registry.declared:
             problem = registry.problem(plugin)
@@ -252,8 +252,6 @@ def _channels() -> Iterator[Finding]:
     settings = settings_if_right()
     if settings is None or not settings.channels:
         return
-    from midturn.cli.channels import reached  # the libraries of channels are loaded where one is configured
-
     for each, problem, paired in reached(settings.channels, find_place()):
         pair = f"no account is paired: `midturn people pair NAME {each.kind}`"
         accounts = f"{paired} account{'' if paired == 1 else 's'} paired"

@@ -7,6 +7,7 @@ all; and only then is loaded what asks, waits and answers.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import select
@@ -87,8 +88,6 @@ def _decoded(content: bytes) -> object:
         return msgspec.json.decode(content)
     except (ValueError, RecursionError):  # it is not JSON, or not UTF-8
         pass
-    import json  # hardly any document is written so
-
     try:
         return _as_text(json.loads(content.decode("utf-8", "replace"), parse_constant=str))
     except (ValueError, RecursionError):
@@ -214,8 +213,6 @@ class Sink:
         self._has_spoken = True
         self.status = said.status
         if said.document is not None:
-            import json  # it mostly says nothing
-
             self.status = _UNSAID
             sys.stdout.write(json.dumps(said.document) + "\n")
             sys.stdout.flush()

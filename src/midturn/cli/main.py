@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import click
 
+from midturn import __version__
 from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
 from midturn.cli.output import ExitStatus, Shown, block, flush_stdout, forget_stdout, line, note, say
 from midturn.errors import ConfigError, MidturnError, TerminalGone
@@ -168,8 +169,6 @@ def _is_words(argument: str) -> bool:
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001  click's signature
     if value:
-        from midturn import __version__
-
         say("midturn {}", __version__)
         ctx.exit()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -240,8 +241,6 @@ def json_line(value: Json, stream: TextIO) -> str:
 
 
 def _dumps(value: Json, stream: TextIO, indent: int | None = None) -> str:
-    import json  # only where JSON is wanted: most commands print text
-
     return json.dumps(value, ensure_ascii=_is_terminal(stream), indent=indent, separators=None if indent else (",", ":"))
 
 

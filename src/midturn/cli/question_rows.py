@@ -14,6 +14,7 @@ from midturn.clock import now
 from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
+from midturn.question.form import Form
 from midturn.question.people import time_left
 from midturn.question.walker import Cancelled
 from midturn.record.entries import ApprovalEntry, RequestEntry, told
@@ -142,8 +143,6 @@ def _if(when: When) -> str:
 
 def _questions(form: FormAuthored) -> Sequence[Question[Any]]:
     """Read the questions of a form; none of one that this version cannot read."""
-    from midturn.question.form import Form  # most questions are asked alone
-
     try:
         return Form.from_json(list[Mapping[str, Any]](form.questions)).questions
     except QuestionError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from midturn.channels.running import ChannelRun
 from midturn.cli.channels import made_channels
 from midturn.cli.loading import Flags, load_for, load_here, said_of_ignored
 from midturn.cli.output import note
@@ -131,8 +132,6 @@ def _notifying(settings: Settings, given: Serve, place: Place, push: Push | None
 def _carriers(board: Board, carried: Sequence[tuple[Channel, ChannelSettings]]) -> list[Coroutine[Any, Any, None]]:
     if not carried:
         return []
-    from midturn.channels.running import ChannelRun  # most pages have none
-
     return [ChannelRun(board, channel, settings).run() for channel, settings in carried]
 
 

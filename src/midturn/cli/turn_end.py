@@ -23,6 +23,7 @@ from midturn.record.exchange import Spent
 from midturn.record.open_question import OpenQuestion
 from midturn.runtime.driver import RunEnding
 from midturn.terminal.gate import Gate
+from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.turn.view import TurnView
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -235,8 +236,6 @@ def display_for(screen: Screen, settings: Settings) -> TurnDisplay:
 
 
 def _terminal_display(gate: Gate, settings: Settings) -> TurnDisplay:
-    from midturn.terminal.output import OutputSettings, TerminalDisplay
-
     hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
     shown = OutputSettings(hidden=hidden, reasoning=settings.display.reasoning, mode=settings.prompt.mode)
     return TerminalDisplay(shown, gate, nobody_reads=forget_stdout)

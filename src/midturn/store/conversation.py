@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
@@ -25,8 +25,8 @@ from midturn.store.event_file import EVENTS, is_jp
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
 from midturn.store.tail import NAME, EventReader, Part
-from midturn.turn.pending import pending
-from midturn.turn.view import Exchange, pairs
+from midturn.turn.pending import pending, pending_in
+from midturn.turn.view import Exchange, TurnView, pairs
 
 
 class Conversation:
@@ -194,16 +194,7 @@ class Seen(Struct, frozen=True, dict=True):
     @cached_property
     def questions(self) -> Sequence[OpenQuestion]:
         """Its open questions."""
-        return _load_questions()(self.window, self.id) if self.window else ()
-
-
-@cache
-def _load_questions() -> Callable[[Window, str], Sequence[OpenQuestion]]:
-    """Load the reader of turns: a hook that is told nothing of interest looks into none."""
-    from midturn.turn.pending import pending_in
-    from midturn.turn.view import TurnView
-
-    return lambda window, conversation: pending_in(TurnView(window), conversation)
+        return pending_in(TurnView(self.window), self.id) if self.window else ()
 
 
 class SeenTurns:

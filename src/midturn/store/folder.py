@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from midturn.errors import StoreError
+from midturn.sandbox.marks import boot as boot_id
 
 _BLOCK = 65_536
 _LARGEST = 64 * 1024 * 1024  # bytes of a file that is no log; an answer that is handed over is a few MiB at most
@@ -284,8 +285,6 @@ STEPS = ".since"
 
 def boot() -> str:
     """Return what must not have changed for what is not synced to be trusted: without a boot id, only the process itself."""
-    from midturn.sandbox.marks import boot as boot_id  # who names one turn does not ask whether the index is whole
-
     return boot_id() or f"process {os.getpid()}"
 
 

@@ -6,6 +6,7 @@ import os
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
 
 from midturn.collector import loading
 from midturn.errors import ConfigError
@@ -87,8 +88,6 @@ def folder_of(path: str | os.PathLike[str]) -> Path | None:
         return Path(path)
     if scheme in STORES.built_in:
         return None
-    from urllib.parse import unquote, urlsplit  # only where a package adds the store
-
     where = unquote(urlsplit(str(path)).path)
     return Path(where) if where.strip("/") else None
 

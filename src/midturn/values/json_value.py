@@ -2,6 +2,7 @@
 
 # Without `from __future__ import annotations`: msgspec reads `Limits`, and would compile each annotation from text at every start.
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -239,8 +240,6 @@ def read_json(text: str) -> Json:
     Raises:
         NotJson: The text is not JSON; the message says what, where and in which line.
     """
-    import json  # slow to import, and many programs never read such a text
-
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
         if re.search(_HALF, text):
@@ -260,8 +259,6 @@ def read_json(text: str) -> Json:
 
 def compact(value: Json) -> str:
     """Write JSON in one line."""
-    import json  # as in `read_json`
-
     return json.dumps(value, ensure_ascii=False)
 
 

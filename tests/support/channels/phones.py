@@ -15,11 +15,8 @@ import pytest
 import yarl
 from msgspec import Struct
 
-from midturn.channels.discord import Discord
-from midturn.channels.ntfy import Ntfy
+import midturn as mt
 from midturn.channels.port import Channel
-from midturn.channels.slack import Slack
-from midturn.channels.telegram import Telegram
 from support.channels.discord import TOKEN as DISCORD_TOKEN, DiscordServer, discord_server
 from support.channels.limit import Limit
 from support.channels.loopback import CutLine
@@ -118,7 +115,7 @@ class OnTelegram(_OnLoopback):
 
     def channel(self) -> Channel:
         """Return a channel to it."""
-        return Telegram(**self.options())
+        return mt.channels.Telegram(**self.options())
 
     def cards(self) -> list[Shown]:
         """Return the cards."""
@@ -157,7 +154,7 @@ class OnSlack(_OnLoopback):
 
     def channel(self) -> Channel:
         """Return a channel to it."""
-        return Slack(**self.options())
+        return mt.channels.Slack(**self.options())
 
     def cards(self) -> list[Shown]:
         """Return the cards."""
@@ -196,7 +193,7 @@ class OnDiscord(_OnLoopback):
 
     def channel(self) -> Channel:
         """Return a channel to it."""
-        return Discord(**self.options())
+        return mt.channels.Discord(**self.options())
 
     def cards(self) -> list[Shown]:
         """Return the cards."""
@@ -235,7 +232,7 @@ class OnNtfy(_OnLoopback):
 
     def channel(self) -> Channel:
         """Return a channel to it."""
-        return Ntfy(**self.options())
+        return mt.channels.Ntfy(**self.options())
 
     def cards(self) -> list[Shown]:
         """Return the cards."""

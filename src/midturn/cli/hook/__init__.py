@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import click
 
+from midturn.cli.hook.run import command_of
 from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
 from midturn.foreign.clients import AGENTS_ADDED
 
@@ -50,8 +51,6 @@ class HookCommands(LazyGroup):
         return self._run_by(name)
 
     def _run_by(self, agent: str) -> click.Command:
-        from midturn.cli.hook.run import command_of
-
         return with_help(command_of(agent))
 
 
