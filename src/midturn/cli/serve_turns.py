@@ -32,13 +32,13 @@ from midturn.web.keyring import Keyring
 from midturn.web.library import Library
 from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
 from midturn.web.port import Port
-from midturn.web.push import Push, PushKeys
 from midturn.web.reminding import Reminding
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
 
 if TYPE_CHECKING:
     from midturn.channels.port import Channel, ChannelSettings
+    from midturn.web.push import Push
 
 _SHORTEST_SECRET = 16
 
@@ -100,6 +100,10 @@ def _push(given: Serve, access: Access) -> Push | None:
     """Return what tells browsers whose page is closed: where the extra is there, and the page's address stays what it is."""
     if not (given.name or given.url) or not find_spec("py_vapid"):
         return None
+    try:
+        from midturn.web.push import Push, PushKeys
+    except ModuleNotFoundError as error:
+        raise ConfigError("Web push needs the extra `webpush`: pip install 'midturn[webpush]'.") from error
     directory = directory_of(given.port)
     ensure_private(directory)
     return Push(PushKeys(directory / "push.json", given.address), access)

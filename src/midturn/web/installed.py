@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -14,9 +15,11 @@ from midturn.web.body import read_object
 from midturn.web.closed import unrecorded
 from midturn.web.controls import PageAgain
 from midturn.web.gate import Visitor, has_shared_name
-from midturn.web.push import Pressed, Push
 from midturn.web.site import Site
 from midturn.web.templating import STATIC, version
+
+if TYPE_CHECKING:
+    from midturn.web.push import Pressed, Push  # its libraries are an extra
 
 _COLOUR = "#1f6f5c"
 _NOT_HERE = "Notifications of a closed page are sent only where its address stays: under its own name, or the one of --url."

@@ -19,13 +19,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import aiohttp
 import msgspec
+import py_vapid  # pyright: ignore[reportMissingTypeStubs]
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec import Struct
 
-from midturn.errors import AnswerError, ConfigError, Problem
+from midturn.errors import AnswerError, Problem
 from midturn.files import read_private, write_private
 from midturn.question.answer_type import BooleanType
 from midturn.record.open_question import OpenQuestion
@@ -34,13 +43,9 @@ from midturn.values.json_value import Json, compact
 from midturn.values.text import exact
 from midturn.web.board import Board
 from midturn.web.body import Fields
-from midturn.web.gate import Access, Visitor
+from midturn.web.gate import Access, CookieAccess, Visitor
 from midturn.web.keyring import SIGN_IN_SECONDS
 from midturn.web.notifying import time_left_of, wording
-
-if TYPE_CHECKING:
-    from aiohttp.abc import AbstractResolver
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 _MOST_SHOWN: Final = 120
 """The longest text of which every notification shows each character, on three lines: a longer one has no buttons."""
@@ -98,15 +103,7 @@ class PushKeys:
     """Who may send, and to which browsers, in one private file. At another address than before no browser is left."""
 
     def __init__(self, file: Path, address: str, clock: Callable[[], float] = time.time) -> None:
-        """Read the file, or make the keys.
-
-        Raises:
-            ConfigError: The package that encrypts is not installed.
-        """
-        try:
-            import py_vapid  # pyright: ignore[reportMissingTypeStubs]
-        except ModuleNotFoundError as error:
-            raise ConfigError("Web push needs the extra `webpush`: pip install 'midturn[webpush]'.") from error
+        """Read the file, or make the keys."""
         make: Any = py_vapid.Vapid02
         self._file = file
         self._clock = clock
@@ -122,8 +119,6 @@ class PushKeys:
     @property
     def public(self) -> str:
         """The key that a browser subscribes with."""
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
         return _written(self.vapid.public_key.public_bytes(Encoding.X962, PublicFormat.UncompressedPoint))
 
     def add(self, subscription: Mapping[str, Json], visitor: Visitor) -> None:
@@ -161,30 +156,23 @@ class PushKeys:
 
     def holds(self, one: Subscribed, access: Access) -> bool:
         """Say whether the sign-in of a browser holds; a proxy's people are believed as long as a sign-in of ours lasts."""
-        from midturn.web.gate import CookieAccess
-
         if isinstance(access, CookieAccess):
             return bool(one.sign_in) and access.keyring.holds(one.sign_in)
         return 0 <= self._clock() - one.confirmed < SIGN_IN_SECONDS
 
 
-def encrypted(text: bytes, browser: Subscribed, *, key: EllipticCurvePrivateKey | None = None, salt: bytes | None = None) -> bytes:
+def encrypted(text: bytes, browser: Subscribed, *, key: ec.EllipticCurvePrivateKey | None = None, salt: bytes | None = None) -> bytes:
     """Encrypt a text of up to 3,993 bytes for one browser alone, as RFC 8291 says, in one record of RFC 8188.
 
     `key` and `salt` are made anew for each text; they are given where an example is compared.
     """
-    from cryptography.hazmat.primitives.asymmetric.ec import ECDH, SECP256R1, EllipticCurvePublicKey, generate_private_key
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     def derived(secret: bytes, salt: bytes, info: bytes, length: int) -> bytes:
         return HKDF(SHA256(), length, salt, info).derive(secret)
 
-    key, salt = key or generate_private_key(SECP256R1()), salt or secrets.token_bytes(16)
+    key, salt = key or ec.generate_private_key(ec.SECP256R1()), salt or secrets.token_bytes(16)
     theirs, ours = _read_base64(browser.p256dh), key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
-    agreed = key.exchange(ECDH(), EllipticCurvePublicKey.from_encoded_point(SECP256R1(), theirs))
+    agreed = key.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), theirs))
     secret = derived(agreed, _read_base64(browser.auth), b"WebPush: info\0" + theirs + ours, 32)
     content_key = derived(secret, salt, b"Content-Encoding: aes128gcm\0", 16)
     nonce = derived(secret, salt, b"Content-Encoding: nonce\0", 12)
@@ -221,9 +209,7 @@ class PushService:
 
     async def _post(self, one: Subscribed, text: bytes, topic: str) -> tuple[int, float]:
         """Return the status of a push service, 0 where there was none, and how long it wants us to wait."""
-        import aiohttp
-
-        connector = aiohttp.TCPConnector(resolver=_resolver(self._may), ssl=self._tls or True)
+        connector = aiohttp.TCPConnector(resolver=_PublicResolver(self._may), ssl=self._tls or True)
         timeout = aiohttp.ClientTimeout(total=_SECONDS)
         data, headers = encrypted(text, one), self._headers(one, topic)
         try:
@@ -386,25 +372,21 @@ def is_public(address: str) -> bool:
     return ip.is_global and not ip.is_multicast and (inner is None or inner.is_global)
 
 
-def _resolver(may: Callable[[str], bool]) -> AbstractResolver:
-    """Return what looks names up, and keeps silent about addresses to which nothing is sent: what was looked at is what is connected to."""
-    from aiohttp.abc import AbstractResolver, ResolveResult
-    from aiohttp.resolver import ThreadedResolver
+class _PublicResolver(AbstractResolver):
+    """Looks names up, and keeps silent about addresses to which nothing is sent: what was looked at is what is connected to."""
 
-    class Resolver(AbstractResolver):
-        def __init__(self) -> None:
-            self._names = ThreadedResolver()
+    def __init__(self, may: Callable[[str], bool]) -> None:
+        self._may = may
+        self._names = ThreadedResolver()
 
-        async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[ResolveResult]:
-            found = [one for one in await self._names.resolve(host, port, family) if may(one["host"])]
-            if not found:
-                raise OSError(f"{host} is no push service of the world")
-            return found
+    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[ResolveResult]:
+        found = [one for one in await self._names.resolve(host, port, family) if self._may(one["host"])]
+        if not found:
+            raise OSError(f"{host} is no push service of the world")
+        return found
 
-        async def close(self) -> None:
-            await self._names.close()
-
-    return Resolver()
+    async def close(self) -> None:
+        await self._names.close()
 
 
 def _checked_endpoint(endpoint: Json) -> str:
@@ -427,11 +409,9 @@ def _checked_key(keys: Mapping[str, Json], name: str, length: int) -> str:
 
 
 def _checked_point(keys: Mapping[str, Json]) -> str:
-    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
-
     given = _checked_key(keys, "p256dh", 65)
     try:
-        EllipticCurvePublicKey.from_encoded_point(SECP256R1(), _read_base64(given))
+        ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), _read_base64(given))
     except ValueError as error:
         raise AnswerError([Problem("/subscription/keys/p256dh", "must be a public key on the curve P-256.")]) from error
     return given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 from starlette.requests import Request
@@ -15,9 +15,11 @@ from midturn.record.open_question import OpenQuestion
 from midturn.web.board import Board
 from midturn.web.gate import Access, Visitor
 from midturn.web.library import Library
-from midturn.web.push import Push
 from midturn.web.repeats import Repeats
 from midturn.web.resuming import Vault
+
+if TYPE_CHECKING:
+    from midturn.web.push import Push  # its libraries are an extra
 
 
 class Resumer(Protocol):
