@@ -102,8 +102,6 @@ class Slack:
         await _called(self._web.files_completeUploadExternal(files=[cast("Any", file)], channel_id=place))
 
     async def _upload(self, where: str, content: bytes) -> None:
-        import aiohttp
-
         try:
             async with self._session.post(where, data=content) as response:
                 if response.status != 200:  # noqa: PLR2004
