@@ -303,22 +303,32 @@ def test_a_sign_out_ends_the_streams_of_its_device_and_no_others(serve: Callable
 MOUNTED = """
 import socket, sys
 import uvicorn
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from midturn.store.file_store import FileStore
 from midturn.web import inbox
-app = Starlette(routes=[Mount("/inbox", inbox(FileStore(sys.argv[1]), user=lambda _: "ada"))])
+pages = inbox(FileStore(sys.argv[1]), user=lambda _: "ada")
+app = pages
+if sys.argv[2] == "Starlette":
+    app = Starlette(routes=[Mount("/inbox", pages)])
+elif sys.argv[2] == "FastAPI":
+    app = FastAPI()
+    app.mount("/inbox", pages)
 with socket.create_server(("127.0.0.1", 0)) as listener:
     print(listener.getsockname()[1], flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="error")).run([listener])
 """
 
 
-def test_an_open_page_does_not_keep_an_application_around_it_from_ending(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", MOUNTED, str(tmp_path / "conversations")]
+@pytest.mark.filterwarnings("ignore")  # the frameworks' own
+@pytest.mark.parametrize("around", ["Starlette", "FastAPI", "nothing"])
+def test_an_open_page_does_not_keep_an_application_around_it_from_ending(tmp_path: Path, around: str) -> None:
+    command = [sys.executable, "-c", MOUNTED, str(tmp_path / "conversations"), around]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as application:
         assert application.stdout
-        address = f"http://127.0.0.1:{application.stdout.readline().strip()}/inbox/api/events"
+        root = "" if around == "nothing" else "/inbox"
+        address = f"http://127.0.0.1:{application.stdout.readline().strip()}{root}/api/events"
         with httpx2.stream("GET", address, timeout=60) as stream:
             heard = stream.iter_lines()
             assert next(heard).startswith("retry")

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from axe_core_python.sync_playwright import Axe
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, expect
 
 from midturn.store.file_store import FileStore
 from midturn.web import inbox
+from midturn.web.app import application
+from midturn.web.board import Board
+from midturn.web.gate import CookieAccess
+from midturn.web.keyring import Keyring
+from midturn.web.library import Library
+from midturn.web.port import Port
+from midturn.web.site import Site
 from support.pages import ada
 from support.serving import serving
-from support.shown_pages import finish_one, open_all
+from support.shown_pages import ask_for_a_month, finish_one, open_all
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +33,25 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[str, dict[
     store = FileStore(tmp_path_factory.mktemp("store"))
     with ThreadPoolExecutor(1) as pool:
         opened = pool.submit(asyncio.run, open_all(store)).result()
+        pool.submit(asyncio.run, ask_for_a_month(store)).result()
         conversation = pool.submit(asyncio.run, finish_one(store)).result()
+        request, _ = pool.submit(store.read_sync, conversation).result().pairs()[0]
     pages = {name: f"/q/{question.id}" for name, question in opened.items()}
     pages |= {"inbox": "/", "conversations": "/c", "conversation": f"/c/{conversation}", "stats": "/stats", "nothing": "/q/nothing"}
+    pages |= {"alike": f"/q/{opened['deploy'].id}/alike", "filtered": "/?q=release", "no hit": "/?q=zzz", "searched": "/c?q=version"}
+    pages["answered"] = f"/?done={conversation}-{request.event_id}"
     with serving(inbox(store, user=ada)) as address:
         yield address, pages
+
+
+@pytest.fixture
+def signed_in(tmp_path: Path) -> Generator[tuple[str, str]]:
+    """Serve what has a sign-in of ours; yield the address, and a code."""
+    port = Port(FileStore(tmp_path / "conversations"))
+    keyring = Keyring()
+    site = Site(board=Board(port), library=Library(port), access=CookieAccess(keyring, cookie="midturn-test", name="ada"), signs_in=True)
+    with serving(application(site, names=None)) as address:
+        yield address, keyring.new_code()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -40,12 +62,52 @@ def test_axe_finds_nothing_on_any_page(chromium: Browser, site: tuple[str, dict[
     page = context.new_page()
     for name, path in pages.items():
         page.goto(f"{address}{path}")
-        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
-        violations = cast("list[dict[str, Any]]", Axe().run(page)["violations"])
-        if violations:
-            found[name] = [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in violations]
+        if violations := violated(page):
+            found[name] = violations
     context.close()
     assert found == {}
+
+
+def violated(page: Page) -> list[str]:
+    """Return which rules the page breaks, and where, with all that is folded open."""
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    violations = cast("list[dict[str, Any]]", Axe().run(page)["violations"])
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in violations]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_where_one_signs_in_and_out(chromium: Browser, signed_in: tuple[str, str], scheme: Any) -> None:
+    address, code = signed_in
+    context = chromium.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    page = context.new_page()
+    found: dict[str, list[str]] = {}
+    for path in ("/", "/enter", "/enter?code=wrong", f"/enter?code={code}", "/devices"):
+        page.goto(f"{address}{path}")
+        found[path] = violated(page)
+    assert page.locator("h1").inner_text() == "Signed-in devices"
+    page.get_by_role("button", name="Sign out").first.click()
+    found["signed out"] = violated(page)
+    context.close()
+    assert not any(found.values()), found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_two_panes_and_in_a_form_that_is_refused(
+    chromium: Browser, site: tuple[str, dict[str, str]], scheme: Any
+) -> None:
+    address, pages = site
+    context = chromium.new_context(viewport={"width": 1440, "height": 860}, color_scheme=scheme)
+    page = context.new_page()
+    found: dict[str, list[str]] = {}
+    for name in ("inbox", "edit_file", "stats"):
+        page.goto(f"{address}{pages[name]}")
+        found[name] = violated(page)
+    page.goto(f"{address}{pages['window']}")
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".problem").first).to_be_visible()
+    found["refused"] = violated(page)
+    context.close()
+    assert not any(found.values()), found
 
 
 def test_nothing_is_wider_than_the_narrowest_screen(chromium: Browser, site: tuple[str, dict[str, str]]) -> None:
