@@ -34,16 +34,20 @@ class FakeClock:
 
 
 class HurriedClock:
-    """Another clock, which can be set forward while it is waited for."""
+    """Another clock, which is set forward while it is waited for.
+
+    It waits for whoever begins to wait after that: had it jumped before they looked at it, their whole wait would be ahead of them.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ahead = 0.0
+        self._due = 0.0
         self._hurried = asyncio.Event()
 
     def hurry(self, seconds: float) -> None:
-        """Let so many seconds have passed at once."""
-        self._ahead += seconds
+        """Let so many seconds have passed for whoever waits, now or next."""
+        self._due += seconds
         self._hurried.set()
 
     def now(self) -> datetime:
@@ -58,6 +62,8 @@ class HurriedClock:
         """Wait, at the latest until the clock is set forward."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._hurried.wait(), seconds)
+            self._ahead, self._due = self._ahead + self._due, 0.0
+            self._hurried.clear()
 
 
 class MovedTime:
