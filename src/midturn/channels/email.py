@@ -20,17 +20,14 @@ from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import formatdate
-from ipaddress import ip_address
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
 
-import aiosmtplib
 from imapclient import IMAPClient, exceptions  # pyright: ignore[reportMissingTypeStubs]
-from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.channels.card import plain_text
 from midturn.channels.mail import Mail, marked, read_mail
+from midturn.channels.mail_server import MailServer, Outbox
 from midturn.channels.port import Card, ChannelAway, ChannelRefused, Fits, Memory, Reply
 from midturn.errors import ConfigError
 from midturn.values.text import rfc3339
@@ -44,37 +41,7 @@ _LOOK: Final = 15.0  # seconds between two looks, where the server does not tell
 _DAYS: Final = 7  # of a mailbox that is read for the first time
 _BYTES: Final = 200_000  # of a mail, at most
 _SUBJECT: Final = 80
-_PORTS: Final = {"smtp": 587, "smtps": 465, "imap": 143, "imaps": 993}
 T = TypeVar("T")
-
-
-class MailServer(Struct, frozen=True):
-    """Where mails are sent or read. Without encryption from the first byte (`smtps`, `imaps`) it is begun at once (STARTTLS).
-
-    `is_plain`: without any, on this machine alone.
-    """
-
-    host: str
-    port: int
-    user: str
-    from_the_start: bool
-    is_plain: bool
-
-    @classmethod
-    def of(cls, url: str, protocol: str, user: str) -> MailServer:
-        """Read the address of a server, such as `imaps://mail.example.org`.
-
-        Raises:
-            ConfigError: It is none.
-        """
-        parts = urlsplit(url)
-        if parts.scheme not in (protocol, f"{protocol}s") or not parts.hostname or parts.password:
-            raise ConfigError(
-                f"{url!r} is no address of a mail server: {protocol}s://HOST or {protocol}://USER@HOST:PORT, without a password."
-            )
-        port, name = parts.port or _PORTS[parts.scheme], unquote(parts.username or "") or user
-        secure = parts.scheme.endswith("s")
-        return cls(parts.hostname, port, name, secure, not secure and _is_here(parts.hostname))
 
 
 class Email:
@@ -98,7 +65,7 @@ class Email:
             )
         self._address = address
         self._password = password
-        self._smtp = MailServer.of(smtp, "smtp", address)
+        self._outbox = Outbox(MailServer.of(smtp, "smtp", address), address, password)
         self._imap = MailServer.of(imap, "imap", address)
         self._authserv_id = authserv_id.strip()
         self._memory: Memory | None = None
@@ -115,6 +82,7 @@ class Email:
 
     async def close(self) -> None:
         """Disconnect."""
+        await self._outbox.close()
         if self._mailbox is not None:
             await self._mailbox.close()
             self._mailbox = None
@@ -124,14 +92,14 @@ class Email:
     async def send(self, card: Card) -> str:
         """Send a mail; return its `Message-ID`."""
         mail = self._written(card)
-        await self._send(mail)
+        await self._outbox.send(mail)
         return str(mail["Message-ID"])
 
     async def update(self, handle: str, card: Card) -> None:
         """Send a mail in the same thread, which says how it is now."""
         mail = self._written(card)
         mail["In-Reply-To"] = mail["References"] = handle
-        await self._send(mail)
+        await self._outbox.send(mail)
 
     def _written(self, card: Card) -> EmailMessage:
         mail = EmailMessage()
@@ -151,29 +119,6 @@ class Email:
             name, content = card.file
             mail.add_attachment(content, maintype="text", subtype="plain", filename=name, cte="base64", params={"charset": "utf-8"})
         return mail
-
-    async def _send(self, mail: EmailMessage) -> None:
-        server = self._smtp
-        try:
-            await aiosmtplib.send(
-                mail,
-                sender=self._address,
-                hostname=server.host,
-                port=server.port,
-                use_tls=server.from_the_start,
-                start_tls=not server.from_the_start and not server.is_plain,
-                username=server.user if self._password and not server.is_plain else None,
-                password=self._password if not server.is_plain else None,
-                timeout=_SECONDS,
-            )
-        except (aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException) as error:
-            code = error.recipients[0].code if isinstance(error, aiosmtplib.SMTPRecipientsRefused) else error.code
-            refused = f"The mail server does not take a mail: {code}."
-            if code >= 500:  # noqa: PLR2004
-                raise ChannelRefused(refused) from None
-            raise ChannelAway(refused) from None
-        except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
-            raise ChannelAway(f"The mail server {server.host} cannot be reached: {type(error).__name__}.") from error
 
     # Replies ----------------------------------------------------------------------------------------------------------------
 
@@ -318,10 +263,3 @@ def _reply(mail: Mail, at: str) -> Reply:
     words = mail.text if mail.token or mail.text else mail.subject
     handle = "" if mail.token else _NO_CARD
     return Reply(account=mail.sender, handle=handle, token=mail.token, text=words, at=at, spoken_for=mail.vouched_for)
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

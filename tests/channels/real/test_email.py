@@ -18,6 +18,7 @@ from midturn.errors import ConfigError
 from midturn.store.store import ConversationStore
 from support.channels.asked import answered, answers, ask, pair, running
 from support.channels.dovecot import AUTHSERV, BOT, PASSWORD, MailHouse, no_dovecot
+from support.clocks import MovedTime
 
 pytestmark = [pytest.mark.real("channels"), pytest.mark.skipif(bool(no_dovecot()), reason=no_dovecot())]
 GO = mt.Question.boolean("go", "Deploy to production?")
@@ -172,12 +173,21 @@ def test_a_server_that_takes_no_mail_now_gets_each_card_once_it_does(store: Conv
     played(play)
 
 
+async def sent(house: MailHouse, card: Card) -> str:
+    """Send one card."""
+    mails = channel(house)
+    try:
+        return await mails.send(card)
+    finally:
+        await mails.close()
+
+
 def test_what_does_not_fit_is_attached_whole(house: MailHouse) -> None:
     async def play() -> None:
         content = ("+ größer\n" * 50_000).encode()
-        sent = await channel(house).send(Card(to=ANA, token="t" * 22, heading="a", text="Write?", file=("call.txt", content)))
+        handle = await sent(house, Card(to=ANA, token="t" * 22, heading="a", text="Write?", file=("call.txt", content)))
         (mail,) = house.mails(ANA)
-        assert mail["Message-ID"] == sent
+        assert mail["Message-ID"] == handle
         (attached,) = mail.iter_attachments()
         assert (attached.get_filename(), attached.get_content().replace("\r\n", "\n").encode()) == ("call.txt", content)
 
@@ -189,17 +199,52 @@ def test_refusals_are_told_from_absence(house: MailHouse) -> None:
         card = Card(to=ANA, heading="", text="Go?")
         house.code = "550 no such user"
         with pytest.raises(ChannelRefused, match="550"):
-            await channel(house).send(card)
+            await sent(house, card)
         house.code = ""
         house.stop()
         try:
             with pytest.raises(ChannelAway):
-                await channel(house).send(card)
+                await sent(house, card)
         finally:
             house.start()
         wrong = Email(BOT, "wrong", smtp="smtp://127.0.0.1:1", imap=f"imap://127.0.0.1:{house.imap}", authserv_id=AUTHSERV)
         with pytest.raises(ChannelRefused, match="does not let"):
             await wrong.open(Nothing())
+
+    played(play)
+
+
+def test_many_mails_go_over_one_connection_and_one_that_is_refused_takes_no_other_with_it(house: MailHouse) -> None:
+    async def play() -> None:
+        mails = channel(house)
+        house.greeted, house.refuses = 0, {"gone@bot.test"}
+        for number in range(20):
+            await mails.send(Card(to=ANA, token=f"{number:022}", heading="", text=f"Deploy number {number}?"))
+            with pytest.raises(ChannelRefused, match="550"):
+                await mails.send(Card(to="gone@bot.test", heading="", text="Go?"))
+        await mails.close()
+        assert house.greeted == 1
+        assert [str(mail["Subject"]).split()[2] for mail in house.mails(ANA)] == [f"{number}?" for number in range(20)]
+
+    played(play)
+
+
+@pytest.mark.parametrize("how", ["it went away meanwhile", "it has taken enough", "it rested"])
+def test_a_connection_that_the_server_has_closed_is_made_anew(house: MailHouse, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        mails = channel(house)
+        house.greeted, house.most = 0, 1 if how == "it has taken enough" else 0
+        await mails.send(Card(to=ANA, token="a" * 22, heading="", text="First?"))
+        if how == "it went away meanwhile":
+            await asyncio.to_thread(house.stop)
+            await asyncio.to_thread(house.start)
+        elif how == "it rested":
+            MovedTime(monkeypatch).move(25)
+            await asyncio.to_thread(house.left.wait, 20)
+        await mails.send(Card(to=ANA, token="b" * 22, heading="", text="Second?"))
+        await mails.close()
+        assert house.greeted == 2
+        assert [str(mail["Subject"]).split()[0] for mail in house.mails(ANA)] == ["First?", "Second?"]
 
     played(play)
 

@@ -94,6 +94,10 @@ class MailHouse:
         self.keys: dict[str, tuple[bytes, bytes]] = {}  # by domain: its private key, and what it publishes
         self.code = ""  # what the server says to every mail, such as "450 later"
         self.limit: Limit | None = None
+        self.greeted = 0  # connections over which somebody sends
+        self.left = threading.Event()  # somebody has taken leave
+        self.most = 0  # mails that a connection may bring; 0: any number
+        self.refuses: set[str] = set()  # addresses that there are not
         self.refused = threading.Event()
         self._controller: Controller | None = None
         self._write_settings()
@@ -149,8 +153,9 @@ class MailHouse:
 
     def empty(self) -> None:
         """Throw all mails away."""
-        self.code = ""
+        self.code, self.most, self.refuses = "", 0, set()
         self.refused.clear()
+        self.left.clear()
         for mailbox in (self.path / "mail").iterdir():
             with IMAPClient("127.0.0.1", self.imap, ssl=False, timeout=20) as client:
                 client.login(mailbox.name, PASSWORD)
@@ -218,6 +223,34 @@ def _owner() -> tuple[str, str]:
 class _Door:
     def __init__(self, house: MailHouse) -> None:
         self._house = house
+
+    async def handle_EHLO(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, hostname: str, responses: list[str]
+    ) -> list[str]:
+        """Count who comes."""
+        del server, envelope
+        self._house.greeted += 1
+        session.host_name = hostname
+        return responses
+
+    async def handle_QUIT(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        """Note who leaves."""
+        del server, session, envelope
+        self._house.left.set()
+        return "221 Bye"
+
+    async def handle_RCPT(  # noqa: N802
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        """Take an address."""
+        del server, options
+        session.taken = getattr(session, "taken", 0) + 1  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        if 0 < self._house.most < session.taken:  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue,reportUnknownMemberType]
+            return "421 4.7.0 too many mails over one connection"
+        if address in self._house.refuses:
+            return "550 no such user"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
 
     async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802  aiosmtpd's name
         """Take a mail."""
