@@ -6,6 +6,7 @@ A document becomes a module whose lines are the document's own, so that what is 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -60,8 +61,15 @@ def mypy(directory: Path, python: str) -> Iterator[str]:
 
 
 def pyright(directory: Path, python: str) -> Iterator[str]:
-    """Yield what pyright has against them; the examples that are programs are checked with the project's own code."""
-    settings = {"typeCheckingMode": "strict", "pythonVersion": python, "include": ["."], **_PYRIGHT_MAY}
+    """Yield what pyright has against them; those that are programs are checked with the project's own code, for the oldest Python."""
+    include = [".", os.path.relpath(ROOT / "examples", directory.resolve())] if python == NEWEST else ["."]
+    settings = {
+        "typeCheckingMode": "strict",
+        "pythonVersion": python,
+        "include": include,
+        "extraPaths": [str(ROOT / "examples" / "web")],
+        **_PYRIGHT_MAY,
+    }
     (directory / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "--project", str(directory)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)

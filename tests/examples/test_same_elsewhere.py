@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -87,7 +88,8 @@ def test_what_was_answered_right_before_a_kill_goes_on(path: Path, tmp_path: Pat
         (question,) = waiting(client, "acme", "ana")
     directory, peer = tmp_path / "var" / "conversations" / "acme", path.stem.partition("_")[2]
     if peer:
-        with sqlite3.connect(next(file for file in directory.glob("*.sqlite") if file.stem != "checkpoints")) as database:
+        kept_there = next(file for file in directory.glob("*.sqlite") if file.stem != "checkpoints")
+        with closing(sqlite3.connect(kept_there)) as database, database:  # the second writes, the first closes
             database.execute(ANSWERED[peer], (question,))
     else:
         mt.open_store(directory).answer_sync(question, True, user="ana")
