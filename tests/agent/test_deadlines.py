@@ -129,9 +129,10 @@ def test_a_turn_whose_deadline_has_passed_is_ready(later: Callable[[], None]) ->
     assert reasons(agent, conversation) == ["deadline"]
 
 
-async def _worked_off(agent: mt.Agent[Any], conversation: str) -> None:
-    """Work until a turn is over; no one looks at its question meanwhile."""
+async def _worked_off(agent: mt.Agent[Any], conversation: str, later: Callable[[], None]) -> None:
+    """Work until a turn is over, whose deadline passes when the worker waits for it; no one looks at its question meanwhile."""
     working = asyncio.create_task(agent.work())
+    asyncio.get_running_loop().call_later(0.2, later)
     async with asyncio.timeout(60), aclosing(agent.store.watch(conversation)) as changes:
         async for change in changes:
             if change.kind == "turn_ended":
@@ -140,21 +141,20 @@ async def _worked_off(agent: mt.Agent[Any], conversation: str) -> None:
     await asyncio.wait([working])
 
 
-def _applied_by_a_worker(store: mt.ConversationStore) -> None:
-    """One whose deadline passes while its worker waits for it, and one whose worker comes later."""
-    waiting = agent_of(patient, store).run_sync("Go.", deps=datetime.now(UTC) + timedelta(seconds=0.4))
+def _applied_by_a_worker(store: mt.ConversationStore, later: Callable[[], None]) -> None:
+    waiting = agent_of(patient, store).run_sync("Go.", deps=SHORT)
     assert waiting.status == "suspended"
     agent = agent_of(patient, store)
-    asyncio.run(_worked_off(agent, waiting.conversation))
+    asyncio.run(_worked_off(agent, waiting.conversation, later))
     assert (told(agent, waiting.conversation), reasons(agent, waiting.conversation)) == ("not deployed: deadline", ["deadline"])
 
 
-def test_a_worker_goes_on_with_a_turn_whose_deadline_has_passed_while_no_one_looks(tmp_path: Path) -> None:
-    _applied_by_a_worker(mt.open_store(tmp_path))
-    _applied_by_a_worker(mt.MemoryStore())
+def test_a_worker_goes_on_with_a_turn_whose_deadline_has_passed_while_no_one_looks(tmp_path: Path, later: Callable[[], None]) -> None:
+    _applied_by_a_worker(mt.open_store(tmp_path), later)
+    _applied_by_a_worker(mt.MemoryStore(), later)
 
 
-def test_a_worker_goes_on_around_a_turn_inside_a_tool_whose_deadline_has_passed(tmp_path: Path) -> None:
+def test_a_worker_goes_on_around_a_turn_inside_a_tool_whose_deadline_has_passed(tmp_path: Path, later: Callable[[], None]) -> None:
     store = mt.open_store(tmp_path)
 
     def around() -> mt.Agent[Any]:
@@ -168,10 +168,10 @@ def test_a_worker_goes_on_around_a_turn_inside_a_tool_whose_deadline_has_passed(
 
         return agent_of(delegate, store)
 
-    waiting = around().run_sync("Go.", deps=datetime.now(UTC) + timedelta(seconds=0.4))
+    waiting = around().run_sync("Go.", deps=SHORT)
     assert waiting.status == "suspended"
     agent = around()
-    asyncio.run(_worked_off(agent, waiting.conversation))
+    asyncio.run(_worked_off(agent, waiting.conversation, later))
     (inside,) = set(store.ids_sync()) - {waiting.conversation}
     assert (told(agent, waiting.conversation), told(agent, inside)) == ("inside: Done.", "not deployed: deadline")
 
