@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.channels.paired import only_paired_people_have_answered
 from support.no_lie import nothing_is_on_record_that_nobody_decided
 from support.stores import own_home, store
 
-__all__ = ["nothing_is_on_record_that_nobody_decided", "own_home", "store"]
+__all__ = ["nothing_is_on_record_that_nobody_decided", "only_paired_people_have_answered", "own_home", "store"]
 
 
 @pytest.fixture(scope="module", autouse=True)

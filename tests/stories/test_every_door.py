@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from support.channels.paired import only_paired_people_have_answered
 from support.documents import ROOT, assert_section
 from support.stories.stories import STORIES
 from support.stories.table import TABLES, Cell, played, written
 
+__all__ = ["only_paired_people_have_answered"]
 pytestmark = pytest.mark.timeout(120)
 
 
