@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import click
 from msgspec.structs import asdict
 
-from midturn.cli.loading import settings_if_right
+from midturn.cli.loading import load_here, model_to_be_trusted, settings_if_right
+from midturn.cli.output import ExitStatus
 from midturn.cli.place import environment
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
 from midturn.prompter import Prompter, ask_once
-from midturn.question.answer_type import Answered, EndedTurn, Reply, Unavailable
+from midturn.question.answer_type import Answered, EndedTurn, Reply, SelectOption, Unavailable
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
 from midturn.terminal.gate import Gate
@@ -60,3 +62,35 @@ def confirmed(question: Question[bool], otherwise: str) -> bool:
     if isinstance(reply, Unavailable):
         raise click.UsageError(f"There is no terminal to ask at. {otherwise}")
     return isinstance(reply, Answered) and reply.value is True
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn` alone, at a terminal
+
+
+_NO_MODEL = "No model is set. Two ways to start: `midturn demo` shows what this is, `midturn init` sets it up."
+
+
+def begun_alone(set_up_here: Callable[[], object]) -> list[str]:
+    """Return the command that `midturn` alone means where a person is: a chat; without a model, the demo, or what sets one up first.
+
+    Raises:
+        click.UsageError: No model is set, and nothing else was chosen; or the files that name one have to be trusted.
+        click.exceptions.Exit: None is set after that, either.
+    """
+    loaded = load_here()
+    if loaded.settings.assistant.model.id:
+        return ["chat"]
+    if untrusted := model_to_be_trusted(loaded):
+        raise click.UsageError(untrusted)
+    demo = SelectOption("see the demo", "A whole turn with real questions; it needs no key. (`midturn demo`)")
+    set_up = SelectOption("set up a model", "Looks for a key or a local server, and makes this directory a workspace. (`midturn init`)")
+    reply = ask_here(Question.select("start", "No model is set. How do you want to start?", (demo, set_up)))
+    if not isinstance(reply, Answered):
+        raise click.UsageError(_NO_MODEL)
+    if reply.value == demo.value:
+        return ["demo"]
+    set_up_here()
+    if not load_here().settings.assistant.model.id:
+        raise click.exceptions.Exit(ExitStatus.USAGE)
+    return ["chat"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from midturn.cli.output import is_terminal
 from midturn.cli.place import Place
@@ -13,6 +13,9 @@ from midturn.record.events import Event
 from midturn.sandbox.doors import not_a_persons
 from midturn.store.held import HeldConversation
 from midturn.terminal.attributes import can_open_terminal
+
+if TYPE_CHECKING:
+    from midturn.terminal.restore import Hush
 
 
 class Held:
@@ -57,12 +60,6 @@ class Held:
         """Everything recorded so far."""
         return self.journal.events
 
-    def discard(self) -> None:
-        """End the open turn as if the user had stopped it."""
-        from midturn.compose.command_line import discard_turn  # few commands end a turn
-
-        self._place.run(discard_turn(self._place.store, self.journal))
-
     def wait_for_answers(self) -> None:
         """Return when an answer was handed over."""
         while not self._place.run(self.journal.answers.collect()):
@@ -83,10 +80,15 @@ def without_echo() -> Generator[None]:
     if not is_terminal():
         yield
         return
-    from midturn.terminal.restore import HUSH  # no other command stays so long
-
-    with HUSH.during_turn():
+    with hush().during_turn():
         yield
+
+
+def hush() -> Hush:
+    """Return what keeps typing off the screen: without a person there, no terminal is touched."""
+    from midturn.terminal.restore import HUSH
+
+    return HUSH
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midturn.cli.output import block, line, note
-from midturn.config.places import state_directory
+from midturn.config.places import shown, state_directory
 from midturn.errors import ConfigError
 from midturn.files import ensure_private
 from midturn.values.text import exact
@@ -66,6 +66,17 @@ def log_unexpected(error: BaseException) -> None:
     if not _LOG.handlers:
         start_log({})
     _LOG.error("unexpected", exc_info=error)
+
+
+def tell_unexpected(error: Exception) -> None:
+    """Keep the whole story of an error, and say in a line what it was and where the story is."""
+    log_unexpected(error)
+    if isinstance(error, OSError) and error.strerror:
+        name = error.filename if isinstance(error.filename, str) else ""
+        note("midturn: {}{}. The log has the details: {}", f"{name}: " if name else "", error.strerror, shown(log_file()))
+    else:
+        what = f"{type(error).__name__}: {error}"
+        note("midturn: something went wrong that should not have ({}). The log has the details: {}", what[:300], shown(log_file()))
 
 
 def start_measuring(environment: Mapping[str, str], store: ConversationStore) -> None:

@@ -224,37 +224,9 @@ def _alone() -> list[str]:
     """
     if COMPLETING in os.environ or not (sys.stdin and sys.stderr and sys.stdin.isatty() and sys.stderr.isatty()):
         return []
-    from midturn.cli.loading import load_here, model_to_be_trusted
+    from midturn.cli.asking import begun_alone
 
-    loaded = load_here()
-    if loaded.settings.assistant.model.id:
-        return ["chat"]
-    if untrusted := model_to_be_trusted(loaded):
-        raise click.UsageError(untrusted)
-    return _first_steps()
-
-
-_NO_MODEL = "No model is set. Two ways to start: `midturn demo` shows what this is, `midturn init` sets it up."
-
-
-def _first_steps() -> list[str]:
-    """Ask how to start where no model is set: with the demo, or with a model that is at hand."""
-    from midturn.cli.asking import ask_here  # only a first run asks
-    from midturn.cli.loading import load_here
-    from midturn.question.answer_type import Answered, SelectOption
-    from midturn.question.question import Question
-
-    demo = SelectOption("see the demo", "A whole turn with real questions; it needs no key. (`midturn demo`)")
-    set_up = SelectOption("set up a model", "Looks for a key or a local server, and makes this directory a workspace. (`midturn init`)")
-    reply = ask_here(Question.select("start", "No model is set. How do you want to start?", (demo, set_up)))
-    if not isinstance(reply, Answered):
-        raise click.UsageError(_NO_MODEL)
-    if reply.value == demo.value:
-        return ["demo"]
-    midturn.main(args=["init"], prog_name="midturn", standalone_mode=False)
-    if not load_here().settings.assistant.model.id:
-        raise click.exceptions.Exit(ExitStatus.USAGE)
-    return ["chat"]
+    return begun_alone(lambda: midturn.main(args=["init"], prog_name="midturn", standalone_mode=False))
 
 
 def _usage(error: click.ClickException) -> Shown:
@@ -270,19 +242,12 @@ def _usage(error: click.ClickException) -> Shown:
 
 
 def _unexpected(error: Exception) -> int:
-    from midturn.cli.log import log_file, log_unexpected
-    from midturn.config.places import shown
+    from midturn.cli.log import tell_unexpected
 
     if isinstance(error, FileNotFoundError) and _is_directory_gone():
         note("midturn: The directory that this was started in does not exist any more. Change to another one.")
         return ExitStatus.ERROR
-    log_unexpected(error)
-    if isinstance(error, OSError) and error.strerror:
-        name = error.filename if isinstance(error.filename, str) else ""
-        note("midturn: {}{}. The log has the details: {}", f"{name}: " if name else "", error.strerror, shown(log_file()))
-    else:
-        what = f"{type(error).__name__}: {error}"
-        note("midturn: something went wrong that should not have ({}). The log has the details: {}", what[:300], shown(log_file()))
+    tell_unexpected(error)
     return ExitStatus.ERROR
 
 

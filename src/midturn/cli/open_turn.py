@@ -79,7 +79,7 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool, offer: Offer 
             status = resume_held(place, held, attached=attached, again=offer.again)
             return None if status in (ExitStatus.DONE, ExitStatus.REFUSED) else status
         case "discard":
-            discard(held)
+            discard(place, held)
             return None
         case _:
             return ExitStatus.DONE

@@ -15,6 +15,7 @@ from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
+from midturn.compose.command_line import discard_turn
 from midturn.errors import MidturnError, NotOpen, StoreLocked
 from midturn.record.events import Event, last_user_request
 from midturn.record.open_question import asker_of
@@ -68,7 +69,7 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
         if open_turn(held.events) is None:
             raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
         if resume.discard:
-            discard(held)
+            discard(place, held)
             return ExitStatus.DONE
         check_is_ours(held)
         return resume_held(place, held, attached=_attached(resume), output=resume.output)
@@ -106,9 +107,9 @@ def _is_shaped(events: Sequence[Event]) -> bool:
     return asked is not None and asked.schema is not None
 
 
-def discard(held: Held) -> None:
+def discard(place: Place, held: Held) -> None:
     """End an open turn as if the user had stopped it."""
-    held.discard()
+    place.run(discard_turn(place.store, held.journal))
     note("midturn: the open turn of conversation {} was ended.", held.conversation)
 
 

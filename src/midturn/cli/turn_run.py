@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from midturn.cli.asking import terminal
 from midturn.cli.headless import with_signals
-from midturn.cli.held import Held
+from midturn.cli.held import Held, hush
 from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.place import Place
 from midturn.cli.turn_end import Ended, EndReport, OutputFormat, Screen, display_for
@@ -149,18 +149,14 @@ def _hushed(*, attached: bool) -> AbstractContextManager[None]:
     """Keep what is typed during a turn off the screen, where a person is there to type."""
     if not attached:
         return nullcontext()
-    from midturn.terminal.restore import HUSH  # without a person there, no terminal is touched
-
-    return HUSH.during_turn()
+    return hush().during_turn()
 
 
 def _typing(gate: Gate, *, attached: bool) -> AbstractContextManager[None]:
     """Show what a person types in a chat while the turn runs."""
     if not attached:
         return nullcontext()
-    from midturn.terminal.restore import HUSH  # as above
-
-    return HUSH.typing(gate)
+    return hush().typing(gate)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

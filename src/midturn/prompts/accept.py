@@ -148,10 +148,9 @@ def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Pr
     """Return what is wrong with the arguments; where the tool does not say what it takes, or says it badly, it judges them itself."""
     if not parameters:
         return ()
-    from midturn.question.schema import check_schema  # heavy, and needed for edited arguments only
-    from midturn.question.schema_check import validate  # heavy, and needed for edited arguments only
+    from midturn.question.schema_check import misfits  # the validator is slow to load, and hardly any arguments are edited
 
-    return () if check_schema(parameters) else validate(parameters, arguments)
+    return misfits(parameters, arguments)
 
 
 def _checked(prompt: Prompt, value: Json) -> Json:

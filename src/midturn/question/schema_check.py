@@ -10,7 +10,7 @@ import jsonschema_rs
 import msgspec
 
 from midturn.errors import Problem
-from midturn.question.schema import SIZES, Nodes, encode, examine, reference, subschemas
+from midturn.question.schema import SIZES, Nodes, check_schema, encode, examine, reference, subschemas
 from midturn.values.json_value import Json, JsonObject, canonical, json_equal, pointer_to, shown
 
 if TYPE_CHECKING:
@@ -321,6 +321,11 @@ def validate(schema: Json, value: Json) -> tuple[Problem, ...]:
         where = problems[0]
         return (Problem("", f"the question's schema cannot be used: {where.pointer or 'it'}: {where.message}"),)
     return _judge(encoded, value)
+
+
+def misfits(schema: Json, value: Json) -> tuple[Problem, ...]:
+    """Return why `value` is not valid under a schema of somebody else: nothing where that breaks a rule of the closed subset."""
+    return () if check_schema(schema) else validate(schema, value)
 
 
 def _judge(encoded: bytes, value: Json) -> tuple[Problem, ...]:

@@ -261,6 +261,11 @@ class DueTurns:
         self._until: dict[str, str] = {}
         self._mutex = Lock()
 
+    @classmethod
+    def of(cls, turns: OpenTurns) -> DueTurns:
+        """Look at them in rounds, and as the bells of their folders ring."""
+        return cls(turns, Rounds(turns, FolderBell(turns.directories.folders)))
+
     def look(self) -> Iterator[str]:
         """Yield those that are due, the oldest first; they may be held meanwhile."""
         for id in self.rounds.near():  # noqa: A001  what it is everywhere here

@@ -328,7 +328,6 @@ class FileConversations(PortOfBefore):
 
     @cached_property
     def _due(self) -> DueTurns:
-        from midturn.store.due_turns import DueTurns, Rounds  # only workers take what is due
-        from midturn.store.growing import FolderBell
+        from midturn.store.due_turns import DueTurns  # only workers take what is due
 
-        return DueTurns(self.turns, Rounds(self.turns, FolderBell(self.directories.folders)))
+        return DueTurns.of(self.turns)

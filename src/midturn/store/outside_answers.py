@@ -97,6 +97,12 @@ class OutsideAnswers:
         self._clock = clock
         self._take_over = take_over
 
+    @staticmethod
+    async def expire(port: StorePort, clock: TimeOfDay) -> None:
+        """Record the end of every question in a store whose deadline has passed."""
+        for conversation in await port.overdue(stamp(clock)):
+            await record_expiry(port, conversation, clock)
+
     async def answer(self, id: str, submission: Given) -> Receipt:
         """Answer the open question at an address, or note something on it.
 
@@ -254,12 +260,6 @@ async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) ->
 
     with suppress(StoreError):
         await port.settle(conversation, decide)
-
-
-async def expire(port: StorePort, clock: TimeOfDay) -> None:
-    """Record the end of every question in a store whose deadline has passed."""
-    for conversation in await port.overdue(stamp(clock)):
-        await record_expiry(port, conversation, clock)
 
 
 async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> AlreadyAnswered | NotOpen:

@@ -96,6 +96,17 @@ class Pruning:
                     yield prunable
             after = page[-1]
 
+    async def removed(self) -> Pruned:
+        """Remove everything that is over; return what went, and what is left."""
+        gone: dict[str, list[str]] = {"finished": [], "empty": []}
+        async for prunable in self.found():
+            try:
+                if await self.remove(prunable):
+                    gone[prunable.why] += prunable.family
+            except StoreError as error:
+                self.left[prunable.id] = str(error)
+        return Pruned(tuple(gone["finished"]), tuple(gone["empty"]), self.left)
+
     async def remove(self, prunable: Prunable) -> bool:
         """Remove a conversation with its family, unless a turn was begun in it.
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from midturn.record.open_question import OpenQuestion
     from midturn.store.conversation import Conversation
     from midturn.store.outside_answers import Given, OutsideAnswers, Receipt
-    from midturn.store.pruning import Prunable, Pruned
+    from midturn.store.pruning import Prunable, Pruned, Pruning
     from midturn.store.watching import OnWake, StoreChange
     from midturn.turn.state import Ending
 
@@ -69,13 +69,6 @@ _LOG = logging.getLogger("midturn.store")
 _LEFT = 300.0
 """Seconds for which a worker leaves what it is too old for to others: who takes it again and again keeps newer ones from it."""
 T = TypeVar("T")
-
-
-@cache
-def _load_expire() -> Callable[[StorePort, TimeOfDay], Awaitable[None]]:
-    from midturn.store.outside_answers import expire
-
-    return expire
 
 
 @cache
@@ -185,17 +178,7 @@ class ConversationStore(Renamed):
         Args:
             older: How long ago the last event of what is removed was recorded, at least.
         """
-        from midturn.store.pruning import Pruned, Pruning  # hardly ever is anything pruned
-
-        pruning = Pruning(self.port, self._clock.now(), older)
-        removed: dict[str, list[str]] = {"finished": [], "empty": []}
-        async for prunable in pruning.found():
-            try:
-                if await pruning.remove(prunable):
-                    removed[prunable.why] += prunable.family
-            except StoreError as error:
-                pruning.left[prunable.id] = str(error)
-        return Pruned(tuple(removed["finished"]), tuple(removed["empty"]), pruning.left)
+        return await self._pruning(older).removed()
 
     async def prunable(self, older: timedelta) -> list[Prunable]:
         """Return what `prune` would remove now, the oldest first; each stands for its family.
@@ -203,9 +186,12 @@ class ConversationStore(Renamed):
         Args:
             older: As of `prune`.
         """
-        from midturn.store.pruning import Pruning  # as above
+        return [prunable async for prunable in self._pruning(older).found()]
 
-        return [prunable async for prunable in Pruning(self.port, self._clock.now(), older).found()]
+    def _pruning(self, older: timedelta) -> Pruning:
+        from midturn.store.pruning import Pruning  # hardly ever is anything pruned
+
+        return Pruning(self.port, self._clock.now(), older)
 
     async def end_children(self, children: Sequence[Child], ending: Ending) -> None:
         """End the turns inside of tools that are open on record, as the turn around them ends.
@@ -240,7 +226,7 @@ class ConversationStore(Renamed):
         The calls of other agents are not among them: those go on where they were made. A turn whose question has a deadline that has passed
         is ready: that is put on record here.
         """
-        await _load_expire()(self.port, self._clock)
+        await _load_outside_answers().expire(self.port, self._clock)
         return await self.port.ids(which="ready")
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:

@@ -55,9 +55,8 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
 
 def in_a_loop(work: Coroutine[Any, Any, T]) -> T:
     """Run to its end what needs an event loop, in one of its own."""
-    import asyncio  # who needs none does not pay for it
-
-    return asyncio.run(work)
+    with keeper(needs_loop=True) as run:
+        return run(work)
 
 
 @contextmanager
@@ -66,7 +65,7 @@ def keeper(*, needs_loop: bool) -> Generator[Callable[[Coroutine[Any, Any, Any]]
     if not needs_loop:
         yield drive
         return
-    import asyncio  # as above
+    import asyncio  # who needs no loop does not pay for it
 
     with asyncio.Runner() as runner:
         yield runner.run

@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from midturn.testing.clock import Clock, tell_people, tell_people_sync
+    from midturn.testing.clock import Clock
     from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
+    from midturn.testing.people import tell_people, tell_people_sync
     from midturn.testing.prompter import OutOfScript, ScriptedPrompter
     from midturn.testing.store import check_store, check_store_sync
     from midturn.testing.tool_run import RecordedPair, ToolRunReport, assert_answers, recorded_pairs, run_tool, run_tool_sync
@@ -31,8 +32,8 @@ _HOMES = {
     "recorded_pairs": "tool_run",
     "run_tool": "tool_run",
     "run_tool_sync": "tool_run",
-    "tell_people": "clock",
-    "tell_people_sync": "clock",
+    "tell_people": "people",
+    "tell_people_sync": "people",
 }
 _RENAMED = {"Recorded": "RecordedPair", "UnscriptedPrompt": "OutOfScript"}
 """Names of earlier versions, and what they are now."""

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import midturn as mt
+from midturn import testing
+
 if TYPE_CHECKING:  # the plugin is loaded in every test run of every project that has midturn installed
     from midturn.models.scripted import ScriptedModel
     from midturn.testing.clock import Clock
@@ -17,12 +20,10 @@ if TYPE_CHECKING:  # the plugin is loaded in every test run of every project tha
 @pytest.fixture
 def scripted_prompter() -> Iterator[MakeScriptedPrompter]:
     """Build scripted prompters; a reply left over, or a prompt without one, fails the test."""
-    from midturn.testing.prompter import ScriptedPrompter
-
     built: list[ScriptedPrompter] = []
 
     def build(replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise") -> ScriptedPrompter:
-        built.append(ScriptedPrompter(replies, unscripted=unscripted))
+        built.append(testing.ScriptedPrompter(replies, unscripted=unscripted))
         return built[-1]
 
     yield build
@@ -37,8 +38,6 @@ def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedMod
     It fails, too, where a call has an argument that does not exist (`tool_errors="allow"` turns these three off), where an `expect` does
     not hold, or where replies are left over, each with the reason.
     """
-    from midturn.models.scripted import ScriptedModel
-
     built: list[ScriptedModel] = []
     allowed: list[str] = []
 
@@ -47,7 +46,7 @@ def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedMod
 
     def build(replies: Entries = (), inquiries: Entries = (), *, tool_errors: ToolErrors = "raise") -> ScriptedModel:
         allowed.append(tool_errors)
-        built.append(ScriptedModel(replies, inquiries, sleep=at_once))
+        built.append(mt.ScriptedModel(replies, inquiries, sleep=at_once))
         return built[-1]
 
     yield build
@@ -62,23 +61,17 @@ def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedMod
 @pytest.fixture(name="clock")
 def moved_clock() -> Iterator[Clock]:
     """Move the clock of midturn: `clock.pass_(hours=3)`."""
-    from midturn.testing.clock import Clock
-
-    with Clock().moved() as clock:
+    with testing.Clock().moved() as clock:
         yield clock
 
 
 @pytest.fixture
 def recorded_pairs() -> RecordedPairs:
     """Return what a conversation recorded about its questions, as values to compare."""
-    from midturn.testing.tool_run import recorded_pairs
-
-    return recorded_pairs
+    return testing.recorded_pairs
 
 
 @pytest.fixture
 def assert_answers() -> AssertAnswers:
     """Fail unless exactly these questions were answered, in this order, with these answers."""
-    from midturn.testing.tool_run import assert_answers
-
-    return assert_answers
+    return testing.assert_answers
