@@ -1,0 +1,42 @@
+"""What a server does for people as time passes, once: for tests, whose clock is moved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from midturn.question.people import Directory, Person
+from midturn.store.store import ConversationStore
+from midturn.web.board import Board
+from midturn.web.notifying import NotifyWhen
+from midturn.web.port import Port
+from midturn.web.reminding import Reminding
+
+
+async def tell_people(store: ConversationStore, notify: Mapping[str, Sequence[str]] = {}) -> None:
+    """Tell people once what is due now: what is put to them, reminders, escalations. `midturn serve` does it all the time.
+
+    Each is on record as a note on its question, as a server leaves it there (docs/guides/people.md).
+
+    Args:
+        store: The conversations.
+        notify: Addresses of services by the name of a person; who has none is not reached, which is on record, too.
+    """
+    directory = Directory(people={name: Person(notify=tuple(addresses)) for name, addresses in notify.items()})
+    board = Board(Port(store))
+    server = Reminding(board, directory, NotifyWhen(after=0.0, address="", warn=lambda _: None))
+    try:
+        await server.begin()
+        await server.look()
+    finally:
+        await board.stop()
+
+
+def tell_people_sync(store: ConversationStore, notify: Mapping[str, Sequence[str]] = {}) -> None:
+    """Tell people once what is due now, in a program without an event loop; otherwise like `tell_people`.
+
+    Args:
+        store: The conversations.
+        notify: As of `tell_people`.
+    """
+    asyncio.run(tell_people(store, notify))
