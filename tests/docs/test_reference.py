@@ -8,8 +8,9 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, get_type_hints
 
+import midturn
 from midturn.cli.output import ExitStatus
 from midturn.models.script_reader import ScriptedReply
 from midturn.prompts.keys import Command, commands
@@ -21,6 +22,7 @@ from midturn.record.prompt import Prompt
 from midturn.record.provider_view import INTERRUPTED
 from midturn.routing import messages
 from midturn.routing.table import TABLE
+from midturn.store.watching import StoreChange
 from midturn.turn.state import QUESTIONS, STAGES, Move, Stage
 from midturn.turn.step import Effect, Happened, Record
 from support.command_tables import command_tables
@@ -109,6 +111,22 @@ def test_the_routing_table_has_the_rows_of_the_code() -> None:
 
 def test_every_kind_of_event_is_described() -> None:
     assert set(first_cells(DOCS / "recording.md", "`type`")) == KINDS
+
+
+def test_every_kind_of_change_and_every_field_of_one_is_described() -> None:
+    document = DOCS / "library" / "watching.md"
+    kinds = get_type_hints(StoreChange)["kind"]
+    assert first_cells(document, "`kind`") == list(get_args(kinds))
+    rows = "| `kind` |" + document.read_text(encoding="utf-8").split("| `kind` |", 1)[1].split("\n\n", 1)[0]
+    assert [name for name in StoreChange.__struct_fields__ if f"`{name}`" not in rows and name != "conversation"] == []
+
+
+def test_every_error_is_described_with_its_fields() -> None:
+    document = DOCS / "library" / "errors.md"
+    public = {
+        name for name in dir(midturn) if isinstance(found := getattr(midturn, name), type) and issubclass(found, midturn.MidturnError)
+    }
+    assert set(first_cells(document, "error")) == public - {"MidturnError"}
 
 
 def test_every_reason_of_a_cancellation_is_described() -> None:

@@ -265,6 +265,8 @@ def test_a_secret_is_never_taken(store: ConversationStore) -> None:
         answer(store, question.event_id, "hunter2")
 
     assert "hunter2" not in str(refused.value)
+    for way in ("on its page", "`midturn answer` at a terminal", "`agent.resume(…, secrets={id: …})`"):
+        assert way in str(refused.value)
     answer(store, question.event_id, cancel=True)
 
 

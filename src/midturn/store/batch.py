@@ -122,9 +122,9 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
     if not _WORDS.issuperset(map(type, batch)):
         _check_readable(batch, lines, limits)
     if total > limits.batch:
+        sizes = f"{len(batch)} events have {total:,} bytes together" if len(batch) > 1 else f"What is to be recorded has {total:,} bytes"
         raise TooLarge(
-            f"{len(batch)} events have {total:,} bytes together; {limits.batch:,} may be recorded at once (`limits.batch`). "
-            "They are not recorded. Pass large content as a file."
+            f"{sizes}; {limits.batch:,} may be recorded at once (`limits.batch`). Nothing is recorded. Pass large content as a file."
         )
     return lines
 
