@@ -10,7 +10,6 @@ import signal
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
@@ -31,7 +30,7 @@ from midturn.sandbox.doors import for_people_only
 from midturn.store.pruning import keep_for
 
 if TYPE_CHECKING:
-    from midturn.web.site import Site
+    pass
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -91,27 +90,24 @@ def run_serve(given: Serve) -> ExitStatus:
     place = find_place(given.store)
     if given.takes_own_name:
         given = replace(given, name=own_name(given.port, new=given.new_name))
-    from midturn.cli.serve_turns import names_of, peers_of, site_of  # loads what the page needs
-    from midturn.http_server import Health, serve
-    from midturn.web.app import application
-    from midturn.web.port import Port
+    from midturn.cli.serve_turns import application_of, codes_of, site_of  # loads what the page needs
+    from midturn.http_server import serve
 
     start_measuring(os.environ, place.store)
     listeners = bound(given.listening)
     site = site_of(place, given)
     announce(given.port, given.address)
-    application_ = Health(partial(Port(place.store).newest, 1), application(site, names_of(given), peers_of(given)))
     keep = configured_keep(os.environ)
     beside: list[asyncio.Task[None]] = []
 
     def ready() -> None:
-        _begun(given, site)
+        _begun(given, codes_of(site))
         if keep is not None:
             beside.append(asyncio.get_running_loop().create_task(keep_for(keep, place.store.prune)))
 
     try:
         with without_echo():
-            serving = serve(application_, given.listening, listeners, ready, site.board.feed.close)
+            serving = serve(application_of(place, site, given), given.listening, listeners, ready, site.board.feed.close)
             received = asyncio.run(serving)
     finally:
         withdraw(given.port)
@@ -120,22 +116,19 @@ def run_serve(given: Serve) -> ExitStatus:
     return ExitStatus.DONE
 
 
-def _begun(given: Serve, site: Site) -> None:
-    """Print the address, and have codes at hand: at the terminal's Enter, and for `midturn serve code`."""
-    from midturn.web.gate import CookieAccess
-
+def _begun(given: Serve, new_code: Callable[[], str] | None) -> None:
+    """Print the address, and have codes at hand where people sign in with us: at the terminal's Enter, and for `midturn serve code`."""
     another = ""
-    if isinstance(site.access, CookieAccess):
-        keyring = site.access.keyring
+    if new_code is not None:
 
         def invite() -> None:
-            show_address(entrance(given.address, keyring.new_code()))
+            show_address(entrance(given.address, new_code()))
 
         invite()
-        listener, take = door_for_codes(given.port, keyring.new_code)
+        listener, take = door_for_codes(given.port, new_code)
         asyncio.get_running_loop().add_reader(listener, take)
         if given.open:
-            _open(given, entrance(given.address, keyring.new_code()))
+            _open(given, entrance(given.address, new_code()))
         another = "Enter prints another code; " if _on_enter(invite) else ""
     for line in _notes(given):
         note("{}", line)

@@ -23,9 +23,11 @@ from midturn.compose.session import RunParts
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError, ModelError
 from midturn.files import ensure_private
+from midturn.http_server import Health
 from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
+from midturn.web.app import application
 from midturn.web.board import Board
 from midturn.web.gate import Access, CookieAccess, HeaderAccess, Names, Peers, is_shared
 from midturn.web.keyring import Keyring
@@ -137,6 +139,16 @@ def _carriers(board: Board, carried: Sequence[tuple[Channel, ChannelSettings]]) 
     if not carried:
         return []
     return [ChannelRun(board, channel, settings).run() for channel, settings in carried]
+
+
+def application_of(place: Place, site: Site, given: Serve) -> Health:
+    """Return the page, with what probes ask beside it."""
+    return Health(partial(Port(place.store).newest, 1), application(site, names_of(given), peers_of(given)))
+
+
+def codes_of(site: Site) -> Callable[[], str] | None:
+    """Return what makes a code to sign in with; None where a proxy says who is who."""
+    return site.access.keyring.new_code if isinstance(site.access, CookieAccess) else None
 
 
 def names_of(given: Serve) -> Names:

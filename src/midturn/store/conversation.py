@@ -228,6 +228,10 @@ class SeenTurns:
             self._turns.pop(id, None)
         return seen
 
+    def unfinished(self, path: Path) -> Sequence[Event]:
+        """Return the last turn of the conversation in a directory as it is now, kept or not; nothing where it is over."""
+        return unfinished_turn(path)
+
     def forget(self, id: str) -> None:
         """Keep nothing of a conversation."""
         self._turns.pop(id, None)

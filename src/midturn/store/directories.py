@@ -315,7 +315,18 @@ def _sweep(folder: Path, left: os.DirEntry[str]) -> None:
             link.unlink()
 
 
-def _remove(unused: Path) -> None:
-    import shutil  # what was begun is nearly always finished
+def remove_tree(unused: Path) -> None:
+    """Remove a directory with everything in it.
 
-    shutil.rmtree(unused, ignore_errors=True)
+    Raises:
+        OSError: Something of it cannot be removed.
+    """
+    import shutil  # what was begun is nearly always finished, and kept
+
+    shutil.rmtree(unused)
+
+
+def _remove(unused: Path) -> None:
+    """Remove what was left half made, as far as it can be: what stays is found again."""
+    with suppress(OSError):
+        remove_tree(unused)

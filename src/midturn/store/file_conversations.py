@@ -21,7 +21,7 @@ from midturn.record.provider_view import NO_PAST
 from midturn.record.window import open_turn
 from midturn.store import lock
 from midturn.store.batch import decided
-from midturn.store.directories import Directories
+from midturn.store.directories import Directories, remove_tree
 from midturn.store.event_file import EventFile, is_jp
 from midturn.store.folder import Folder, telling
 from midturn.store.held import alone_among_files, may_try
@@ -267,9 +267,7 @@ class FileConversations(PortOfBefore):
                 events.append([line + b"\n" for line in lines])
             finally:
                 events.close()
-        from midturn.store.conversation import unfinished_turn  # hardly any is written elsewhere
-
-        name_if_open(folder, conversation_id(folder.name) or "", unfinished_turn(folder.path))
+        name_if_open(folder, conversation_id(folder.name) or "", self._last_turn(folder).events)
         with folder, Folder.at(folder.path.parent) as parent:
             folder.sync()
             parent.sync()
@@ -294,9 +292,7 @@ class FileConversations(PortOfBefore):
                     name_finished(folder, conversation_id(path.name) or "")
                     self.directories.forget(path)
                     _load_pasts().keep(folder.place, NO_PAST)  # what was read of it is forgotten, too
-                    import shutil  # only here is anything removed
-
-                    shutil.rmtree(gone)
+                    remove_tree(gone)
             finally:
                 held.release()
         return True

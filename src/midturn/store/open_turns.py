@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import chain, islice
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midturn.errors import StoreError
-from midturn.record.events import Event
 from midturn.record.open_question import parse_address, parse_beginning
 from midturn.record.window import open_turn
 from midturn.store import lock
@@ -110,7 +109,7 @@ class OpenTurns:
             held = lock.Lock(folder)
             if held.try_to_take():
                 try:
-                    if not open_turn(_unfinished_turn(seen.path)):
+                    if not open_turn(self.seen.unfinished(seen.path)):
                         name_finished(folder, number)
                 finally:
                     held.release()
@@ -122,14 +121,8 @@ class OpenTurns:
         found: list[str] = []
         for number, path in Directories(folder).all():
             try:
-                if open_turn(_unfinished_turn(path)):
+                if open_turn(self.seen.unfinished(path)):
                     found.append(number)
             except StoreError as error:
                 _LOG.warning("a conversation is left out: %r", str(error))
         return found
-
-
-def _unfinished_turn(path: Path) -> Sequence[Event]:
-    from midturn.store.conversation import unfinished_turn  # as above
-
-    return unfinished_turn(path)
