@@ -103,7 +103,7 @@ _LOG = logging.getLogger(__name__)
 _ANYTHING = Client()  # a form of the protocol has all kinds
 
 
-class Nobody(Exception):  # noqa: N818  it says what is the case
+class Unheard(Exception):  # noqa: N818  it says what is the case
     """No person has answered; the message says why that is so."""
 
 
@@ -125,16 +125,16 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         """Ask, and record what a person said.
 
         Raises:
-            Nobody: The question is still open, to be answered elsewhere.
+            Unheard: The question is still open, to be answered elsewhere.
         """
         form = self._form(question)
         began = self.clock.monotonic()
         try:
             answer = await (self._filled(question, form) if form else self._chosen(question))
         except (RequestError, ValidationError) as error:
-            raise Nobody(f"{self.editor.name} could not show it: {error}") from error
+            raise Unheard(f"{self.editor.name} could not show it: {error}") from error
         if self.clock.monotonic() - began < self.quickest:
-            raise Nobody(f"{self.editor.name} answered sooner than anybody can read.")
+            raise Unheard(f"{self.editor.name} answered sooner than anyone can read.")
         await self._record(question, answer)
 
     async def _record(self, question: OpenQuestion, answer: Mapping[str, Any]) -> None:
@@ -143,7 +143,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         except (AlreadyAnswered, NotOpen) as late:
             _LOG.info("an answer of %s came too late: %r", self.editor.name, str(late))
         except MidturnError as error:
-            raise Nobody(str(error)) from error
+            raise Unheard(str(error)) from error
 
     # As a form ----------------------------------------------------------------------------------------------------------------
 
@@ -165,13 +165,13 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
             case schema.DeclineElicitationResponse() if self.editor.can_refuse:
                 return {"reply": ""}
             case _:
-                raise Nobody(f"{self.editor.name} gave no answer.")
+                raise Unheard(f"{self.editor.name} gave no answer.")
 
     def _checked(self, question: OpenQuestion, form: Outgoing, content: object) -> object:
         try:
             answers = form.answers(content)
         except AnswerError as error:
-            raise Nobody(f"What {self.editor.name} sent is not an answer: {error}") from error
+            raise Unheard(f"What {self.editor.name} sent is not an answer: {error}") from error
         return answers if question.form else next(iter(answers.values()))
 
     # As a choice --------------------------------------------------------------------------------------------------------------
@@ -180,12 +180,12 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         choices = choices_of(question, self.editor)
         said = await self.connection.request_permission(self.session, _call(question), [choice.option for choice in choices])
         if not isinstance(said.outcome, schema.AllowedOutcome):
-            raise Nobody(f"{self.editor.name} gave no answer.")
+            raise Unheard(f"{self.editor.name} gave no answer.")
         taken = next((choice for choice in choices if choice.id == said.outcome.option_id), None)
         if taken is None:
-            raise Nobody(f"{self.editor.name} chose something that was not offered.")
+            raise Unheard(f"{self.editor.name} chose something that was not offered.")
         if taken.kind == "reject_once" and not self.editor.can_refuse:
-            raise Nobody(f"{self.editor.name} refuses by itself when nobody is there, so this counts as nobody's no.")
+            raise Unheard(f"{self.editor.name} refuses by itself when nobody is there, so this counts as nobody's no.")
         if question.form and "value" in taken.answer:
             return {"value": {question.question_id: taken.answer["value"]}}
         return taken.answer

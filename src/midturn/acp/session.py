@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from acp import Client, RequestError
 
-from midturn.acp.dialog import EditorDialog, Nobody
+from midturn.acp.dialog import EditorDialog, Unheard
 from midturn.acp.updates import Editor, Update, Updates
 from midturn.errors import MidturnError, NotOpen, StoreError, StoreLocked
 from midturn.ports import Clock, Display
@@ -335,8 +335,8 @@ class EditorSession:
             return
         try:
             await self._dialog.ask(question)
-        except Nobody as nobody:
-            self._updates.waits(question.request.call, f"{question.question.text} {nobody} {where}")
+        except Unheard as why:
+            self._updates.waits(question.request.call, f"{question.question.text} {why} {where}")
         except ConnectionError:
             return  # the editor is gone, and the session with it
         except Exception:  # noqa: BLE001  the editor is anybody's: whatever went wrong there, the inbox has the question

@@ -79,19 +79,19 @@ class Due:
 
 
 def answered_by(who: str) -> str:
-    """Return the last words of a card whose question somebody has answered."""
+    """Return the last words of a card whose question was answered."""
     return f"Answered by {exact(who)}."
 
 
 def last_words(late: AlreadyAnswered | NotOpen) -> str:
-    """Return what a card says of a question that was closed before somebody answered it here."""
+    """Return what a card says of a question that was closed before it was answered here."""
     if isinstance(late, DeadlinePassed):
         return "It is over: its deadline has passed."
     return answered_by(late.by) if isinstance(late, AlreadyAnswered) and late.by else str(late)
 
 
 class _Recipient(Struct, frozen=True):
-    """An account or room that a card is for, and whose it is: nobody's alone in a room."""
+    """An account or room that a card is for, and whose it is: in a room, no one's alone."""
 
     to: str
     person: str = ""

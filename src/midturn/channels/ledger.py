@@ -50,7 +50,7 @@ class Pairing(Struct, frozen=True):
 class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A card: about the open question `question`, sent to `to`, an account or room; `person` is whose account it is, empty in a room.
 
-    `tokens` says what each button does, and which one is the card's own, `before` which buttons it had before and nobody has pressed.
+    `tokens` says what each button does, and which one is the card's own, `before` which buttons it had before and were never pressed.
     `asked` is what the card was about, for its last words, `about` what is asked in it, `there` what was asked in what has arrived, and
     `at` since when. `steps` are the answers of a form so far, `pending` is what a person has written that they still have to confirm.
     `tries` counts how often it may have been sent.
@@ -138,7 +138,7 @@ class Ledger:
         return sorted(found.values(), key=lambda pairing: (pairing.kind, pairing.person, pairing.account))
 
     async def person(self, kind: str, account: str) -> str:
-        """Return whose account it is; empty where it is nobody's."""
+        """Return whose account it is; empty where it belongs to no person."""
         found = await self._find(f"pairing/{kind}/{account}", Pairing)
         return found.person if found else ""
 
@@ -206,7 +206,7 @@ class Ledger:
         return (await self._all(name, kind)).get(name)
 
     async def _all(self, beginning: str, kind: type[T]) -> dict[str, T]:
-        """Return what can be read; what another version has written, or somebody else, is left alone."""
+        """Return what can be read; what another version or another program has written is left alone."""
         found: dict[str, T] = {}
         for name, content in (await self._port.beside.kept(beginning)).items():
             try:

@@ -1,6 +1,6 @@
 """ntfy: cards go to a topic, and a pressed button posts its token to another one, of which only the card knows.
 
-ntfy knows topics and no people: whoever sees a topic may press what stands in it. So a topic is the account, and what comes from it has no
+ntfy knows topics and no people: all who see a topic may press what stands in it. So a topic is the account, and what comes from it has no
 name on record. What is asked of certain people alone, or of several, is not sent. A message is changed by its sequence (server 2.16 and
 newer; an older one shows one more message). What came while no one listened is told from the last message on that was read.
 """

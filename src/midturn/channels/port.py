@@ -5,7 +5,7 @@ Theory of operation
 
 A channel (Telegram, e-mail, Matrix, …) is one file that speaks a platform's protocol and decides nothing. It sends a `Card`, changes a card
 that it has sent, and yields each `Reply`. Everything else is written once, above it: which questions are sent, to whom, and what
-becomes of a card when somebody else was faster (`channels/deck.py`), what a typed text means, and who may answer (`channels/replies.py`).
+becomes of a card when another person was faster (`channels/deck.py`), what a typed text means, and who may answer (`channels/replies.py`).
 
 **All connections go out from here.** A channel listens to nothing: it asks its platform for what is new.
 
@@ -184,7 +184,7 @@ class Channel(Protocol):
         ...
 
     def replies(self) -> AsyncGenerator[Reply]:
-        """Yield what comes, in order, what came while nobody listened first. To ask for the next one confirms the one before.
+        """Yield what comes, in order, first what came while no one listened. To ask for the next one confirms the one before.
 
         Raises:
             ChannelAway: The connection broke; it is begun anew.

@@ -30,7 +30,7 @@ _SUMMARISE = (
 )
 
 # ----------------------------------------------------------------------------------------------------------------------
-# `!command`: the person's own command, run as they would run it in their shell. It asks nobody
+# `!command`: the person's own command, run as they would run it in their shell. It asks no one
 
 
 def check_is_free(held: Held) -> None:

@@ -1,7 +1,7 @@
 """Questions of an agent's session whose outcome the agent has not heard yet.
 
 The process that asked may be gone: a hook is killed, a bridge starts anew. Then the same question is taken up by the process that hears of
-the same call next, so that nobody answers it twice, and the rest is closed when the session goes on.
+the same call next, so that it is not answered twice, and the rest is closed when the session goes on.
 
 | method | recognizes the call by | takes up |
 |---|---|---|
@@ -95,7 +95,7 @@ class Backlog:
     async def take_up(self, tool: str, arguments: JsonObject) -> Errand | None:
         """Return what was asked before by a process that is gone: it is the same question, and not asked twice. Now this one waits.
 
-        What somebody has answered meanwhile counts only where this must be the call that it was asked for: see `counts_later`.
+        What was answered meanwhile counts only where this must be the call that it was asked for: see `counts_later`.
         """
         own = [errand for errand in await self.matching(tool, arguments) if errand.asker.subagent == self._asker.subagent]
         left = [errand for errand in own if not is_found(errand.asker.process)]
@@ -106,7 +106,7 @@ class Backlog:
         """Take up what waits for a person, and was asked by a process that is gone.
 
         An agent that has no name for its session is the one that asked if it has the same name and works in the same directory. That is
-        enough for a question that somebody has still to answer, and not for an answer: it may be another session.
+        enough for a question that is still to be answered, and not for an answer: it may be another session.
         """
         wanted, own = canonical(arguments), self._asker
         for conversation, turn in await self._log.open_turns():
@@ -167,7 +167,7 @@ class Backlog:
 def counts_later(errand: Errand) -> bool:
     """Say whether an answer counts that came when no process waited for it any more.
 
-    It does where nobody else can have decided meanwhile: no dialog of the agent has asked the same, and the agent has either heard that the
+    It does where no one else can have decided meanwhile: no dialog of the agent has asked the same, and the agent has either heard that the
     question stays open, or is gone itself. A hook that is killed while its agent goes on leaves the call to the agent.
     """
     asker = errand.asker

@@ -1,4 +1,4 @@
-"""Claude Code's hooks. Its own dialog is open at the same time, and the first answer wins; without a terminal nobody else is asked."""
+"""Claude Code's hooks. Its own dialog is open at the same time, and the first answer wins; without a terminal no one else is asked."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SpeaksLikeClaude(Runs):
         return permission({"behavior": "deny", "message": message})
 
     def left_open(self, document: JsonObject) -> Said:
-        """Keep a call from running that nobody has decided about in time."""
+        """Keep a call from running that was not decided in time."""
         return self.denied(document, words.NOBODY)
 
     def goes_on(self, document: JsonObject, message: str) -> Said:
@@ -85,7 +85,7 @@ class SpeaksLikeClaude(Runs):
 
 
 _BESIDE = 60
-"""Seconds for a hook that waits for nobody."""
+"""Seconds for a hook that waits for no one."""
 ASKS = "AskUserQuestion"
 _PLANNED = "ExitPlanMode"
 

@@ -1,4 +1,4 @@
-"""Claude Code with nobody at its terminal, where nothing may wait: it ends where a person is needed, and goes on when it is resumed."""
+"""Claude Code with no one at its terminal, where nothing may wait: it ends where a person is needed, and goes on when it is resumed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVENT = "PreToolUse"  # no other event lets it end in the middle of a call
 _ASKED = f"Bash|Write|Edit|MultiEdit|NotebookEdit|WebFetch|WebSearch|{ASKS}|mcp__.*"
 _EDITS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _OURS = "mcp__midturn__"  # these ask by themselves
-_TIMEOUT = 120  # seconds: it waits for nobody
+_TIMEOUT = 120  # seconds: it waits for no one
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}")
 POLICY: Final = "defer"
 

@@ -93,7 +93,7 @@ def _kind(question: Question[Any]) -> FieldKind | None:
 
 
 def is_alone(client: Client, environment: Mapping[str, str], meta: JsonObject) -> bool:
-    """Say whether nobody sits at the client's terminal, where it tells."""
+    """Say whether no one sits at the client's terminal, where it tells."""
     match client.agent:
         case "claude":
             attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED", "")

@@ -1,4 +1,4 @@
-"""Codex's hooks. In its terminal our hook hides its dialog for a while; `codex exec` asks nobody, and goes on where a hook fails."""
+"""Codex's hooks. In its terminal our hook hides its dialog for a while; `codex exec` asks no one, and goes on where a hook fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codex, run with nobody at its terminal: we are the client of its app server, and what it asks waits in the inbox."""
+"""Codex, run with no one at its terminal: we are the client of its app server, and what it asks waits in the inbox."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class HungUp(ConnectionError):  # noqa: N818  it says what is the case
 
 
 def unknown(method: str) -> RequestRefused:
-    """Return the answer to a request that nobody here knows."""
+    """Return the answer to a request that is unknown here."""
     return RequestRefused(f"There is no method {method} here.", _UNKNOWN)
 
 
@@ -102,7 +102,7 @@ class JsonLines:
             task.cancel()
 
     def is_withdrawn(self) -> bool:
-        """Say whether the other side has withdrawn the request that is being answered by whoever asks this."""
+        """Say whether the other side has withdrawn the request that the caller is answering."""
         return asyncio.current_task() not in self._answering.values()
 
     async def listen(self) -> None:
@@ -126,7 +126,7 @@ class JsonLines:
         try:
             message = members(json.loads(line))
         except (ValueError, RecursionError):
-            return  # nobody waits for what is not a message
+            return  # no one waits for what is not a message
         method, number, params = text(message.get("method")), message.get("id"), members(message.get("params"))
         if method and number is not None:
             self._answering[json.dumps(number)] = asyncio.create_task(self._answer(method, params, number))
@@ -180,7 +180,7 @@ _IDS = ("itemId", "turnId", "threadId", "startedAtMs", "approvalId", "environmen
 
 
 class Unshown(MidturnError):  # noqa: N818  it says what is the case
-    """Nobody can be shown what the server asks; the message says why."""
+    """What the server asks can be shown to no one; the message says why."""
 
 
 class CodexServer(Headless, frozen=True, kw_only=True):
@@ -273,7 +273,7 @@ class _Talk:
         """Ask a person what the server asks.
 
         Raises:
-            RequestRefused: Nobody can be shown it; the server hears why.
+            RequestRefused: It can be shown to no one; the server hears why.
         """
         try:
             return await self._put(method, params)
@@ -337,7 +337,7 @@ class _Talk:
         return {"answers": {name: {"answers": answer} for name, answer in zip(names, given, strict=True)}}, delivered
 
     async def _elicitation(self, params: JsonObject) -> tuple[JsonObject, Delivered]:
-        """Ask what a server of it asks: a form, or whether an address is opened. What nobody could be shown is cancelled."""
+        """Ask what a server of it asks: a form, or whether an address is opened. What could be shown to no one is cancelled."""
         message = f"The MCP server {text(params.get('serverName')) or '(no name)'} asks: {text(params.get('message'))}"
         if params.get("mode") == "url":
             return await self._address(message, text(params.get("url")))

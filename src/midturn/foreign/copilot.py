@@ -58,7 +58,7 @@ class Copilot(SpeaksLikeClaude):
         if document.get("hookName") == "permissionRequest":
             call = call_in(document, "toolName", "toolInput")
             if call.tool.startswith(f"{SERVER}/"):
-                return Nothing()  # our own tools only ask: what it has been told about them decides, and nobody is asked whether to ask
+                return Nothing()  # our own tools only ask: what it has been told about them decides, and no one is asked whether to ask
             return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, seconds=seconds)
         if _is_asked(document) and document.get("toolName") == _ASKS:
             return _question(members(document.get("toolArgs")), gates=alone, seconds=seconds)

@@ -1,4 +1,4 @@
-"""One call of somebody else's agent that waits for a person: a conversation of its own, found, opened and written to in a store.
+"""One call of another program's agent that waits for a person: a conversation of its own, found, opened and written to in a store.
 
 How much other agents may ask is limited here, too: one that asks without end buries no inbox and fills no disk.
 
@@ -217,7 +217,7 @@ def shows(dialog: JsonObject, errand: Errand) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# What a dialog of somebody else's is shown of an open question, and how soon a person can have answered it
+# What another program's dialog is shown of an open question, and how soon a person can have answered it
 
 
 QUICKEST = 0.4  # seconds that a person needs at least to read a question and to say something
@@ -244,7 +244,7 @@ IN_AN_HOUR: Final = 600
 SESSION: Final = "session:"
 """Prefix of the label of another agent's conversation; the agent's own name for its session follows."""
 _HOUR = 3_600_000_000  # microseconds, as ids of conversations count them
-_LOOKED_AT = 4 * IN_AN_HOUR  # of the newest conversations of that hour, so that whoever asks waits no longer where turns of ours are many
+_LOOKED_AT = 4 * IN_AN_HOUR  # of the newest conversations of that hour, so that a caller waits no longer where turns of ours are many
 _ID = 16  # digits
 _AGAIN = 1.0  # seconds for which an agent that was refused is refused again without another look
 

@@ -127,7 +127,7 @@ class Errands:
             return await self._before(id, tool, arguments, left) or await self._new_questions(id, tool, arguments, form)
 
     def _alone(self, tool: str, arguments: JsonObject) -> AbstractAsyncContextManager[None]:
-        """Let nobody else look for such a call or ask about it meanwhile: two processes may hear of one call at the same moment."""
+        """Let no other process look for such a call or ask about it meanwhile: two processes may hear of one call at the same moment."""
         session = self._asker.cwd if is_nameless(self._asker.session) else self._asker.session
         return self._store.port.alone(canonical([session, tool_name(tool), arguments]).decode())
 
@@ -166,7 +166,7 @@ class Errands:
         return await self._collect(errand, form)
 
     async def wait(self, errand: Errand, seconds: float = inf, needed: Callable[[], bool] = lambda: True) -> Decided | None:
-        """Wait until a person has decided, however long that takes; None after `seconds`, or when nobody needs the answer here any more."""
+        """Wait until a person has decided, however long that takes; None after `seconds`, or when the answer is needed no more."""
         began, since = self._clock.monotonic(), 0
         while True:
             since = await self._told(since, min(_LOOK_ANYWAY, seconds - (self._clock.monotonic() - began)))
@@ -190,7 +190,7 @@ class Errands:
         await self._log.write(errand, lambda turn: closed_call(TurnView.last(turn), content, self._log.ids))
 
     async def give_up(self, errand: Errand, content: str) -> Decided | None:
-        """End an errand that nobody has decided about, as `close` does; else return what a person has decided in the same moment."""
+        """End an errand that was not decided, as `close` does; else return what a person has decided in the same moment."""
         for _ in range(_TRIES):
             gone: list[bool] = []
 
@@ -292,7 +292,7 @@ class Errands:
                 _leave_open(call, form)
         except _Collected as collected:
             return FormCompleted(collected.answers, reasons_of(await self.turn(errand), collected.answers))
-        except StoreLocked:  # somebody answers just now
+        except StoreLocked:  # it is being answered just now
             return None
         except (Suspended, CallEnded):
             return decided(await self.turn(errand))

@@ -41,7 +41,7 @@ class Gemini(SpeaksLikeClaude):
     session_variable = "GEMINI_SESSION_ID"
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
-        """Say what the document is about. A call is asked about only where nobody else asks: `--approval-mode yolo`, or no terminal."""
+        """Say what the document is about. A call is asked about only where no one else asks: `--approval-mode yolo`, or no terminal."""
         del environment
         given = started_with("gemini", "gemini-cli")
         alone = has_prompt(given)

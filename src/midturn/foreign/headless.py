@@ -1,4 +1,4 @@
-"""Runs an agent with nobody at its terminal, in whatever protocol it speaks: what it asks waits in the inbox."""
+"""Runs an agent with no one at its terminal, in whatever protocol it speaks: what it asks waits in the inbox."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def relayed(stream: asyncio.StreamReader | None, complain: Callable[[str],
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:
-    """Let an agent end, now that nobody speaks with it, with everything that it has started."""
+    """Let an agent end, now that no one speaks with it, with everything that it has started."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -156,7 +156,7 @@ class Inbox:
 class Unsaid:
     """Words that a protocol cannot carry with a decision: the agent hears them with its next prompt.
 
-    That is what people said; and once in a run, what nobody was asked about, for agents tell their models in such a case that the user has
+    That is what people said; and once in a run, what no one was asked about, for agents tell their models in such a case that the user has
     refused. An agent that asks without end is not told so without end.
     """
 
@@ -182,7 +182,7 @@ class Unsaid:
                 pass
 
     def keep_unasked(self, asked: str, why: str) -> None:
-        """Keep that nobody was asked about something, and why."""
+        """Keep that no one was asked about something, and why."""
         self._unasked[asked] = why
 
     def take(self) -> str:

@@ -148,7 +148,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
     # The end of a turn -------------------------------------------------------------------------------------------------------
 
     async def _stop(self, stopping: Stopping) -> None:
-        """Bring what was answered meanwhile; wait for the rest where nobody is kept from typing."""
+        """Bring what was answered meanwhile; wait for the rest where no one is kept from typing."""
         if not stopping.waits:
             await self._close(
                 [errand for errand in await self.errands.backlog.errands() if errand.asker.via == "hook" and _is_left(errand)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Permit(Struct, frozen=True, kw_only=True):
-    """May this call run? `gates`: without an answer of ours nobody is asked, so silence would decide; else the agent's own dialog asks.
+    """May this call run? `gates`: without an answer of ours no one is asked, so silence would decide; else the agent's own dialog asks.
 
     `seconds`: how long the agent's own dialog may be kept from its user; None where both are open at the same time. `always`: what the
     agent offers to keep of a yes, each by itself, in words that say what it lets through. `defers`: without an answer its run ends with
@@ -64,11 +64,11 @@ class Done(Struct, frozen=True, kw_only=True):
 
 
 class Ran(Struct, frozen=True):
-    """A call has run where the agent asks nobody but us: it has gone on, so that nothing stays open of what it was told would."""
+    """A call has run where the agent asks only us: it has gone on, so that nothing stays open of what it was told would."""
 
 
 class Stopping(Struct, frozen=True, kw_only=True):
-    """The agent is about to end its turn; with `waits`, nobody is kept from typing while we wait, for `seconds` or as long as may be."""
+    """The agent is about to end its turn; with `waits`, no one is kept from typing while we wait, for `seconds` or as long as may be."""
 
     waits: bool
     seconds: float | None = None
@@ -242,7 +242,7 @@ class HookAgent(Protocol):
         ...
 
     def left_open(self, document: JsonObject) -> Said:
-        """Keep a call from running that nobody has decided about in time; the question stays open."""
+        """Keep a call from running that was not decided in time; the question stays open."""
         ...
 
     def goes_on(self, document: JsonObject, message: str) -> Said:
@@ -251,7 +251,7 @@ class HookAgent(Protocol):
 
 
 def without_answer(agent: HookAgent, document: JsonObject, occasion: Occasion, message: str) -> Said:
-    """Return what an agent is told where nobody could be asked: a gate stays closed, and everything else is left to the agent."""
+    """Return what an agent is told where no one could be asked: a gate stays closed, and everything else is left to the agent."""
     gates = isinstance(occasion, Permit | PutForm | Unaskable) and occasion.gates
     return agent.denied(document, message) if gates else Said()
 
@@ -315,7 +315,7 @@ def started_with(*names: str) -> Sequence[str]:
 
 
 def has_prompt(arguments: Sequence[str]) -> bool:
-    """Say whether a program was started with a prompt (`-p`): it has one turn, and asks nobody at a terminal."""
+    """Say whether a program was started with a prompt (`-p`): it has one turn, and asks no one at a terminal."""
     return not {"-p", "--prompt"}.isdisjoint(arguments)
 
 
@@ -325,7 +325,7 @@ def process_of(*names: str) -> int:
 
 
 def is_above(pid: int) -> bool:
-    """Say whether we descend from a process, as an agent's hook does from its agent. The first process of all is nobody's agent."""
+    """Say whether we descend from a process, as an agent's hook does from its agent. The first process of all belongs to no agent."""
     above, steps = os.getppid(), 0
     while above > 1 and above != pid and steps < _FARTHEST:
         above, steps = parent(above), steps + 1

@@ -98,7 +98,7 @@ def install(installation: Installation, command: str, key: str, kept: Path | Non
 def uninstall(installation: Installation, key: str, kept: Path | None = None) -> bool:
     """Take our hooks away; say whether there were any.
 
-    A file that nobody has touched since becomes what it was; one that we have made is removed.
+    A file that was not touched since becomes what it was; one that we have made is removed.
     """
     before = _bytes(installation.file)
     if before is None:
@@ -120,7 +120,7 @@ def uninstall(installation: Installation, key: str, kept: Path | None = None) ->
 
 
 def to_add(installation: Installation, command: str) -> str:
-    """Return what `install` would write into a file that is empty, for somebody who writes it there by hand."""
+    """Return what `install` would write into a file that is empty, for users who write it there by hand."""
     settings = _text(installation.file, b"{}")
     for name, beside in installation.beside.items():
         settings = settings.with_member(name, beside)
@@ -299,7 +299,7 @@ def _write(file: Path, content: bytes | None) -> None:
     """Put the settings in the place of what was there, whole, with the permissions that it had; None removes the file."""
     import secrets  # hooks, which are run far more often, write none
 
-    target = Path(os.path.realpath(file))  # a link of somebody's dotfiles stays one
+    target = Path(os.path.realpath(file))  # a link into the user's dotfiles stays one
     try:
         if content is None:
             target.unlink(missing_ok=True)

@@ -47,7 +47,7 @@ class Opencode(Protocol):
         ...
 
     async def post(self, path: str, body: JsonObject) -> bool:
-        """Send an answer; False where nobody waits for it any more."""
+        """Send an answer; False where no one waits for it any more."""
         ...
 
 
@@ -70,7 +70,7 @@ class OpencodeServer:
         return await asyncio.to_thread(self._ask, path, None)
 
     async def post(self, path: str, body: JsonObject) -> bool:
-        """Send an answer; False where nobody waits for it any more.
+        """Send an answer; False where no one waits for it any more.
 
         Raises:
             OpencodeAway: It does not answer.
@@ -128,7 +128,7 @@ class Bridge:
         server: The server.
         errands: Returns what a session of it asks here.
         clock: What time it is.
-        tell: Says something to whoever has started the bridge.
+        tell: Says something to the user who has started the bridge.
     """
 
     def __init__(self, server: Opencode, errands: Callable[[str], Errands], clock: Clock, tell: Callable[[str], None]) -> None:

@@ -37,7 +37,7 @@ class Qwen(SpeaksLikeClaude):
     key = "qwen"
     name = "Qwen Code"
     wait = WAIT
-    unreadable = Said(status=2, errors=f"{words.FAILED}\n")  # where it asks nobody, silence would let the call run
+    unreadable = Said(status=2, errors=f"{words.FAILED}\n")  # where it asks no one, silence would let the call run
     session_variable = "QWEN_CODE_SESSION_ID"
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
@@ -52,7 +52,7 @@ class Qwen(SpeaksLikeClaude):
                 return replace(asked, tool=call.tool, seconds=seconds) if isinstance(asked, PutForm) else asked
             case "PermissionRequest":
                 return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, seconds=seconds)
-            case "PreToolUse" if document.get("permission_mode") == "yolo":  # nobody else asks
+            case "PreToolUse" if document.get("permission_mode") == "yolo":  # no one else asks
                 return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True)
             case "Stop":
                 return Stopping(waits=alone)
@@ -60,7 +60,7 @@ class Qwen(SpeaksLikeClaude):
                 return Nothing()
 
     def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
-        """Tell what was decided about a call. Where it asks by itself it takes changed arguments, where nobody is asked it does not."""
+        """Tell what was decided about a call. Where it asks by itself it takes changed arguments, where no one is asked it does not."""
         del occasion
         asks = document.get("hook_event_name") == "PermissionRequest"
         if asks and isinstance(outcome, Approved) and outcome.arguments is not None:

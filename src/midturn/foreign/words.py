@@ -57,7 +57,7 @@ class TurnStopped(Struct, frozen=True):
 
 
 class DecidedElsewhere(Struct, frozen=True):
-    """It was decided at the agent's own prompt, or the agent has gone on without it: nobody here knows what was said."""
+    """It was decided at the agent's own prompt, or the agent has gone on without it: what was said is unknown here."""
 
 
 Decided: TypeAlias = Approved | Refused | FormCompleted | RepliedTo | TurnStopped | DecidedElsewhere
@@ -86,7 +86,7 @@ def gone_on(name: str) -> str:
 
 
 def unasked(asked: Sequence[str], why: str) -> str:
-    """Say of one thing or several that nobody was asked about them, whatever the agent has told its model of that."""
+    """Say of one thing or several that no one was asked about them, whatever the agent has told its model of that."""
     more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
     return f"midturn: {asked[0]}{more}: {FAILED} ({why})"
 
@@ -153,7 +153,7 @@ def decided(outcome: Decided) -> str:
 
 
 def denial(outcome: Decided) -> str:
-    """Return why a call may not run, for agents that take nothing but that; nothing where it may, or where nobody here has decided."""
+    """Return why a call may not run, for agents that take nothing but that; nothing where it may, or where it was not decided here."""
     match outcome:
         case Approved(arguments=None) | DecidedElsewhere() | FormCompleted():
             return ""

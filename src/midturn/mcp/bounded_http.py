@@ -214,7 +214,7 @@ _BROKEN_OFF: Final = "it broke off before its end"
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """Sends as its base does. Whoever waits for an answer gets one: where there is none that can be used, an error that says why.
+    """Sends as its base does. A caller that waits for an answer gets one: where there is none that can be used, an error that says why.
 
     Nothing is taken that was compressed: how much it becomes is known only when it is in memory. `has_lost_session` is set when the server
     knows the session no more.

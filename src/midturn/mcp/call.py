@@ -1,6 +1,6 @@
 """One call of a tool, over as many rounds as its server asks in: its questions as ours, and what was answered as the server takes it.
 
-Nobody is invented: what nobody could be shown is `cancel`, and nothing is filled in that a person has not said. What a person says in
+No one is invented: what could be shown to no one is `cancel`, and nothing is filled in that a person has not said. What a person says in
 place of an answer is for the model: the server hears `decline`, and the model the words.
 """
 
@@ -25,7 +25,7 @@ from midturn.values.json_value import Json, canonical, members, objects
 AskForm: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Json] | NoAnswer]]
 """Asks a form; without answers it says why."""
 MOST: Final = 100
-"""Questions and forms of one call. People are asked far fewer; most of so many are such that nobody can be shown them."""
+"""Questions and forms of one call. People are asked far fewer; most of so many are such that no one can be shown them."""
 _CANCEL = types.ElicitResult(action="cancel")
 _DECLINE = types.ElicitResult(action="decline")
 _WHY = {
@@ -44,7 +44,7 @@ class Elicitations:
     """The questions of one call. `replies` are the markers of what people said in place of answers, `unasked` says why no one was asked.
 
     Args:
-        ask: Asks a form; None where nobody can be asked.
+        ask: Asks a form; None where no one can be asked.
         tool: The name under which a model knows the tool.
         call: The event of the call.
         queued: Hears which calls are ahead of it, where a server takes one at a time.
@@ -315,7 +315,7 @@ class ServerCall:
         return result
 
     async def _cancelled(self, tool: types.Tool, arguments: dict[str, Any], asked: types.InputRequiredResult) -> None:
-        """Tell a server that waits for answers that there will be none. Nobody reads what it says to that."""
+        """Tell a server that waits for answers that there will be none. What it says to that is not read."""
         responses: dict[str, types.InputResponse] = dict.fromkeys(asked.input_requests or {}, _CANCEL)
         await self._sent(tool, arguments, responses, asked.request_state)
 

@@ -43,7 +43,7 @@ def outcome_of(result: types.CallToolResult) -> Success | ToolError:
 
 
 def with_what_came_of_it(outcome: Success | ToolError, asked: Elicitations, server: str) -> Success | ToolError:
-    """Put before a result what the server cannot say of its questions: a person's words, which it has not heard, and that nobody was asked.
+    """Put before a result what the server cannot say of its questions: a person's words, which it has not heard, and that no one was asked.
 
     A reply is no failure of the call, whatever the server makes of hearing no.
     """

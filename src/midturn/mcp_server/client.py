@@ -86,7 +86,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     Args:
         client: What is known of it.
-        alone: Nobody sits at its terminal.
+        alone: No one sits at its terminal.
         session: Its own name for its session.
         call_id: Its own id for this call.
         shows_forms: It says that it can show a form.

@@ -283,7 +283,7 @@ class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="typ
 class FormAuthored(Struct, frozen=True, omit_defaults=True):
     """The whole form as authored: on the first request of a form of several questions, or of one that is reviewed.
 
-    `questions` are wire objects. `review` says whether the answers are seen once more before they are sent, whoever gives them.
+    `questions` are wire objects. `review` says whether the answers are seen once more before they are sent, no matter who gives them.
     """
 
     total: int

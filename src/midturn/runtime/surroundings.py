@@ -25,13 +25,10 @@ from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, 
 from midturn.values.text import check_text
 
 if TYPE_CHECKING:
-    from midturn.runtime.nesting import Host
-if TYPE_CHECKING:
     from midturn.question.answer_type import Reply
     from midturn.question.question import Question
+    from midturn.runtime.nesting import Host, Nest
     from midturn.tools.asker import Check
-if TYPE_CHECKING:
-    from midturn.runtime.nesting import Nest
 
 
 # ----------------------------------------------------------------------------------------------------------------------

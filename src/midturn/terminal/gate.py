@@ -119,7 +119,7 @@ class Gate:
 
     @contextmanager
     def above(self, footer: Footer, stream: OutputStream) -> Generator[None]:
-        """Write everything above a row of somebody else's while the block runs."""
+        """Write everything above another writer's row while the block runs."""
         self._footer = footer, stream
         footer.resume()
         self.repaint()

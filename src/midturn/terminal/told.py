@@ -87,7 +87,8 @@ class Ledger:
             return None
         answered = event if event.outcome == "answered" else None
         let_through = answered is not None and answered.answer is True and request.event_id not in self._asked_here
-        shown = _drawn(request.question.context) if let_through else ()
+        context = request.question.context if let_through else ""
+        shown = _drawn(context) if context else ()
         return Told(
             words_line(request.question.text),
             answer_text(request, event),

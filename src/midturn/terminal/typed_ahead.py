@@ -82,7 +82,7 @@ class TypedAhead:
             self._reads.enter_context(watched(self._device.fd, self._readable))
 
     def pause(self) -> None:
-        """Leave the keys to a prompt, or to whoever comes next."""
+        """Leave the keys to a prompt, or to the next reader."""
         self._reads.close()
         self.leave()
 

@@ -280,7 +280,7 @@ class Permission(_Approving, frozen=True):
         return about != arguments_sha256(self.view.call.arguments if isinstance(edited, UnsetType) else edited)
 
     def _voted(self, poll: Poll, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
-        """Take a decision of one of several people. An edit is a vote for other arguments: whoever agrees has to see them."""
+        """Take a decision of one of several people. An edit is a vote for other arguments: those who agree have to see them."""
         reply = replace(reply, remember=False) if isinstance(reply, Answered) else reply
         edited = reply.value if isinstance(reply, Edited) else poll.arguments
         is_yes = isinstance(reply, Edited) or (isinstance(reply, Answered) and reply.value is True)

@@ -23,9 +23,8 @@ from midturn.turn.step import ClosePrompt, Effect, Record, StopAssistant, TurnSe
 from midturn.values.json_value import Json, Limits
 
 if TYPE_CHECKING:  # what is decided belongs to calls: who only talks has no decisions
-    from midturn.turn.decision import Decision
-if TYPE_CHECKING:
     from midturn.routing.messages import LimitName
+    from midturn.turn.decision import Decision
 
 
 DeskPlace: TypeAlias = Literal["line", "screen", "inbox", "model", "back"]

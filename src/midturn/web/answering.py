@@ -47,7 +47,7 @@ class PageVisit:
         Raises:
             QuestionError: A newer version asked this question, and it is not known here.
             NotOpen: It is not open any more.
-            AlreadyAnswered: Somebody answered it meanwhile.
+            AlreadyAnswered: Another answer came first.
         """
         if self._question.kind != "tool":
             return await self._deciding(typed)
@@ -63,7 +63,7 @@ class PageVisit:
         Raises:
             PageAgain: It does not fit.
             NotAllowed: This visitor may not answer it, a secret included, which no store is given.
-            AlreadyAnswered: Somebody was first.
+            AlreadyAnswered: Another answer came first.
             NotOpen: The question is closed.
         """
         await self._site.board.port.admit(self._question, self._visitor.name)

@@ -102,7 +102,7 @@ async def _of_all(request: Request, site: Site) -> AsyncGenerator[bytes | None]:
 
 
 async def _of_one(request: Request, site: Site, conversation: str) -> AsyncGenerator[bytes | None]:
-    """Say what is recorded in one conversation, whoever records it, and what that means for its questions.
+    """Say what any process records in one conversation, and what that means for its questions.
 
     The positions of events are the ids of messages: they are good for any run of any server, and as `after`.
     """

@@ -4,7 +4,8 @@
 2. It asks for the page under a name of its own (`Names`), once.
 3. A write was sent by a page of ours, or by a program that is no browser.
 4. Its body is small enough.
-5. Somebody is behind it (`Access`): who has a sign-in, whom a proxy names that shows its secret, or whom the program around the page knows.
+5. A person is behind it (`Access`): one with a sign-in, one whom a proxy names that shows its secret, or one whom the program around
+   the page knows.
 
 A sign-in is a cookie. A name that no other server of this machine has keeps it to ourselves. An address is shared by all of them, whatever
 their port: there the cookie opens an empty page, and everything else takes the key that the page's script sends in a header.
@@ -159,7 +160,7 @@ def told(doubt: Doubt) -> str:
 
 
 class Visitor(Struct, frozen=True):
-    """Somebody who may see the page and answer.
+    """A person who may see the page and answer.
 
     Args:
         name: Recorded with their answers, where it is known.

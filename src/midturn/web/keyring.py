@@ -21,7 +21,7 @@ _LENGTH, _GROUP = 16, 4
 
 
 class SignIn(Struct, kw_only=True):
-    """Somebody who is signed in. `needs_key`: the cookie alone opens nothing."""
+    """A person who is signed in. `needs_key`: the cookie alone opens nothing."""
 
     id: str
     device: str

@@ -32,7 +32,7 @@ class FormShape(Struct):
 
 
 class AskerShape(Struct):
-    """Somebody else's agent that asks; `waits` says whether its process waits for the answer.
+    """Another program's agent that asks; `waits` says whether its process waits for the answer.
 
     `cwd` is the directory that it works in, `said` what it said last, `subagent` which of its own agents asks, `always` what it offers to
     keep of a yes.

@@ -234,7 +234,7 @@ class Before(Struct, frozen=True):
 
 
 class _Visit(Struct, frozen=True):
-    """Somebody at the address of a question."""
+    """A visitor at the address of a question."""
 
     request: Request
     visitor: Visitor

@@ -180,7 +180,7 @@ class Resuming:
 
         Raises:
             AnswerError: The turn asks something else by now.
-            StoreLocked: Somebody else holds it.
+            StoreLocked: Another process holds it.
             MidturnError: It could not go on.
         """
         if question.conversation in self._live:

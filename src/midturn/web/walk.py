@@ -43,7 +43,7 @@ class FormWalk:
 
         Raises:
             NotOpen: No such question waits.
-            AlreadyAnswered: Somebody answered it.
+            AlreadyAnswered: Another answer came first.
             QuestionError: A newer version wrote the form.
         """
         self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation)
