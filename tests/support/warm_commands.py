@@ -13,7 +13,6 @@ from __future__ import annotations
 import atexit
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -240,8 +239,7 @@ def _warm(speaks: bool) -> socket.socket:  # noqa: FBT001  there are two
 
 def _launch(speaks: bool, number: int) -> list[socket.socket]:  # noqa: FBT001  there are two
     """Start it, with so many ways to it; it loads when it is first used, and ends with the tests, or when they are gone."""
-    home = tempfile.mkdtemp(prefix="midturn-warm-")
-    _ADDRESSES[speaks] = f"{home}/asked"
+    _ADDRESSES[speaks] = f"{tempfile.mkdtemp(prefix='midturn-warm-')}/asked"
     ways = [socket.socketpair() for _ in range(number)]
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(_ADDRESSES[speaks])
@@ -257,7 +255,6 @@ def _launch(speaks: bool, number: int) -> list[socket.socket]:  # noqa: FBT001  
         for ours, _ in ways:
             ours.close()
         process.communicate()
-        shutil.rmtree(home)
 
     _TO_END.append(end)
     atexit.register(end)

@@ -17,6 +17,7 @@ import os
 import pkgutil
 import runpy
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -313,5 +314,10 @@ def _run_program(request: Request) -> None:
 
 
 if __name__ == "__main__":
+    own = os.getpid()
     listening, *asking = [socket.socket(fileno=int(way)) for way in sys.argv[2:]]
-    _serve(Ways(listening, asking), Lessons() if sys.argv[1] == "learning" else None)
+    try:
+        _serve(Ways(listening, asking), Lessons() if sys.argv[1] == "learning" else None)
+    finally:
+        if os.getpid() == own:  # who started it may have been killed
+            shutil.rmtree(Path(listening.getsockname()).parent)
