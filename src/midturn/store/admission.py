@@ -60,10 +60,9 @@ class Admission:
         await self.check(question, who.user)
         if question.whose is None:
             return
-        from midturn.turn.people import open_poll  # a hook that has nothing to ask loads nothing of the machine
-        from midturn.turn.view import TurnView
+        from midturn.turn.people import poll_about  # a hook that has nothing to ask loads nothing of the machine
 
-        poll = open_poll(question.request, TurnView.last(turn).record.notes)
+        poll = poll_about(question.request, turn)
         if poll is not None:
             poll.check(who)
 

@@ -11,19 +11,16 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from midturn.errors import NoConversation, StoreError, StoreLocked
 from midturn.files import ensure_private, keep, make_private, user_data
 from midturn.store import lock
+from midturn.store.derived import Derived, GrowingList, KeptList, Listed
 from midturn.store.event_file import is_jp
 from midturn.store.folder import DIRECTORY, KEPT, STEPS, Folder, host, telling
 from midturn.store.metadata import NEW, REMOVED, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
 from midturn.store.tail import NAME as LOG
-
-if TYPE_CHECKING:
-    from midturn.store.derived import Derived, KeptList, Listed
 
 _LEFT = 3600.0  # seconds after which no process still makes a conversation, or removes it
 _LIST = "ids"  # what the list of all conversations is called where it is kept for other processes
@@ -174,14 +171,10 @@ class Directories:
 
     @cached_property
     def _kept(self) -> KeptList:
-        from midturn.store.derived import GrowingList  # who knows which conversation it is lists none
-
         return GrowingList(self._derived, self.folders, self._list)
 
     @cached_property
     def _derived(self) -> Derived[Listed]:
-        from midturn.store.derived import Derived, Listed
-
         return Derived(self.folders[0], _LIST, Listed)
 
     def _noting(self) -> AbstractContextManager[list[str]]:

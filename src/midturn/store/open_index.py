@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from midturn.errors import StoreError
 from midturn.record.events import Event
 from midturn.record.window import open_turn
+from midturn.store.derived import Derived, KeptList, Listed
 from midturn.store.folder import Folder, boot, host, refusal
-
-if TYPE_CHECKING:
-    from midturn.store.derived import KeptList
 
 OPEN = "open"
 _EMPTY = ".empty"
@@ -34,8 +31,6 @@ class OpenIndex:
 
     @cached_property
     def _names(self) -> KeptList:
-        from midturn.store.derived import Derived, KeptList, Listed  # who names one turn asks for no other
-
         return KeptList(Derived(self._conversations, OPEN, Listed), [self._conversations / OPEN], self._listing)
 
     def begin(self) -> None:

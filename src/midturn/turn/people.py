@@ -191,6 +191,11 @@ def open_poll(request: InquiryRequest | Approval, notes: Mapping[str, Sequence[N
     return poll_of(request, notes.get(request.id, ()), is_yes_or_no=is_yes_or_no)
 
 
+def poll_about(request: InquiryRequest | Approval, turn: Sequence[Event]) -> Poll | None:
+    """Return the poll about a request of a turn as it stands in the turn's events; None where it is anyone's."""
+    return open_poll(request, TurnView.last(turn).record.notes)
+
+
 def notes_on(events: Iterable[Event], id: str) -> tuple[Note, ...]:
     """Return what was noted on a request, in order."""
     return tuple(event for event in events if isinstance(event, Vote | Reassigned | Reminded | Escalated | Notified) and event.id == id)
