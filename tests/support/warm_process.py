@@ -70,6 +70,7 @@ class Ways:
             for way in [way for way in self._ways if way in ready and not way.recv(1, socket.MSG_PEEK)]:
                 ready.remove(way)
                 self._ways.remove(way)
+                way.close()
             if ready:
                 return
         sys.exit()
@@ -321,3 +322,4 @@ if __name__ == "__main__":
     finally:
         if os.getpid() == own:  # who started it may have been killed
             shutil.rmtree(Path(listening.getsockname()).parent)
+        listening.close()
