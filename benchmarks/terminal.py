@@ -1,7 +1,8 @@
 """How soon a prompt is painted and a key echoes, measured at the other end of a pseudo terminal.
 
 Run `python benchmarks/terminal.py [rounds]`. The goals: the first paint within 15 ms of the question in a warm
-process, the echo of a key within 8 ms at the 99th percentile over 1,000 keys. A paint is measured twice: from the call of the prompter to
+process, the echo of a key within 8 ms at the 99th percentile over 1,000 keys: in a prompt, and in the line below a turn of `midturn chat`
+that runs. A paint is measured twice: from the call of the prompter to
 the last row, and through a whole turn, from the bytes in which a command of its own process asks to the question's first cell. Numbers are
 printed, nothing is asserted.
 """
@@ -13,6 +14,7 @@ import gc
 import os
 import pty
 import select
+import signal
 import statistics
 import sys
 import tempfile
@@ -32,6 +34,7 @@ CONTEXT = "\n".join(["I want to change the loop:", "", "```diff", *(f"+line {num
 CONFIRM = Prompt(question=Question.boolean("apply", "Apply the patch?", context=CONTEXT), asked_by="Assistant")
 NOTE = Prompt(question=Question.text("note", "Note for the log?"), asked_by="Assistant")
 PROMPTED = b"all keys"
+ANSWERED = b"\x1b[0;1myes"  # in the row that stays, behind the question; the row of keys says "yes", too
 FIELD = b"Enter submits"
 WARM_UP = 3
 KEYS = 1_000
@@ -115,7 +118,7 @@ def paints(master: Master, asked: int, rounds: int, shown: bytes) -> list[float]
             if shown != PROMPTED:
                 master.read_until(PROMPTED)
             master.write(b"y")
-            master.read_until(b"yes")
+            master.read_until(ANSWERED)
     return found
 
 
@@ -150,6 +153,55 @@ def whole_turns(rounds: int) -> list[float]:
     return painted[WARM_UP:]
 
 
+HOLDING = """
+[conversation.tools.hold]
+source = "local"
+summary = "Hold the turn until the gate is written to."
+command = ["/bin/sh", "-c", "read line < gate; echo gone on"]
+run = "unattended"
+"""
+PLAYED = """
+[[replies]]
+calls = [{ name = "hold" }]
+
+[[replies]]
+text = "Done."
+"""
+
+
+def below_a_turn() -> list[float]:
+    """Measure the echo of keys in the line below a turn that runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        (home / ".config" / "midturn").mkdir(parents=True)
+        (home / ".config" / "midturn" / "config.toml").write_text(HOLDING)
+        (home / "play.toml").write_text(PLAYED)
+        os.mkfifo(home / "gate")
+        child, fd = pty.fork()
+        if child == 0:
+            os.chdir(home)
+            environment = {"HOME": folder, "PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+            os.execve(sys.executable, [sys.executable, "-m", "midturn", "chat", "-m", "scripted:play.toml"], environment)
+        master = Master(fd)
+        master.read_until(b"Ctrl-D")
+        time.sleep(1)  # the line is there
+        master.write(b"Go on\r")
+        master.read_until(b"hold")
+        time.sleep(1)
+        found: list[float] = []
+        for number in range(KEYS):  # each its own character: the row is drawn anew with every key
+            key = chr(0x4E00 + number).encode()
+            pressed = time.perf_counter()
+            master.write(key)
+            found.append(master.read_until(key) - pressed)
+            time.sleep(0.01)
+        (home / "gate").write_text("go on\n")
+        master.read_until(b"Done.")
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+    return found[WARM_UP:]
+
+
 def measured(rounds: int) -> tuple[list[float], list[float], list[float]]:
     """Return seconds: of echoes, of paints, and from a command's question to its first cell."""
     return (*prompts(rounds), whole_turns(rounds))
@@ -173,5 +225,6 @@ if __name__ == "__main__":
     ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     ECHOES, PAINTS, OUTCOMES = measured(ROUNDS)
     print(f"key echo               {percentiles(ECHOES)} at the 99th percentile; the goal: 8 ms")
+    print(f"key echo below a turn  {percentiles(below_a_turn())}; the goal: 8 ms")
     print(f"paint of a prompt      {percentiles(PAINTS)}; the goal: 15 ms, warm")
     print(f"outcome to first cell  {percentiles(OUTCOMES)}; the goal: 30 ms, warm")
