@@ -10,42 +10,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.question.answer_type import (
-    BooleanType,
-    MultiSelectType,
-    PersistedType,
-    SchemaType,
-    SecretType,
-    SelectOption,
-    SelectType,
-    TextType,
-    UnknownType,
-)
-from midturn.record.events import (
-    ASSISTANT,
-    ChatRequest,
-    ChatResponse,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-    encode_custom,
-)
-from midturn.record.exchange import (
-    DEFAULT_CACHE,
-    DEFAULT_RETRIES,
-    InquiryAsked,
-    ModelRequest,
-    Part,
-    ReasoningPart,
-    StructuredPart,
-    TextPart,
-    ToolCallPart,
-    recorded,
-)
+from midturn.question import answer_type as answers
+from midturn.record import events as ev, exchange
 from midturn.record.window import open_turn
 from midturn.turn.view import Exchange, calls, pairs
 from midturn.values.json_value import Json, JsonObject, Scalar, json_equal, overlay
@@ -54,16 +20,16 @@ from midturn.values.json_value import Json, JsonObject, Scalar, json_equal, over
 # Dropping the oldest events where a model's context is smaller than the conversation
 
 
-LEFT_OUT: Final = ChatRequest(content="(Earlier messages of this conversation are left out.)")
+LEFT_OUT: Final = ev.ChatRequest(content="(Earlier messages of this conversation are left out.)")
 _STEPS: Final = 4  # what is dropped is a whole number of quarters of the room, so that the prefix stays while the turn grows
 
 
-def size(events: Sequence[Event]) -> int:
+def size(events: Sequence[ev.Event]) -> int:
     """Return about how many bytes a provider is sent for `events`."""
     return sum(map(_size, events))
 
 
-def trimmed(events: Sequence[Event], room: int) -> Sequence[Event]:
+def trimmed(events: Sequence[ev.Event], room: int) -> Sequence[ev.Event]:
     """Return the newest events that fit into `room` bytes, headed by a note and by what the user asked last.
 
     It cuts only between a user's words or results and what follows them, so that no call loses its result and no response its reasoning.
@@ -83,24 +49,24 @@ def trimmed(events: Sequence[Event], room: int) -> Sequence[Event]:
     return [LEFT_OUT, *([asked] if asked else []), *events[place:]]
 
 
-def _cuts(events: Sequence[Event]) -> list[int]:
+def _cuts(events: Sequence[ev.Event]) -> list[int]:
     """Return the places before which everything may be dropped."""
     cuts: list[int] = []
     open_calls = 0
     for place, event in enumerate(events):
-        after_results = place > 0 and isinstance(events[place - 1], ToolCallResponse) and not isinstance(event, ToolCallResponse)
-        if open_calls == 0 and (after_results or isinstance(event, ChatRequest)):
+        after_results = place > 0 and isinstance(events[place - 1], ev.ToolCallResponse) and not isinstance(event, ev.ToolCallResponse)
+        if open_calls == 0 and (after_results or isinstance(event, ev.ChatRequest)):
             cuts.append(place)
-        open_calls += isinstance(event, ToolCallRequest) - isinstance(event, ToolCallResponse)
+        open_calls += isinstance(event, ev.ToolCallRequest) - isinstance(event, ev.ToolCallResponse)
     return cuts
 
 
-def _last_request(events: Sequence[Event]) -> ChatRequest | None:
-    return next((event for event in reversed(events) if isinstance(event, ChatRequest)), None)
+def _last_request(events: Sequence[ev.Event]) -> ev.ChatRequest | None:
+    return next((event for event in reversed(events) if isinstance(event, ev.ChatRequest)), None)
 
 
-def _size(event: Event) -> int:
-    return len(msgspec.json.encode(event, enc_hook=encode_custom))
+def _size(event: ev.Event) -> int:
+    return len(msgspec.json.encode(event, enc_hook=ev.encode_custom))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -113,17 +79,17 @@ CLOSING: Final = "Provide your answer based on the conversation context. In the 
 _BY_A_MODEL: Final = "The following question was written by a model, not by the user."
 
 
-def paused(request: InquiryRequest) -> str:
+def paused(request: ev.InquiryRequest) -> str:
     """Return what stands in place of the asking call's result."""
     return f"Tool paused: {request.question.text}"
 
 
-def question_text(request: InquiryRequest, tool: str, earlier: Sequence[Exchange]) -> str:
+def question_text(request: ev.InquiryRequest, tool: str, earlier: Sequence[Exchange]) -> str:
     """Return the whole request: who asks, context, question, options, what the user answered before in this turn, and what to do."""
     question = request.question
     paragraphs = [
         f"The tool `{tool}` requires additional input.",
-        _BY_A_MODEL if request.source == ASSISTANT else None,
+        _BY_A_MODEL if request.source == ev.ASSISTANT else None,
         (question.context or "").strip("\n"),
         question.text,
         "\n".join(_choices(question.answer_type)) or None,
@@ -140,22 +106,22 @@ def objection(problem: str) -> str:
     return f"Your answer could not be used: {problem.rstrip('.')}.\n\nAnswer the question again. Call no tool. {CLOSING}"
 
 
-def _choices(answer_type: PersistedType) -> Iterator[str]:
+def _choices(answer_type: answers.PersistedType) -> Iterator[str]:
     match answer_type:
-        case SelectType(options, allow_other):
+        case answers.SelectType(options, allow_other):
             yield "Choose one of these options:"
             yield from _options(options, allow_other=allow_other)
-        case MultiSelectType(options, least, most, allow_other):
+        case answers.MultiSelectType(options, least, most, allow_other):
             upper = len(options) + allow_other if most is None else most
             yield f"Choose {least} to {upper} of these options:"
             yield from _options(options, allow_other=allow_other)
-        case BooleanType() | TextType() | SecretType() | SchemaType() | UnknownType():
+        case answers.BooleanType() | answers.TextType() | answers.SecretType() | answers.SchemaType() | answers.UnknownType():
             return
         case _ as other:
             assert_never(other)
 
 
-def _options(options: Sequence[SelectOption[Scalar]], *, allow_other: bool) -> Iterator[str]:
+def _options(options: Sequence[answers.SelectOption[Scalar]], *, allow_other: bool) -> Iterator[str]:
     for option in options:
         yield f"- {_json(option.value)}" + (f": {option.description}" if option.description else "")
     if allow_other:
@@ -168,7 +134,7 @@ def _given(earlier: Sequence[Exchange]) -> Iterator[str]:
     lines = [
         f"- {request.question.text} {_json(response.answer)}" + (f' (reason: "{response.reason}")' if response.reason else "")
         for request, response in earlier
-        if isinstance(response, InquiryAnswered) and response.answered_by and response.answered_by.by == "user"
+        if isinstance(response, ev.InquiryAnswered) and response.answered_by and response.answered_by.by == "user"
         if request.id not in taken_back
     ]
     if lines:
@@ -176,9 +142,9 @@ def _given(earlier: Sequence[Exchange]) -> Iterator[str]:
         yield from lines
 
 
-def _takes_back(response: InquiryResponse | None) -> bool:
+def _takes_back(response: ev.InquiryResponse | None) -> bool:
     """Whether the answer before is gone, when this is what came of asking again."""
-    return isinstance(response, InquiryAnswered) or (isinstance(response, InquiryCancelled) and response.reason == "back")
+    return isinstance(response, ev.InquiryAnswered) or (isinstance(response, ev.InquiryCancelled) and response.reason == "back")
 
 
 def _json(value: Json) -> str:
@@ -204,8 +170,8 @@ class ChosenAssistant(Struct, frozen=True, kw_only=True):
     model: str
     parameters: JsonObject = {}
     system_prompt: str | None = None
-    cache: str = DEFAULT_CACHE
-    max_retries: int = DEFAULT_RETRIES
+    cache: str = exchange.DEFAULT_CACHE
+    max_retries: int = exchange.DEFAULT_RETRIES
     shares_cache: bool = False
 
 
@@ -220,14 +186,14 @@ def chosen_assistant(main: JsonObject, inquiry: JsonObject | None = None, target
         skips = _table(target or {}, "model").get("id") == INHERIT
         model = overlay(_table(overlay(main, target or {}), "model") if skips else model, {"id": _table(main, "model").get("id")})
     request = _table(merged, "request")
-    cache = str(request.get("cache", DEFAULT_CACHE))
+    cache = str(request.get("cache", exchange.DEFAULT_CACHE))
     same = _same_assistant(main, {**merged, "model": model})
     return ChosenAssistant(
         model=str(model.get("id") or ""),
         parameters=_table(model, "parameters"),
         system_prompt=None if _prompt(merged) == _prompt(main) else _prompt(merged),
         cache=cache,
-        max_retries=cast("int", request.get("max_retries", DEFAULT_RETRIES)),
+        max_retries=cast("int", request.get("max_retries", exchange.DEFAULT_RETRIES)),
         shares_cache=same and cache != "off",
     )
 
@@ -254,16 +220,18 @@ def _table(table: JsonObject, key: str) -> JsonObject:
 _REPEATED: Final = 4_000  # characters up to which a wrong answer is sent back as it is
 
 
-def side_request(main: ModelRequest, asked: InquiryRequest, tool: str, settings: ChosenAssistant, schema: JsonObject) -> ModelRequest:
+def side_request(
+    main: exchange.ModelRequest, asked: ev.InquiryRequest, tool: str, settings: ChosenAssistant, schema: JsonObject
+) -> exchange.ModelRequest:
     """Return the request for `asked`, made of what the main model would be sent now; `main` stays as it is."""
     window = open_turn(main.recorded)
     turn = window.events if window else ()
     text = question_text(asked, tool, pairs(turn))
-    inquiry = InquiryAsked(tool, asked.question_id, asked.question, shares_cache=settings.shares_cache)
+    inquiry = exchange.InquiryAsked(tool, asked.question_id, asked.question, shares_cache=settings.shares_cache)
     return replace(
         main,
         system=main.system if settings.system_prompt is None else settings.system_prompt,
-        events=[*_paused(main.events, turn, asked), ChatRequest(content=text)],
+        events=[*_paused(main.events, turn, asked), ev.ChatRequest(content=text)],
         schema=schema,
         parameters=settings.parameters,
         cache=settings.cache,
@@ -271,19 +239,19 @@ def side_request(main: ModelRequest, asked: InquiryRequest, tool: str, settings:
     )
 
 
-def second_request(first: ModelRequest, parts: Sequence[Part], problem: str) -> ModelRequest:
+def second_request(first: exchange.ModelRequest, parts: Sequence[exchange.Part], problem: str) -> exchange.ModelRequest:
     """Return the request that gives a wrong answer back, with what is wrong about it."""
     assert first.inquiry is not None  # noqa: S101 (only side requests come here)
-    events = [*first.events, *_said(parts), ChatRequest(content=objection(problem))]
+    events = [*first.events, *_said(parts), ev.ChatRequest(content=objection(problem))]
     return replace(first, events=events, inquiry=replace(first.inquiry, trial=2))
 
 
-def _paused(events: Sequence[Event], turn: Sequence[Event], asked: InquiryRequest) -> Iterator[Event]:
+def _paused(events: Sequence[ev.Event], turn: Sequence[ev.Event], asked: ev.InquiryRequest) -> Iterator[ev.Event]:
     """Yield the copy: the asking call is paused, the turn's other unfinished calls are still running."""
-    unfinished: Mapping[str, ToolCallRequest] = {call.event_id: call for call, response in calls(turn) if response is None}
+    unfinished: Mapping[str, ev.ToolCallRequest] = {call.event_id: call for call, response in calls(turn) if response is None}
     given: set[str] = set()
     for event in events:
-        if isinstance(event, ToolCallResponse) and event.call in unfinished:
+        if isinstance(event, ev.ToolCallResponse) and event.call in unfinished:
             given.add(event.call)
             yield _synthetic(unfinished[event.call], asked)
         else:
@@ -291,37 +259,37 @@ def _paused(events: Sequence[Event], turn: Sequence[Event], asked: InquiryReques
     yield from (_synthetic(call, asked) for event_id, call in unfinished.items() if event_id not in given)
 
 
-def _synthetic(call: ToolCallRequest, asked: InquiryRequest) -> ToolCallResponse:
+def _synthetic(call: ev.ToolCallRequest, asked: ev.InquiryRequest) -> ev.ToolCallResponse:
     content = paused(asked) if call.event_id == asked.call else STILL_RUNNING
-    return ToolCallResponse(id=call.id, call=call.event_id, content=content)
+    return ev.ToolCallResponse(id=call.id, call=call.event_id, content=content)
 
 
-def _said(parts: Sequence[Part]) -> Iterator[Event]:
+def _said(parts: Sequence[exchange.Part]) -> Iterator[ev.Event]:
     """Yield a wrong answer as events, its calls with results that say they were not run; of a long one only the beginning, as words."""
     if len(msgspec.json.encode(parts)) > _REPEATED:
         words = "".join(map(_words, parts))
-        yield ChatResponse(message=f"{words[:_REPEATED]}…")
+        yield ev.ChatResponse(message=f"{words[:_REPEATED]}…")
         return
     yield from (event for index, part in enumerate(parts) if (event := _event(part, index)))
-    calls = [(index, part) for index, part in enumerate(parts) if isinstance(part, ToolCallPart)]
-    yield from (ToolCallResponse(id=part.id, call=f"side:{index}", content=NOT_RUN, is_error=True) for index, part in calls)
+    calls = [(index, part) for index, part in enumerate(parts) if isinstance(part, exchange.ToolCallPart)]
+    yield from (ev.ToolCallResponse(id=part.id, call=f"side:{index}", content=NOT_RUN, is_error=True) for index, part in calls)
 
 
-def _event(part: Part, index: int) -> Event | None:
+def _event(part: exchange.Part, index: int) -> ev.Event | None:
     """Return the part as it would be recorded; a text without words would not be."""
-    if isinstance(part, TextPart) and not part.text:
+    if isinstance(part, exchange.TextPart) and not part.text:
         return None
-    event = recorded(part)
-    return replace(event, event_id=f"side:{index}") if isinstance(event, ToolCallRequest) else event
+    event = exchange.recorded(part)
+    return replace(event, event_id=f"side:{index}") if isinstance(event, ev.ToolCallRequest) else event
 
 
-def _words(part: Part) -> str:
+def _words(part: exchange.Part) -> str:
     match part:
-        case TextPart(text):
+        case exchange.TextPart(text):
             return text
-        case StructuredPart(value) | ToolCallPart(arguments=value):
+        case exchange.StructuredPart(value) | exchange.ToolCallPart(arguments=value):
             return msgspec.json.encode(value).decode()
-        case ReasoningPart():
+        case exchange.ReasoningPart():
             return ""
         case _ as other:
             assert_never(other)

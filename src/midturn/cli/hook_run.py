@@ -25,22 +25,9 @@ from midturn.cli.output import ExitStatus
 from midturn.cli.place import Place, StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
-from midturn.foreign import words
+from midturn.foreign import hook_agent, words
 from midturn.foreign.claude_deferring import POLICY
 from midturn.foreign.clients import OURS
-from midturn.foreign.hook_agent import (
-    Done,
-    HookAgent,
-    MovedOn,
-    Nothing,
-    Occasion,
-    Ran,
-    Said,
-    Stopping,
-    agent_lives,
-    asker_of,
-    without_answer,
-)
 from midturn.record.open_question import Asker
 from midturn.sandbox.doors import remember
 from midturn.sandbox.marks import keep_to_itself
@@ -134,7 +121,7 @@ def run_at_once(arguments: Sequence[str]) -> int | None:
         return ExitStatus.ENDED_BY_USER
 
 
-def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
+def run_hook(agent: hook_agent.HookAgent, wait: float, store: StoreAddress | None) -> int:
     """Run once, for what stands on stdin. Whatever goes wrong, the agent must not take it for a yes."""
     sink = Sink()
     otherwise = agent.unreadable
@@ -143,8 +130,8 @@ def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
         if document is not None:
             given = environment()
             occasion = agent.read(document, given)
-            otherwise = without_answer(agent, document, occasion, words.FAILED)
-            asker = asker_of(agent, document, given)
+            otherwise = hook_agent.without_answer(agent, document, occasion, words.FAILED)
+            asker = hook_agent.asker_of(agent, document, given)
             remember(asker.itself, asker.name)
             run = _Run(agent=agent, document=document, occasion=occasion, asker=asker, wait=min(wait, agent.wait), say=sink)
             run.look(store)
@@ -158,25 +145,25 @@ def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
 class _Run(Struct, frozen=True, kw_only=True):
     """One run, for a document that can be read."""
 
-    agent: HookAgent
+    agent: hook_agent.HookAgent
     document: JsonObject
-    occasion: Occasion
+    occasion: hook_agent.Occasion
     asker: Asker
     wait: float
     say: Sink
 
     def look(self, store: StoreAddress | None) -> None:
         """Carry out what there is to do, if anything: mostly no one asks, and no one waits."""
-        if not isinstance(self.occasion, Nothing):
+        if not isinstance(self.occasion, hook_agent.Nothing):
             cwd = Path(text(self.document.get("cwd")) or ".")
             place = place_in(cwd if cwd.is_dir() else Path.cwd(), store)
             if not self._only_ends_what_waits or not place.is_on_disk or place.run(place.store.port.ids(which="open")):
                 self._go(place)
-        self.say(Said())
+        self.say(hook_agent.Said())
 
     @property
     def _only_ends_what_waits(self) -> bool:
-        return isinstance(self.occasion, Done | Ran | Stopping | MovedOn)
+        return isinstance(self.occasion, hook_agent.Done | hook_agent.Ran | hook_agent.Stopping | hook_agent.MovedOn)
 
     def _go(self, place: Place) -> None:
         """Ask, wait and answer; the hook itself says what is true where it cannot ask."""
@@ -194,7 +181,7 @@ class _Run(Struct, frozen=True, kw_only=True):
             clock=SYSTEM,
             wait=self.wait,
             say=self.say,
-            needed=agent_lives(self.asker),
+            needed=hook_agent.agent_lives(self.asker),
         )
         asyncio.run(run.go())
 
@@ -206,7 +193,7 @@ class Sink:
         self.status = 0
         self._has_spoken = False
 
-    def __call__(self, said: Said) -> None:
+    def __call__(self, said: hook_agent.Said) -> None:
         """Say it."""
         if self._has_spoken:
             return

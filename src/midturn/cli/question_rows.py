@@ -17,17 +17,8 @@ from midturn.question.answer_type import BooleanType, MultiSelectType, Persisted
 from midturn.question.form import Form
 from midturn.question.people import time_left
 from midturn.question.walker import Cancelled
+from midturn.record import events as ev
 from midturn.record.entries import ApprovalEntry, RequestEntry, told
-from midturn.record.events import (
-    AnsweredBy,
-    Event,
-    FormAuthored,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    call_results,
-)
 from midturn.record.exchange import ToolCall
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject, Subject
@@ -141,7 +132,7 @@ def _if(when: When) -> str:
     return f"if {compact(when.question_id)} is {compact(when.equals)}"
 
 
-def _questions(form: FormAuthored) -> Sequence[Question[Any]]:
+def _questions(form: ev.FormAuthored) -> Sequence[Question[Any]]:
     """Read the questions of a form; none of one that this version cannot read."""
     try:
         return Form.from_json(list[Mapping[str, Any]](form.questions)).questions
@@ -234,7 +225,7 @@ def _subject(question: OpenQuestion) -> Subject | None:
 _HERE = "(answered at its terminal)"
 
 
-def how_closed(events: Sequence[Event], question: str) -> str:
+def how_closed(events: Sequence[ev.Event], question: str) -> str:
     """Say how the question whose request is the event `question` was closed; empty where its events do not tell."""
     turn = TurnView.of(events, question)
     if elsewhere := why_superseded(turn, question):
@@ -251,18 +242,18 @@ def how_closed(events: Sequence[Event], question: str) -> str:
     return reply_text(_said(events, asked.event, response)) if response.reason == "reply" else ""
 
 
-def _said(events: Sequence[Event], request: InquiryRequest, decision: InquiryCancelled) -> str:
+def _said(events: Sequence[ev.Event], request: ev.InquiryRequest, decision: ev.InquiryCancelled) -> str:
     """Return what was said in place of an answer: it stands there, or in the result of the call."""
     said = (decision.metadata or {}).get("reply")
     if said is not None:
         return str(said or "")
-    result = next((result for result in call_results(events) if result.call == request.call), None)
+    result = next((result for result in ev.call_results(events) if result.call == request.call), None)
     cancelled = Cancelled.read(result.content) if result else None
     return (cancelled.reply if cancelled else None) or ""
 
 
-def _who(decision: InquiryAnswered | InquiryRedacted) -> str:
-    who: AnsweredBy | None = decision.answered_by
+def _who(decision: ev.InquiryAnswered | ev.InquiryRedacted) -> str:
+    who: ev.AnsweredBy | None = decision.answered_by
     reason = decision.reason if decision.outcome == "answered" else None
     here = who is None or (who.by == "user" and who.via in (None, "terminal"))
     because = who_answered(who, reason)

@@ -30,18 +30,7 @@ from midturn.prompts.settings import ScreenSettings
 from midturn.question.people import Directory, People, Person, read_people
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.exchange import Family
-from midturn.routing.policy import (
-    DetachedPolicies,
-    Enable,
-    QuestionPolicy,
-    ResultPolicy,
-    RunPolicy,
-    Target,
-    TargetKind,
-    Toggle,
-    ToolPolicy,
-    Words,
-)
+from midturn.routing import policy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared
 from midturn.values.json_value import Json, JsonObject, Limits, overlay
@@ -51,15 +40,15 @@ from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 # Targets of a tool's questions
 
 
-def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> ToolPolicy:
+def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> policy.ToolPolicy:
     """Return what applies to the tool `name`, whose values are `tool`."""
     values = plain(tool)
-    return ToolPolicy(
+    return policy.ToolPolicy(
         source=ASSISTANT if name == ASK_USER else Source.tool(name),
-        run=cast("RunPolicy", values["run"]),
+        run=cast("policy.RunPolicy", values["run"]),
         rules=rules,
-        result=cast("ResultPolicy", values["result"]),
-        detached=msgspec.convert(values["detached"], DetachedPolicies),
+        result=cast("policy.ResultPolicy", values["result"]),
+        detached=msgspec.convert(values["detached"], policy.DetachedPolicies),
         questions={id_or_star: _question(branch(tool, "questions", id_or_star)) for id_or_star in branch(tool, "questions")},
         is_program="command" in values,
         deadline=cast("float | None", values.get("deadline")),
@@ -67,10 +56,10 @@ def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> Tool
     )
 
 
-def _question(fields: Tree) -> QuestionPolicy:
+def _question(fields: Tree) -> policy.QuestionPolicy:
     answer = entry(fields, "answer")
     values = plain(fields)
-    return QuestionPolicy(
+    return policy.QuestionPolicy(
         target=_target(branch(fields, "target")),
         answer=_answer(answer) if answer else UNSET,
         origin=answer.origin.name if answer else None,
@@ -81,19 +70,19 @@ def _question(fields: Tree) -> QuestionPolicy:
     )
 
 
-def _answer(answer: TreeEntry) -> Json | Words:
+def _answer(answer: TreeEntry) -> Json | policy.Words:
     """Return a configured answer: a flag gives the words that were typed, everything else a value."""
     is_typed = answer.origin.name == ANSWER and isinstance(answer.value, str)
-    return Words(str(answer.value)) if is_typed else answer.value
+    return policy.Words(str(answer.value)) if is_typed else answer.value
 
 
-def _target(fields: Tree) -> Target:
+def _target(fields: Tree) -> policy.Target:
     who = entry(fields, "")
     if who is None or who.value == "user":
-        return Target()
+        return policy.Target()
     settings = plain(fields)
-    kind: TargetKind = "assistant_with_escalation" if settings.pop("escalation", False) else "assistant"
-    return Target(kind, settings or None)
+    kind: policy.TargetKind = "assistant_with_escalation" if settings.pop("escalation", False) else "assistant"
+    return policy.Target(kind, settings or None)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -244,7 +233,7 @@ def tool(resolving: Resolving, name: str) -> ToolSettings:
         parameters={key: _schema(definition) for key, definition in parameters.items()},
         required=tuple(key for key, definition in parameters.items() if definition.get("required") is True),
         environment=variables(values.get("environment")),
-        enable=msgspec.convert(values["enable"], Enable),
+        enable=msgspec.convert(values["enable"], policy.Enable),
         sandbox=declared(values),
     )
 
@@ -397,7 +386,7 @@ _LLM, _MCP = ("providers", "llm"), ("providers", "mcp")
 _KINDS = get_args(Family)
 
 
-def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
+def resolve(resolving: Resolving, toggles: tuple[policy.Toggle, ...] = ()) -> Settings:
     """Return the settings; what does not fit together stands in `resolving.problems`."""
     notify = entry(resolving.merged, "notify", "command")
     return Settings(

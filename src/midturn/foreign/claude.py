@@ -9,27 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from midturn.errors import QuestionError
-from midturn.foreign import words
-from midturn.foreign.hook_agent import (
-    HIDDEN,
-    TIMEOUT,
-    WAIT,
-    Done,
-    HookCall,
-    MovedOn,
-    Nothing,
-    Occasion,
-    Permit,
-    PutElicitation,
-    PutForm,
-    Ran,
-    Runs,
-    Said,
-    Stopping,
-    Unaskable,
-    call_in,
-    plan,
-)
+from midturn.foreign import hook_agent, words
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.values.json_value import Json, JsonObject, items, objects, text
@@ -41,47 +21,47 @@ if TYPE_CHECKING:
 # The documents that Claude Code's hooks print, and those of the agents that have taken them over
 
 
-def permission(decision: JsonObject) -> Said:
+def permission(decision: JsonObject) -> hook_agent.Said:
     """Decide what a `PermissionRequest` is about."""
-    return Said({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
+    return hook_agent.Said({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
 
 
-def before_tool(decision: str, reason: str = "", **besides: Json) -> Said:
+def before_tool(decision: str, reason: str = "", **besides: Json) -> hook_agent.Said:
     """Decide about a call before its tool runs (`PreToolUse`)."""
     said: dict[str, Json] = {"permissionDecisionReason": reason} if reason else {}
-    return Said({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": decision, **said, **besides}})
+    return hook_agent.Said({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": decision, **said, **besides}})
 
 
-class SpeaksLikeClaude(Runs):
+class SpeaksLikeClaude(hook_agent.Runs):
     """The dialect that most agents share with Claude Code: a denial by the event that asks, and a turn that goes on."""
 
-    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+    def answered(self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided) -> hook_agent.Said:
         """Say nothing: most ask no questions through hooks."""
         del document, occasion, outcome
-        return Said()
+        return hook_agent.Said()
 
-    def answered_by_denying(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+    def answered_by_denying(self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided) -> hook_agent.Said:
         """Tell what was answered to an agent that takes answers only as the words of a denial."""
         if isinstance(outcome, FormCompleted):
             listed = [f"{asked.text} {words.answer_with_reason(outcome, asked.id)}" for asked in occasion.form.questions]
             return self.denied(document, "\n".join(["The user has answered already:", *listed]))
         why = words.denial(outcome)
-        return self.denied(document, why) if why else Said()
+        return self.denied(document, why) if why else hook_agent.Said()
 
-    def denied(self, document: JsonObject, message: str) -> Said:
+    def denied(self, document: JsonObject, message: str) -> hook_agent.Said:
         """Keep a call from running."""
         if document.get("hook_event_name") == "PreToolUse":
             return before_tool("deny", message)
         return permission({"behavior": "deny", "message": message})
 
-    def left_open(self, document: JsonObject) -> Said:
+    def left_open(self, document: JsonObject) -> hook_agent.Said:
         """Keep a call from running that was not decided in time."""
         return self.denied(document, words.NOBODY)
 
-    def goes_on(self, document: JsonObject, message: str) -> Said:
+    def goes_on(self, document: JsonObject, message: str) -> hook_agent.Said:
         """Keep the agent from ending its turn, with news."""
         del document
-        return Said({"decision": "block", "reason": message})
+        return hook_agent.Said({"decision": "block", "reason": message})
 
 
 _BESIDE = 60
@@ -95,35 +75,35 @@ class Claude(SpeaksLikeClaude):
 
     key = "claude"
     name = "Claude Code"
-    wait = WAIT
-    unreadable = Said()  # its own dialog decides; where there is none, it denies
+    wait = hook_agent.WAIT
+    unreadable = hook_agent.Said()  # its own dialog decides; where there is none, it denies
     session_variable = "CLAUDE_CODE_SESSION_ID"
     process_variable = "CLAUDE_PID"
 
-    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:  # noqa: PLR0911  one return an event
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> hook_agent.Occasion:  # noqa: PLR0911  one return an event
         """Say what the document is about."""
         alone = is_alone(environment)
-        call = _with_its_plan(call_in(document), document)
+        call = _with_its_plan(hook_agent.call_in(document), document)
         match text(document.get("hook_event_name")):
             case "PermissionRequest" if call.tool == ASKS:
                 return questions_of(call.arguments, gates=alone)
             case "PermissionRequest":
                 kept = suggested(document.get("permission_suggestions"))
-                return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, always=kept)
+                return hook_agent.Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, always=kept)
             case "Elicitation":
                 return _elicitation(document, alone=alone)
             case "PostToolUse" | "PostToolUseFailure" if alone:
-                return Ran()
+                return hook_agent.Ran()
             case "PostToolUse" | "PostToolUseFailure":
-                return Done(tool=call.tool, arguments=_asked(call.arguments) if call.tool == ASKS else call.arguments)
+                return hook_agent.Done(tool=call.tool, arguments=_asked(call.arguments) if call.tool == ASKS else call.arguments)
             case "UserPromptSubmit" if not alone:
-                return MovedOn()
+                return hook_agent.MovedOn()
             case "Stop":
-                return Stopping(waits=alone)
+                return hook_agent.Stopping(waits=alone)
             case _:
-                return Nothing()
+                return hook_agent.Nothing()
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
+    def permitted(self, document: JsonObject, occasion: hook_agent.Permit, outcome: Decided) -> hook_agent.Said:
         """Tell what was decided about a call."""
         del occasion
         match outcome:
@@ -139,20 +119,24 @@ class Claude(SpeaksLikeClaude):
             case TurnStopped():
                 return permission({"behavior": "deny", "message": words.ENDED, "interrupt": True})
             case DecidedElsewhere() | FormCompleted():
-                return Said()
+                return hook_agent.Said()
 
-    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+    def answered(self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided) -> hook_agent.Said:
         """Tell what was answered."""
         if text(document.get("hook_event_name")) == "Elicitation":
             return _elicited(document, outcome)
         if isinstance(outcome, FormCompleted):
-            arguments: JsonObject = {**call_in(document).arguments, "answers": answers_by_text(occasion.form, outcome)}
+            arguments: JsonObject = {**hook_agent.call_in(document).arguments, "answers": answers_by_text(occasion.form, outcome)}
             return permission({"behavior": "allow", "updatedInput": arguments})
-        return self.permitted(document, Permit(id="", tool=ASKS, arguments={}, gates=occasion.gates), outcome)
+        return self.permitted(document, hook_agent.Permit(id="", tool=ASKS, arguments={}, gates=occasion.gates), outcome)
 
-    def denied(self, document: JsonObject, message: str) -> Said:
+    def denied(self, document: JsonObject, message: str) -> hook_agent.Said:
         """Keep a call from running, for a reason that is not a person's. What a server asks is left to Claude Code, which cancels it."""
-        return permission({"behavior": "deny", "message": message}) if document.get("hook_event_name") == "PermissionRequest" else Said()
+        return (
+            permission({"behavior": "deny", "message": message})
+            if document.get("hook_event_name") == "PermissionRequest"
+            else hook_agent.Said()
+        )
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
@@ -161,12 +145,12 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     return Installation(
         file=(project / ".claude" if project else own) / "settings.json",
         entries=(
-            HookEntry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
-            HookEntry(event="Elicitation", matcher="*", timeout=TIMEOUT),
+            HookEntry(event="PermissionRequest", matcher="*", timeout=hook_agent.TIMEOUT),
+            HookEntry(event="Elicitation", matcher="*", timeout=hook_agent.TIMEOUT),
             HookEntry(event="PostToolUse", matcher="*", timeout=_BESIDE, beside=True),
             HookEntry(event="PostToolUseFailure", matcher="*", timeout=_BESIDE, beside=True),
             HookEntry(event="UserPromptSubmit", timeout=_BESIDE, beside=True),
-            HookEntry(event="Stop", timeout=TIMEOUT),
+            HookEntry(event="Stop", timeout=hook_agent.TIMEOUT),
         ),
         advice="A session that runs already keeps the hooks that it began with. In a project, Claude Code asks once whether you trust it.",
         killed="If the hook is killed, Claude Code's own dialog decides; without a terminal (`claude -p`) it denies.",
@@ -179,9 +163,9 @@ def is_alone(environment: Mapping[str, str]) -> bool:
     return attended == "0" if attended else environment.get("CLAUDE_CODE_ENTRYPOINT", "cli").startswith("sdk")
 
 
-def _with_its_plan(call: HookCall, document: JsonObject) -> HookCall:
+def _with_its_plan(call: hook_agent.HookCall, document: JsonObject) -> hook_agent.HookCall:
     """Return the call that ends its plan mode with what is to be decided about: the plan itself is in a file of it."""
-    if call.tool != _PLANNED or "plan" in call.arguments or not (planned := plan(document)):
+    if call.tool != _PLANNED or "plan" in call.arguments or not (planned := hook_agent.plan(document)):
         return call
     return replace(call, arguments={**call.arguments, "plan": planned})
 
@@ -237,19 +221,19 @@ def _asked(arguments: JsonObject) -> JsonObject:
     return {"questions": arguments.get("questions")}
 
 
-def questions_of(arguments: JsonObject, *, gates: bool) -> Occasion:
+def questions_of(arguments: JsonObject, *, gates: bool) -> hook_agent.Occasion:
     """Return the questions of its own tool as a form."""
     from midturn.question.form import Form  # few calls ask
 
     listed = objects(arguments.get("questions"))
     texts = [text(asked.get("question")) for asked in listed]
     if len(set(texts)) != len(texts):
-        return Unaskable(why="two questions have the same text, by which their answers go", gates=gates)
+        return hook_agent.Unaskable(why="two questions have the same text, by which their answers go", gates=gates)
     try:
         form = Form.from_json([_question(number, asked) for number, asked in enumerate(listed)])
     except QuestionError as error:
-        return Unaskable(why=str(error), gates=gates)
-    return PutForm(id="", tool=ASKS, arguments=_asked(arguments), form=form, gates=gates)
+        return hook_agent.Unaskable(why=str(error), gates=gates)
+    return hook_agent.PutForm(id="", tool=ASKS, arguments=_asked(arguments), form=form, gates=gates)
 
 
 def _question(number: int, asked: JsonObject) -> Json:
@@ -276,34 +260,34 @@ def answers_by_text(form: Form, given: FormCompleted) -> dict[str, Json]:
 # What servers ask through it --------------------------------------------------------------------------------------------
 
 
-def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
+def _elicitation(document: JsonObject, *, alone: bool) -> hook_agent.Occasion:
     from midturn.question.elicitation import form_of  # as above
 
     server = text(document.get("mcp_server_name")) or "server"
     if document.get("mode") not in ("form", None, ""):
-        return Nothing()  # an address is opened where the browser is
+        return hook_agent.Nothing()  # an address is opened where the browser is
     message = f"The MCP server {server} asks: {text(document.get('message'))}"
     try:
         elicited = form_of(document.get("requested_schema"), message)
     except QuestionError:
-        return Nothing()  # its own dialog may know how
+        return hook_agent.Nothing()  # its own dialog may know how
     arguments: JsonObject = {"message": document.get("message"), "requested_schema": document.get("requested_schema")}
-    return PutElicitation(
-        id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=alone, seconds=None if alone else HIDDEN
+    return hook_agent.PutElicitation(
+        id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=alone, seconds=None if alone else hook_agent.HIDDEN
     )
 
 
-def _elicited(document: JsonObject, outcome: Decided) -> Said:
+def _elicited(document: JsonObject, outcome: Decided) -> hook_agent.Said:
     from midturn.question.elicitation import form_of  # as above
 
     answer: dict[str, Json] = {"hookEventName": "Elicitation"}
     match outcome:
         case FormCompleted(answers):
             elicited = form_of(document.get("requested_schema"), "")
-            return Said({"hookSpecificOutput": {**answer, "action": "accept", "content": elicited.content(answers)}})
+            return hook_agent.Said({"hookSpecificOutput": {**answer, "action": "accept", "content": elicited.content(answers)}})
         case RepliedTo() | Refused():
-            return Said({"hookSpecificOutput": {**answer, "action": "decline"}})
+            return hook_agent.Said({"hookSpecificOutput": {**answer, "action": "decline"}})
         case TurnStopped():
-            return Said({"hookSpecificOutput": {**answer, "action": "cancel"}})
+            return hook_agent.Said({"hookSpecificOutput": {**answer, "action": "cancel"}})
         case Approved() | DecidedElsewhere():
-            return Said()
+            return hook_agent.Said()

@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from midturn.errors import QuestionError
-from midturn.foreign import words
+from midturn.foreign import hook_agent, words
 from midturn.foreign.claude import SpeaksLikeClaude
-from midturn.foreign.hook_agent import (
-    HIDDEN,
-    TIMEOUT,
-    WAIT,
-    Nothing,
-    Occasion,
-    Permit,
-    PutForm,
-    Said,
-    Stopping,
-    Unaskable,
-    call_in,
-    has_prompt,
-    started_with,
-)
 from midturn.foreign.installing import SERVER, HookEntry, Installation
 from midturn.foreign.words import Approved, Decided, FormCompleted
 from midturn.question.answer_type import MultiSelectType, SelectType
@@ -43,36 +28,38 @@ class Copilot(SpeaksLikeClaude):
 
     key = "copilot"
     name = "Copilot CLI"
-    wait = WAIT
-    unreadable = Said()  # its own dialog decides; where there is none, it denies
+    wait = hook_agent.WAIT
+    unreadable = hook_agent.Said()  # its own dialog decides; where there is none, it denies
 
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
         """Return its session's id."""
         return text(document.get("sessionId")) or environment.get("COPILOT_AGENT_SESSION_ID", "")
 
-    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> hook_agent.Occasion:
         """Say what the document is about: only one of its events has a name in it."""
         del environment
-        alone = has_prompt(started_with("copilot"))
-        seconds = None if alone else HIDDEN
+        alone = hook_agent.has_prompt(hook_agent.started_with("copilot"))
+        seconds = None if alone else hook_agent.HIDDEN
         if document.get("hookName") == "permissionRequest":
-            call = call_in(document, "toolName", "toolInput")
+            call = hook_agent.call_in(document, "toolName", "toolInput")
             if call.tool.startswith(f"{SERVER}/"):
-                return Nothing()  # our own tools only ask: what it has been told about them decides, and no one is asked whether to ask
-            return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, seconds=seconds)
+                return (
+                    hook_agent.Nothing()
+                )  # our own tools only ask: what it has been told about them decides, and no one is asked whether to ask
+            return hook_agent.Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, seconds=seconds)
         if _is_asked(document) and document.get("toolName") == _ASKS:
             return _question(members(document.get("toolArgs")), gates=alone, seconds=seconds)
-        return Stopping(waits=alone) if "stopReason" in document else Nothing()
+        return hook_agent.Stopping(waits=alone) if "stopReason" in document else hook_agent.Nothing()
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
+    def permitted(self, document: JsonObject, occasion: hook_agent.Permit, outcome: Decided) -> hook_agent.Said:
         """Tell what was decided about a call. It takes no changed arguments."""
         del occasion
         why = words.denial(outcome)
         if why:
             return self.denied(document, why)
-        return Said({"behavior": "allow"}) if isinstance(outcome, Approved) else Said()
+        return hook_agent.Said({"behavior": "allow"}) if isinstance(outcome, Approved) else hook_agent.Said()
 
-    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+    def answered(self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided) -> hook_agent.Said:
         """Tell what was answered, by the names that its model gave: it takes answers only as the words of a denial."""
         if isinstance(outcome, FormCompleted):
             content = _elicited(occasion.arguments).content(outcome.answers)
@@ -80,11 +67,11 @@ class Copilot(SpeaksLikeClaude):
             return self.denied(document, "\n".join([said, *map(user_added, outcome.reasons.values())]))
         return self.answered_by_denying(document, occasion, outcome)
 
-    def denied(self, document: JsonObject, message: str) -> Said:
+    def denied(self, document: JsonObject, message: str) -> hook_agent.Said:
         """Keep a call from running."""
         if _is_asked(document):
-            return Said({"permissionDecision": "deny", "permissionDecisionReason": message})
-        return Said({"behavior": "deny", "message": message})
+            return hook_agent.Said({"permissionDecision": "deny", "permissionDecisionReason": message})
+        return hook_agent.Said({"behavior": "deny", "message": message})
 
 
 def _is_asked(document: JsonObject) -> bool:
@@ -92,13 +79,13 @@ def _is_asked(document: JsonObject) -> bool:
     return "toolArgs" in document and "toolResult" not in document
 
 
-def _question(arguments: JsonObject, *, gates: bool, seconds: float | None) -> Occasion:
+def _question(arguments: JsonObject, *, gates: bool, seconds: float | None) -> hook_agent.Occasion:
     """Return what its model asks."""
     try:
         form = _elicited(arguments).form
     except QuestionError as error:
-        return Unaskable(why=str(error), gates=gates)
-    return PutForm(id="", tool=_ASKS, arguments=arguments, form=form, gates=gates, seconds=seconds)
+        return hook_agent.Unaskable(why=str(error), gates=gates)
+    return hook_agent.PutForm(id="", tool=_ASKS, arguments=arguments, form=form, gates=gates, seconds=seconds)
 
 
 def _elicited(arguments: JsonObject) -> Elicited:
@@ -122,13 +109,13 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     return Installation(
         file=project / ".github" / "hooks" / "midturn.json" if project else own / "settings.json",
         entries=(
-            HookEntry(event="permissionRequest", timeout=TIMEOUT),
-            HookEntry(event="preToolUse", matcher=_ASKS, timeout=TIMEOUT),
-            HookEntry(event="agentStop", timeout=TIMEOUT),
+            HookEntry(event="permissionRequest", timeout=hook_agent.TIMEOUT),
+            HookEntry(event="preToolUse", matcher=_ASKS, timeout=hook_agent.TIMEOUT),
+            HookEntry(event="agentStop", timeout=hook_agent.TIMEOUT),
         ),
         written="copilot",
         beside={"version": 1} if project else {},
-        advice=f"Its own dialog opens after {HIDDEN:.0f} seconds if nobody has answered. "
+        advice=f"Its own dialog opens after {hook_agent.HIDDEN:.0f} seconds if nobody has answered. "
         "A project's hooks run only in a folder that you trust.",
         killed="If the hook is killed, Copilot CLI's own dialog decides; without a terminal it denies. "
         "A question of its model is not asked then.",

@@ -25,18 +25,7 @@ from midturn.ports import Clock
 from midturn.question.elicitation import Outgoing, heading
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    ChatRequest,
-    ConfigDelta,
-    Event,
-    InquiryRequest,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnStart,
-    required_by,
-)
+from midturn.record import events as ev
 from midturn.record.open_question import Asker, OpenQuestion, arguments_sha256
 from midturn.routing.rules import Ruling
 from midturn.store.batch import stamped
@@ -64,24 +53,24 @@ class Errand(Struct, frozen=True, kw_only=True):
         return f"{self.conversation}-{self.call}"
 
 
-def begin(errand: Errand, words: str) -> tuple[Event, ...]:
+def begin(errand: Errand, words: str) -> tuple[ev.Event, ...]:
     """Return the first events of an errand's conversation, without their ids; `words` say what it is about."""
     return (
-        TurnStart(metadata=errand.asker.metadata()),
-        ChatRequest(content=words, author=errand.asker.name),
-        ToolCallRequest(event_id=errand.call, id=errand.id, name=errand.tool, arguments=errand.arguments),
+        ev.TurnStart(metadata=errand.asker.metadata()),
+        ev.ChatRequest(content=words, author=errand.asker.name),
+        ev.ToolCallRequest(event_id=errand.call, id=errand.id, name=errand.tool, arguments=errand.arguments),
     )
 
 
-def asked_by(turn: Sequence[Event], asker: Asker, ids: Iterator[str]) -> tuple[Event, ...]:
+def asked_by(turn: Sequence[ev.Event], asker: Asker, ids: Iterator[str]) -> tuple[ev.Event, ...]:
     """Return the event by which something else is known of who asks: another process waits for the answer now."""
-    return () if is_over(turn) else (ConfigDelta(event_id=next(ids), metadata=asker.metadata()),)
+    return () if is_over(turn) else (ev.ConfigDelta(event_id=next(ids), metadata=asker.metadata()),)
 
 
-def permission(errand: Errand, ruling: Ruling) -> Approval:
+def permission(errand: Errand, ruling: Ruling) -> ev.Approval:
     """Return what waits for a person who allows the call, or what the rule has decided that holds for it."""
-    asked = Approval(id=f"{errand.id}.__run__.1", call=errand.call, kind="run", state="waiting")
-    by = AnsweredBy("configuration", origin=ruling.place)
+    asked = ev.Approval(id=f"{errand.id}.__run__.1", call=errand.call, kind="run", state="waiting")
+    by = ev.AnsweredBy("configuration", origin=ruling.place)
     match ruling.run:
         case "unattended":
             digest = arguments_sha256(errand.arguments)
@@ -90,10 +79,10 @@ def permission(errand: Errand, ruling: Ruling) -> Approval:
             return replace(asked, state="skipped", answered_by=by, reason=ruling.reason)
         case _:
             people = ruling.people
-            return replace(asked, reason=ruling.reason, rule=ruling.place, people=people, requires=required_by("", people))
+            return replace(asked, reason=ruling.reason, rule=ruling.place, people=people, requires=ev.required_by("", people))
 
 
-def errand_of(conversation: str, turn: Sequence[Event]) -> Errand | None:
+def errand_of(conversation: str, turn: Sequence[ev.Event]) -> Errand | None:
     """Find the errand that a turn is; None where it is a turn of ours."""
     view = TurnView.last(turn)
     asker, call = view.asker, next((request for request, _ in view.calls), None)
@@ -103,18 +92,18 @@ def errand_of(conversation: str, turn: Sequence[Event]) -> Errand | None:
     return Errand(conversation=conversation, call=call.event_id, id=call.id, tool=call.name, arguments=arguments, asker=asker)
 
 
-def is_called(errand: Errand, turn: Sequence[Event], name: str) -> bool:
+def is_called(errand: Errand, turn: Sequence[ev.Event], name: str) -> bool:
     """Say whether this is the handle of an errand, or the id under which a person finds one of its questions in the inbox."""
     questions = (f"{errand.conversation}-{request.event_id}" for request, _ in TurnView.last(turn).inquiries)
     return any(compare_digest(known.encode(), name.encode("utf-8", "replace")) for known in (errand.handle, *questions))
 
 
-def is_over(turn: Sequence[Event]) -> bool:
+def is_over(turn: Sequence[ev.Event]) -> bool:
     """Say whether the agent has had what it asked for, or never will."""
     return TurnView.last(turn).record.ended is not None
 
 
-def decided(turn: Sequence[Event]) -> Decided | None:
+def decided(turn: Sequence[ev.Event]) -> Decided | None:
     """Return what a person decided; None while something waits, or answers are still to be collected."""
     view = TurnView.last(turn)
     ended = view.record.ended
@@ -130,43 +119,43 @@ def decided(turn: Sequence[Event]) -> Decided | None:
     return DecidedElsewhere() if reasons & {"superseded"} and ended else None
 
 
-def is_told(turn: Sequence[Event]) -> bool:
+def is_told(turn: Sequence[ev.Event]) -> bool:
     """Say whether the agent knows that it may make this call: it does so when it comes to it."""
     view = TurnView.last(turn)
     allowed = bool(view.permissions) and view.permissions[-1].state in {"approved", "edited"}
     return allowed and view.result is not None
 
 
-def tell(turn: Sequence[Event], content: str, ids: Iterator[str]) -> tuple[Event, ...]:
+def tell(turn: Sequence[ev.Event], content: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
     """Return the event by which an agent was told something before it is done with it."""
     errand = errand_of("", turn)
     if errand is None or is_over(turn) or TurnView.last(turn).result is not None:
         return ()
-    return (ToolCallResponse(event_id=next(ids), id=errand.id, call=errand.call, content=content),)
+    return (ev.ToolCallResponse(event_id=next(ids), id=errand.id, call=errand.call, content=content),)
 
 
-def content_of(turn: Sequence[Event]) -> str | None:
+def content_of(turn: Sequence[ev.Event]) -> str | None:
     """Return what the agent was given in the end; None while it waits."""
     return TurnView.last(turn).result
 
 
-def reasons_of(turn: Sequence[Event], answers: Mapping[str, Json]) -> Mapping[str, str]:
+def reasons_of(turn: Sequence[ev.Event], answers: Mapping[str, Json]) -> Mapping[str, str]:
     """Return what a person said with each answer that counts: what was taken back or is not asked any more has none."""
     latest = {request.question_id: response for request, response in TurnView.last(turn).answered}
     return {key: response.reason for key, response in latest.items() if response.reason and answers.get(key) is not None}
 
 
-def answers_of(turn: Sequence[Event]) -> dict[str, Json]:
+def answers_of(turn: Sequence[ev.Event]) -> dict[str, Json]:
     """Return the latest answer to each question."""
     return {request.question_id: response.answer for request, response in TurnView.last(turn).answered}
 
 
-def asked(turn: Sequence[Event]) -> InquiryRequest | None:
+def asked(turn: Sequence[ev.Event]) -> ev.InquiryRequest | None:
     """Return the first question of an errand."""
     return next((request for request, _ in TurnView.last(turn).inquiries), None)
 
 
-def _permitted(approval: Approval) -> Decided | None:
+def _permitted(approval: ev.Approval) -> Decided | None:
     by = approval.answered_by
     rule = (by.origin or "") if by and by.by == "configuration" else ""
     match approval.state:
@@ -337,7 +326,7 @@ _LOCKED_TRIES = 100
 _UNNAMED = "unnamed"
 PAUSE = 0.1
 """Seconds before another try to write."""
-Decide: TypeAlias = Callable[[Sequence[Event]], Sequence[Event]]
+Decide: TypeAlias = Callable[[Sequence[ev.Event]], Sequence[ev.Event]]
 """Says what to write, from the turn as it is while nothing else writes."""
 
 
@@ -349,7 +338,7 @@ class ErrandLog:
         self.clock = clock
         self.ids = event_ids()
 
-    async def turn(self, conversation: str) -> tuple[Event, ...]:
+    async def turn(self, conversation: str) -> tuple[ev.Event, ...]:
         """Return the events of an errand."""
         return tuple((await self.store.port.look(conversation)).turn.events)
 
@@ -368,9 +357,9 @@ class ErrandLog:
             return conversation in await self.store.port.ids()
         return False
 
-    async def open_turns(self) -> list[tuple[str, tuple[Event, ...]]]:
+    async def open_turns(self) -> list[tuple[str, tuple[ev.Event, ...]]]:
         """Return the open turns, oldest first. A conversation that is gone by now, or damaged, is passed over: others can still ask."""
-        found: list[tuple[str, tuple[Event, ...]]] = []
+        found: list[tuple[str, tuple[ev.Event, ...]]] = []
         for conversation in await self.store.port.ids(which="open"):
             try:
                 found.append((conversation, await self.turn(conversation)))
@@ -378,7 +367,7 @@ class ErrandLog:
                 _LOG.warning("%s", error)
         return found
 
-    async def open(self, asking: Errand, words: str, *asks: Callable[[Errand], Event]) -> Errand:
+    async def open(self, asking: Errand, words: str, *asks: Callable[[Errand], ev.Event]) -> Errand:
         """Record a new errand, with the questions that a person is asked at once."""
         async with await self.store.create(f"{asking.asker.name}: {words}") as journal:
             call = next(self.ids)

@@ -11,26 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import MidturnError
-from midturn.foreign import words
+from midturn.foreign import hook_agent, words
 from midturn.foreign.backlog import counts_later
 from midturn.foreign.errand import Errand, asked, is_told
 from midturn.foreign.errands import Errands
-from midturn.foreign.hook_agent import (
-    Done,
-    HookAgent,
-    MovedOn,
-    Nothing,
-    Occasion,
-    Permit,
-    PutElicitation,
-    PutForm,
-    Ran,
-    Said,
-    Stopping,
-    Unaskable,
-    last_words,
-    without_answer,
-)
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere
 from midturn.ports import Clock
 from midturn.store.lock import lives
@@ -44,13 +28,13 @@ _LOOK = 0.3
 class HookRun(Struct, frozen=True, kw_only=True):
     """One run of a hook: `say` gives the agent what it reads, at once."""
 
-    agent: HookAgent
+    agent: hook_agent.HookAgent
     document: JsonObject
-    occasion: Occasion
+    occasion: hook_agent.Occasion
     errands: Errands
     clock: Clock
     wait: float
-    say: Callable[[Said], None]
+    say: Callable[[hook_agent.Said], None]
     needed: Callable[[], bool] = lambda: True
     """Whether the agent is still there; when it is gone, its hook goes, too, and the question stays open."""
 
@@ -66,38 +50,38 @@ class HookRun(Struct, frozen=True, kw_only=True):
             _LOG.exception("the hook of %s failed", self.agent.name)
             self.say(self._without_answer(occasion, words.FAILED))
 
-    async def _carried_out(self, occasion: Occasion) -> None:
+    async def _carried_out(self, occasion: hook_agent.Occasion) -> None:
         match occasion:
-            case Permit():
+            case hook_agent.Permit():
                 await self._permit(occasion)
-            case PutElicitation(arguments=dialog) if await self.errands.backlog.shown_in(dialog):
-                self.say(Said())
-            case PutForm():
+            case hook_agent.PutElicitation(arguments=dialog) if await self.errands.backlog.shown_in(dialog):
+                self.say(hook_agent.Said())
+            case hook_agent.PutForm():
                 await self._ask(occasion)
-            case Done(tool=tool, arguments=arguments):
+            case hook_agent.Done(tool=tool, arguments=arguments):
                 await self._close((await self.errands.backlog.matching(tool, arguments))[:1])
-            case Ran():
+            case hook_agent.Ran():
                 await self.errands.backlog.close_left()
-                self.say(Said())
-            case Stopping():
+                self.say(hook_agent.Said())
+            case hook_agent.Stopping():
                 await self._stop(occasion)
-            case MovedOn():
+            case hook_agent.MovedOn():
                 await self._close([errand for errand in await self.errands.backlog.errands() if _is_left(errand)])
-            case Unaskable(why=why):
+            case hook_agent.Unaskable(why=why):
                 self.say(self._without_answer(occasion, f"{words.FAILED} ({why})"))
-            case Nothing():
-                self.say(Said())
+            case hook_agent.Nothing():
+                self.say(hook_agent.Said())
             case _ as never:
                 assert_never(never)
 
     # A call, a question ------------------------------------------------------------------------------------------------------
 
-    async def _permit(self, occasion: Permit) -> None:
+    async def _permit(self, occasion: hook_agent.Permit) -> None:
         errands = await self._begun(occasion)
         errand = await errands.permission(occasion.id, occasion.tool, occasion.arguments, occasion.always, errands.backlog.take_up)
         outcome = await self._decision(occasion, errand)
         if outcome is None:
-            self.say(self.agent.left_open(self.document) if occasion.gates else Said())
+            self.say(self.agent.left_open(self.document) if occasion.gates else hook_agent.Said())
             return
         if isinstance(outcome, DecidedElsewhere) and occasion.gates:  # silence would let it run
             self.say(self._without_answer(occasion, words.FAILED))
@@ -107,28 +91,28 @@ class HookRun(Struct, frozen=True, kw_only=True):
         self.say(self.agent.permitted(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))
 
-    async def _ask(self, occasion: PutForm) -> None:
+    async def _ask(self, occasion: hook_agent.PutForm) -> None:
         errands = await self._begun(occasion)
         errand = await errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form, errands.backlog.take_up)
         outcome = await self._decision(occasion, errand)
         if outcome is None:
-            self.say(self.agent.left_open(self.document) if occasion.gates else Said())
+            self.say(self.agent.left_open(self.document) if occasion.gates else hook_agent.Said())
             return
         self.say(self.agent.answered(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))
 
-    async def _begun(self, occasion: Permit | PutForm) -> Errands:
+    async def _begun(self, occasion: hook_agent.Permit | hook_agent.PutForm) -> Errands:
         """Return what asks; where the agent's own dialog asks in the end, it is on record from the beginning when that is.
 
         The agent goes on with this, so that nothing else stays open of what it was told would.
         """
         await self.errands.backlog.close_left(occasion.tool, occasion.arguments)
-        said = last_words(self.document)
+        said = hook_agent.last_words(self.document)
         if occasion.gates:
             return self.errands.of(said=said, defers=occasion.defers)
         return self.errands.of(said=said, ends=rfc3339(self.clock.now() + timedelta(seconds=self._seconds(occasion))))
 
-    async def _decision(self, occasion: Permit | PutForm, errand: Errand) -> Decided | None:
+    async def _decision(self, occasion: hook_agent.Permit | hook_agent.PutForm, errand: Errand) -> Decided | None:
         """Wait; None where the time is up. Then the question is over where another dialog asks it, and stays open where none does."""
         outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
         if outcome is not None or not self.needed():
@@ -139,15 +123,15 @@ class HookRun(Struct, frozen=True, kw_only=True):
             await self.errands.stays_open(errand)
         return None
 
-    def _seconds(self, occasion: Permit | PutForm | Stopping) -> float:
+    def _seconds(self, occasion: hook_agent.Permit | hook_agent.PutForm | hook_agent.Stopping) -> float:
         return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
 
-    def _without_answer(self, occasion: Occasion, message: str) -> Said:
-        return without_answer(self.agent, self.document, occasion, message)
+    def _without_answer(self, occasion: hook_agent.Occasion, message: str) -> hook_agent.Said:
+        return hook_agent.without_answer(self.agent, self.document, occasion, message)
 
     # The end of a turn -------------------------------------------------------------------------------------------------------
 
-    async def _stop(self, stopping: Stopping) -> None:
+    async def _stop(self, stopping: hook_agent.Stopping) -> None:
         """Bring what was answered meanwhile; wait for the rest where no one is kept from typing."""
         if not stopping.waits:
             await self._close(
@@ -162,7 +146,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
             if not stopping.waits or self.clock.monotonic() - began >= self._seconds(stopping) or not self.needed():
                 break
             await self.clock.sleep(_LOOK)
-        self.say(Said())
+        self.say(hook_agent.Said())
 
     async def _untold(self) -> list[Errand]:
         unfinished = [errand for errand in await self.errands.backlog.errands() if lives(errand.asker.process) or counts_later(errand)]
@@ -186,7 +170,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
     async def _close(self, errands: list[Errand]) -> None:
         for errand in errands:
             await self.errands.close(errand, words.ELSEWHERE)
-        self.say(Said())
+        self.say(hook_agent.Said())
 
 
 def _is_left(errand: Errand) -> bool:

@@ -7,22 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from midturn.foreign import words
+from midturn.foreign import hook_agent, words
 from midturn.foreign.claude import SpeaksLikeClaude, permission, questions_of
-from midturn.foreign.hook_agent import (
-    HIDDEN,
-    TIMEOUT,
-    WAIT,
-    Nothing,
-    Occasion,
-    Permit,
-    PutForm,
-    Said,
-    Stopping,
-    call_in,
-    has_prompt,
-    started_with,
-)
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.words import Approved, Decided
 from midturn.values.json_value import JsonObject, text
@@ -36,30 +22,30 @@ class Qwen(SpeaksLikeClaude):
 
     key = "qwen"
     name = "Qwen Code"
-    wait = WAIT
-    unreadable = Said(status=2, errors=f"{words.FAILED}\n")  # where it asks no one, silence would let the call run
+    wait = hook_agent.WAIT
+    unreadable = hook_agent.Said(status=2, errors=f"{words.FAILED}\n")  # where it asks no one, silence would let the call run
     session_variable = "QWEN_CODE_SESSION_ID"
 
-    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> hook_agent.Occasion:
         """Say what the document is about."""
         del environment
-        alone = has_prompt(started_with("qwen", "qwen-code"))
-        seconds = None if alone else HIDDEN
-        call = call_in(document)
+        alone = hook_agent.has_prompt(hook_agent.started_with("qwen", "qwen-code"))
+        seconds = None if alone else hook_agent.HIDDEN
+        call = hook_agent.call_in(document)
         match text(document.get("hook_event_name")):
             case "PermissionRequest" if call.tool == _ASKS:
                 asked = questions_of(call.arguments, gates=alone)
-                return replace(asked, tool=call.tool, seconds=seconds) if isinstance(asked, PutForm) else asked
+                return replace(asked, tool=call.tool, seconds=seconds) if isinstance(asked, hook_agent.PutForm) else asked
             case "PermissionRequest":
-                return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, seconds=seconds)
+                return hook_agent.Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, seconds=seconds)
             case "PreToolUse" if document.get("permission_mode") == "yolo":  # no one else asks
-                return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True)
+                return hook_agent.Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True)
             case "Stop":
-                return Stopping(waits=alone)
+                return hook_agent.Stopping(waits=alone)
             case _:
-                return Nothing()
+                return hook_agent.Nothing()
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
+    def permitted(self, document: JsonObject, occasion: hook_agent.Permit, outcome: Decided) -> hook_agent.Said:
         """Tell what was decided about a call. Where it asks by itself it takes changed arguments, where no one is asked it does not."""
         del occasion
         asks = document.get("hook_event_name") == "PermissionRequest"
@@ -68,9 +54,9 @@ class Qwen(SpeaksLikeClaude):
         why = words.denial(outcome)
         if why:
             return self.denied(document, why)
-        return permission({"behavior": "allow"}) if asks else Said()
+        return permission({"behavior": "allow"}) if asks else hook_agent.Said()
 
-    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+    def answered(self, document: JsonObject, occasion: hook_agent.PutForm, outcome: Decided) -> hook_agent.Said:
         """Tell what was answered: it takes answers only as the words of a denial."""
         return self.answered_by_denying(document, occasion, outcome)
 
@@ -81,11 +67,11 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     return Installation(
         file=(project or home) / ".qwen" / "settings.json",
         entries=(
-            HookEntry(event="PermissionRequest", matcher="*", timeout=TIMEOUT * 1000),
-            HookEntry(event="PreToolUse", matcher=_CHANGES, timeout=TIMEOUT * 1000),
-            HookEntry(event="Stop", timeout=TIMEOUT * 1000),
+            HookEntry(event="PermissionRequest", matcher="*", timeout=hook_agent.TIMEOUT * 1000),
+            HookEntry(event="PreToolUse", matcher=_CHANGES, timeout=hook_agent.TIMEOUT * 1000),
+            HookEntry(event="Stop", timeout=hook_agent.TIMEOUT * 1000),
         ),
-        advice=f"Its own dialog opens after {HIDDEN:.0f} seconds if nobody has answered. Without a terminal, run it with "
+        advice=f"Its own dialog opens after {hook_agent.HIDDEN:.0f} seconds if nobody has answered. Without a terminal, run it with "
         "`--approval-mode yolo`, and the hook asks you; otherwise it offers its model no tool that changes anything.",
         killed="If the hook is killed, Qwen Code's own dialog decides; where nobody else is asked (`--approval-mode yolo`), the call runs.",
     )

@@ -32,19 +32,8 @@ from midturn.models.transcript import (
     words_in_result,
 )
 from midturn.question.answer import DEPTH_LIMIT
+from midturn.record import exchange
 from midturn.record.events import checked
-from midturn.record.exchange import (
-    ModelEvent,
-    ModelRequest,
-    Part,
-    ReasoningDelta,
-    ReasoningPart,
-    StructuredPart,
-    TextDelta,
-    TextPart,
-    ToolCallPart,
-    ToolDefinition,
-)
 from midturn.values.json_value import Json, JsonObject, NotJson, json_problem, read_json
 
 ANSWER_TOOL = "give_answer"
@@ -62,7 +51,7 @@ class LibraryRequest:
         how: How the answer's shape is demanded; None where it is free.
     """
 
-    def __init__(self, request: ModelRequest, spec: ModelSpec, profile: Profile) -> None:
+    def __init__(self, request: exchange.ModelRequest, spec: ModelSpec, profile: Profile) -> None:
         self.request = request
         self.spec = spec
         self.how = _how(request, profile)
@@ -123,7 +112,7 @@ class LibraryRequest:
         return lib.ModelResponse([part for each in message.parts for part in _model_part(each, self.spec)], **whole)
 
 
-def _how(request: ModelRequest, profile: Profile) -> How | None:
+def _how(request: exchange.ModelRequest, profile: Profile) -> How | None:
     if request.inquiry is not None:
         return how_to_ask(profile, request.inquiry)
     return None if request.schema is None else how_to_shape(profile, tools=bool(request.tools))
@@ -166,7 +155,7 @@ def _model_part(part: ModelWords | ModelCall, spec: ModelSpec) -> Iterator[lib.M
             assert_never(other)
 
 
-def _tool(tool: ToolDefinition) -> LibraryTool:
+def _tool(tool: exchange.ToolDefinition) -> LibraryTool:
     schema = cast("dict[str, Any]", _copied(tool.parameters))
     return LibraryTool(name=tool.name, description=tool.description, parameters_json_schema=schema)
 
@@ -215,20 +204,20 @@ def read_arguments(sent: str | JsonObject | None) -> Arguments:
 # The library's response in our types
 
 
-def delta(event: lib.ModelResponseStreamEvent) -> ModelEvent | None:
+def delta(event: lib.ModelResponseStreamEvent) -> exchange.ModelEvent | None:
     """Return the piece of text or reasoning that has come, if that is what has come."""
     match event:
         case lib.PartStartEvent(part=lib.TextPart(content=text)) | lib.PartDeltaEvent(delta=lib.TextPartDelta(content_delta=text)):
-            return TextDelta(clean(text)) if text else None
+            return exchange.TextDelta(clean(text)) if text else None
         case lib.PartStartEvent(part=lib.ThinkingPart(content=text)):
-            return ReasoningDelta(clean(text)) if text else None
+            return exchange.ReasoningDelta(clean(text)) if text else None
         case lib.PartDeltaEvent(delta=lib.ThinkingPartDelta(content_delta=text)):
-            return ReasoningDelta(clean(text)) if text else None
+            return exchange.ReasoningDelta(clean(text)) if text else None
         case _:
             return None
 
 
-def parts(answer: lib.ModelResponse, asked: LibraryRequest) -> Iterator[Part]:
+def parts(answer: lib.ModelResponse, asked: LibraryRequest) -> Iterator[exchange.Part]:
     """Yield the parts of an answer; the first carries what belongs to the response as a whole."""
     whole: dict[str, Json] = {"response": came_with(answer, OF_RESPONSE)}
     for part in answer.parts:
@@ -238,7 +227,7 @@ def parts(answer: lib.ModelResponse, asked: LibraryRequest) -> Iterator[Part]:
             case lib.TextPart(content=text) if text:
                 yield _text(clean(text), metadata, asked.request)
             case lib.ThinkingPart(content=text):
-                yield ReasoningPart(clean(text), metadata)
+                yield exchange.ReasoningPart(clean(text), metadata)
             case lib.ToolCallPart() if part.tool_name == ANSWER_TOOL and asked.how is not None and asked.how.shape == "tool":
                 yield _given_answer(part, metadata)
             case lib.ToolCallPart():
@@ -248,22 +237,26 @@ def parts(answer: lib.ModelResponse, asked: LibraryRequest) -> Iterator[Part]:
         whole = {}
 
 
-def _text(text: str, metadata: dict[str, Json], request: ModelRequest) -> TextPart | StructuredPart:
+def _text(text: str, metadata: dict[str, Json], request: exchange.ModelRequest) -> exchange.TextPart | exchange.StructuredPart:
     """Return the text, or the value in it where the user wants one. An answer to a question is read where it is checked."""
     if request.schema is not None and request.inquiry is None:
         with suppress(NotJson):
-            return StructuredPart(read_json(text), metadata)
-    return TextPart(text, metadata)
+            return exchange.StructuredPart(read_json(text), metadata)
+    return exchange.TextPart(text, metadata)
 
 
-def _given_answer(part: lib.ToolCallPart, metadata: dict[str, Json]) -> Part:
+def _given_answer(part: lib.ToolCallPart, metadata: dict[str, Json]) -> exchange.Part:
     arguments = read_arguments(part.args)
-    return StructuredPart(arguments.value, metadata) if arguments.problem is None else TextPart(str(arguments.value), metadata)
+    return (
+        exchange.StructuredPart(arguments.value, metadata)
+        if arguments.problem is None
+        else exchange.TextPart(str(arguments.value), metadata)
+    )
 
 
-def _call(part: lib.ToolCallPart, metadata: dict[str, Json]) -> ToolCallPart:
+def _call(part: lib.ToolCallPart, metadata: dict[str, Json]) -> exchange.ToolCallPart:
     arguments = read_arguments(part.args)
-    return ToolCallPart(part.tool_call_id, part.tool_name, arguments.value, arguments.problem, metadata)
+    return exchange.ToolCallPart(part.tool_call_id, part.tool_name, arguments.value, arguments.problem, metadata)
 
 
 OF_PART = ("id", "provider_name", "provider_details")

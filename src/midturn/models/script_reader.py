@@ -14,20 +14,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from midturn.errors import ConfigError, ModelError, Problem
 from midturn.models.wrapper import is_transient
+from midturn.record import exchange
 from midturn.record.events import Event, call_requests
-from midturn.record.exchange import (
-    Finished,
-    ModelRequest,
-    Part,
-    ReasoningDelta,
-    ReasoningPart,
-    StopReason,
-    StructuredPart,
-    TextDelta,
-    TextPart,
-    ToolCallPart,
-    Usage,
-)
 from midturn.record.provider_view import provider_view
 from midturn.values.json_value import Json, NotJson, read_json
 from midturn.values.text import did_you_mean
@@ -53,12 +41,12 @@ class ScriptedFailure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     retry_after: Annotated[float, Meta(ge=0)] | None = None
 
 
-class ScriptedUsage(Usage, frozen=True, forbid_unknown_fields=True):
+class ScriptedUsage(exchange.Usage, frozen=True, forbid_unknown_fields=True):
     """Usage of one scripted request. A script has no other names in it; what is recorded may have, from newer versions."""
 
-    def counted(self) -> Usage:
+    def counted(self) -> exchange.Usage:
         """Return it as a model reports it."""
-        return Usage() + self
+        return exchange.Usage() + self
 
 
 class ScriptedReply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -246,7 +234,7 @@ class Progress:
         self._length: dict[tuple[str, int | None], int] = {}
         self._delivered: dict[str, int] = {}
 
-    def take(self, request: ModelRequest, inquiry: int | None = None) -> int:
+    def take(self, request: exchange.ModelRequest, inquiry: int | None = None) -> int:
         """Reserve the first free entry and return its index, which may lie past the end of the script."""
         key = (request.conversation, inquiry)
         if len(request.recorded) < self._length.get(key, 0):
@@ -259,7 +247,7 @@ class Progress:
         self._taken[key] = taken | {index}
         return index
 
-    def delivered(self, request: ModelRequest, index: int) -> None:
+    def delivered(self, request: exchange.ModelRequest, index: int) -> None:
         """Note that a reply is complete. If it is not on record when the next one is asked for, the turn was cancelled with it in hand.
 
         Where nothing is recorded at all, the program asks for one reply after the other.
@@ -267,7 +255,7 @@ class Progress:
         if request.recorded:
             self._delivered[request.conversation] = index
 
-    def give_back(self, request: ModelRequest, index: int, inquiry: int | None = None) -> None:
+    def give_back(self, request: exchange.ModelRequest, index: int, inquiry: int | None = None) -> None:
         """Free an entry that was not delivered: the request was cancelled."""
         self._taken.get((request.conversation, inquiry), set()).discard(index)
 
@@ -276,14 +264,14 @@ class Progress:
 # From an entry of a script to what a model yields
 
 
-def deltas(reply: ScriptedReply, metadata: dict[str, Json]) -> Iterator[ReasoningDelta | TextDelta]:
+def deltas(reply: ScriptedReply, metadata: dict[str, Json]) -> Iterator[exchange.ReasoningDelta | exchange.TextDelta]:
     """Cut the reply into pieces of `chunk` characters."""
-    for kind, text in ((ReasoningDelta, reply.reasoning), (TextDelta, reply.text)):
+    for kind, text in ((exchange.ReasoningDelta, reply.reasoning), (exchange.TextDelta, reply.text)):
         size = reply.chunk or max(len(text or ""), 1)
         yield from (kind((text or "")[at : at + size], metadata) for at in range(0, len(text or ""), size))
 
 
-def finished(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, Json] | None = None) -> Finished:
+def finished(reply: ScriptedReply, request: exchange.ModelRequest, metadata: dict[str, Json] | None = None) -> exchange.Finished:
     """Return the reply as it is recorded; every part carries `metadata`.
 
     Raises:
@@ -292,7 +280,7 @@ def finished(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, Js
     if reply.error:
         raise failure(reply.error)
     parts = tuple(_parts(reply, request, metadata))
-    return Finished(parts, reply.usage.counted(), stop_reason(parts))
+    return exchange.Finished(parts, reply.usage.counted(), stop_reason(parts))
 
 
 def failure(error: ScriptedFailure, metadata: Mapping[str, Json] | None = None) -> ModelError:
@@ -303,38 +291,40 @@ def failure(error: ScriptedFailure, metadata: Mapping[str, Json] | None = None) 
     return raised
 
 
-def stop_reason(parts: Sequence[Part]) -> StopReason:
+def stop_reason(parts: Sequence[exchange.Part]) -> exchange.StopReason:
     """Say why an answer of these parts ended."""
-    return "tool_calls" if any(isinstance(part, ToolCallPart) for part in parts) else "stop"
+    return "tool_calls" if any(isinstance(part, exchange.ToolCallPart) for part in parts) else "stop"
 
 
-def _parts(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, Json] | None) -> Iterator[Part]:
+def _parts(reply: ScriptedReply, request: exchange.ModelRequest, metadata: dict[str, Json] | None) -> Iterator[exchange.Part]:
     if reply.reasoning is not None:
-        yield ReasoningPart(reply.reasoning, metadata)
+        yield exchange.ReasoningPart(reply.reasoning, metadata)
     if reply.text is not None:
         yield _text_part(reply, request, metadata)
     ids = _call_ids(reply.calls, request)
     yield from (_call_part(call, call_id, metadata) for call, call_id in zip(reply.calls, ids, strict=True))
 
 
-def _text_part(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, Json] | None) -> TextPart | StructuredPart:
+def _text_part(
+    reply: ScriptedReply, request: exchange.ModelRequest, metadata: dict[str, Json] | None
+) -> exchange.TextPart | exchange.StructuredPart:
     """Return the text, or the value in it where an answer of a certain shape is wanted."""
     text = reply.text or ""
     if request.schema is None or reply.calls:
-        return TextPart(text, metadata)
+        return exchange.TextPart(text, metadata)
 
     try:
-        return StructuredPart(read_json(text), metadata)
+        return exchange.StructuredPart(read_json(text), metadata)
     except NotJson:
-        return TextPart(text, metadata)
+        return exchange.TextPart(text, metadata)
 
 
-def _call_part(call: ScriptedCall, id: str, metadata: dict[str, Json] | None) -> ToolCallPart:
+def _call_part(call: ScriptedCall, id: str, metadata: dict[str, Json] | None) -> exchange.ToolCallPart:
     problem = "the arguments are not a JSON object" if isinstance(call.arguments, str) else None
-    return ToolCallPart(id, call.name, call.arguments, problem, metadata)
+    return exchange.ToolCallPart(id, call.name, call.arguments, problem, metadata)
 
 
-def _call_ids(calls: Sequence[ScriptedCall], request: ModelRequest) -> Iterator[str]:
+def _call_ids(calls: Sequence[ScriptedCall], request: exchange.ModelRequest) -> Iterator[str]:
     """Give each call its id: the script's, or the first `call_<n>` that the conversation does not have yet."""
     used = {event.id for events in (request.events, provider_view(request.recorded)) for event in call_requests(events)}
     used |= {call.id for call in calls if call.id}

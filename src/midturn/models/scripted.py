@@ -11,34 +11,9 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, Struct
 
 from midturn.errors import ModelError, ScriptError
-from midturn.models.script_reader import (
-    Progress,
-    Script,
-    ScriptedAnswer,
-    ScriptedReply,
-    build_script,
-    deltas,
-    failure,
-    finished,
-    position,
-    read_script,
-    stop_reason,
-)
+from midturn.models import script_reader
+from midturn.record import exchange
 from midturn.record.events import Event, said_to_model
-from midturn.record.exchange import (
-    Finished,
-    InquiryAsked,
-    ModelEvent,
-    ModelRequest,
-    Part,
-    ReasoningDelta,
-    ReasoningPart,
-    StructuredPart,
-    TextDelta,
-    TextPart,
-    ToolCallPart,
-    ToolDefinition,
-)
 from midturn.routing.messages import unknown_tool
 from midturn.values.json_value import Json, JsonObject
 
@@ -68,10 +43,10 @@ class ScriptedModel:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._script = build_script({"replies": replies, "inquiries": inquiries}, origin="The script")
+        self._script = script_reader.build_script({"replies": replies, "inquiries": inquiries}, origin="The script")
         self._origin = "The script"
         self._sleep = sleep
-        self._progress = Progress()
+        self._progress = script_reader.Progress()
         self._played = 0
         self._failed: list[str] = []
         self._misspelt: list[str] = []
@@ -97,7 +72,7 @@ class ScriptedModel:
             ConfigError: The file cannot be read or breaks a rule; every problem is listed with its place.
         """
         model = cls(sleep=sleep)
-        model._script = read_script(Path(path))
+        model._script = script_reader.read_script(Path(path))
         model._origin = f"The script {path}"
         return model
 
@@ -107,11 +82,11 @@ class ScriptedModel:
         return "scripted"
 
     @property
-    def script(self) -> Script:
+    def script(self) -> script_reader.Script:
         """The script being played."""
         return self._script
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: exchange.ModelRequest) -> AsyncIterator[exchange.ModelEvent]:
         """Yield the next entry of the script.
 
         Args:
@@ -123,21 +98,21 @@ class ScriptedModel:
         """
         return self._reply(request) if request.inquiry is None else self._answer(request, request.inquiry)
 
-    async def _reply(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def _reply(self, request: exchange.ModelRequest) -> AsyncIterator[exchange.ModelEvent]:
         index = self._progress.take(request)
         delivered = False
         try:
             reply = self._entry(index)
             self._check_expectation(reply, index, request)
-            metadata = position(index + 1)
-            pieces = [*deltas(reply, metadata)]
+            metadata = script_reader.position(index + 1)
+            pieces = [*script_reader.deltas(reply, metadata)]
             pause = reply.delay_ms / 1000 / max(len(pieces), 1)
             for delta in pieces or [None]:
                 await self._sleep(pause)
                 if delta is not None:
                     yield delta
             delivered = True
-            answer = finished(reply, request, metadata)
+            answer = script_reader.finished(reply, request, metadata)
             self._misspelt += [f"{self._origin}, reply {index + 1}: {what}" for what in _misspelt(answer.parts, request.tools)]
             self._progress.delivered(request, index)
             yield answer
@@ -145,23 +120,23 @@ class ScriptedModel:
             if not delivered:
                 self._progress.give_back(request, index)
 
-    async def _answer(self, request: ModelRequest, asked: InquiryAsked) -> AsyncIterator[ModelEvent]:
+    async def _answer(self, request: exchange.ModelRequest, asked: exchange.InquiryAsked) -> AsyncIterator[exchange.ModelEvent]:
         inquiry, answers = self._answers(asked)
         index = self._progress.take(request, inquiry)
         delivered = False
         try:
             answer = answers[min(index, len(answers) - 1)]
-            metadata = position(index + 1, inquiry)
+            metadata = script_reader.position(index + 1, inquiry)
             await self._sleep(answer.delay_ms / 1000)
             delivered = True
             if answer.error:
-                raise failure(answer.error, metadata)
-            yield Finished((StructuredPart(_answer_object(answer), metadata),), answer.usage.counted())
+                raise script_reader.failure(answer.error, metadata)
+            yield exchange.Finished((exchange.StructuredPart(_answer_object(answer), metadata),), answer.usage.counted())
         finally:
             if not delivered:
                 self._progress.give_back(request, index, inquiry)
 
-    def _entry(self, index: int) -> ScriptedReply:
+    def _entry(self, index: int) -> script_reader.ScriptedReply:
         replies = self._script.replies
         if index < len(replies):
             self._played = max(self._played, index + 1)
@@ -175,7 +150,7 @@ class ScriptedModel:
         self._failed.append(message)
         return ScriptError(message)
 
-    def _answers(self, asked: InquiryAsked) -> tuple[int, tuple[ScriptedAnswer, ...]]:
+    def _answers(self, asked: exchange.InquiryAsked) -> tuple[int, tuple[script_reader.ScriptedAnswer, ...]]:
         for index, inquiry in enumerate(self._script.inquiries):
             if inquiry.matches(asked.tool, asked.question_id):
                 return index, inquiry.answers
@@ -183,7 +158,7 @@ class ScriptedModel:
             f"{self._origin} has no answer to `{asked.question_id}` of `{asked.tool}`. Add an entry to `inquiries` that matches it."
         )
 
-    def _check_expectation(self, reply: ScriptedReply, index: int, request: ModelRequest) -> None:
+    def _check_expectation(self, reply: script_reader.ScriptedReply, index: int, request: exchange.ModelRequest) -> None:
         newest = newest_message(request.events)
         if reply.expect is not None and reply.expect not in newest:
             raise self._failure(
@@ -203,11 +178,11 @@ def newest_message(events: Sequence[Event]) -> str:
     return "\n".join(reversed(texts))
 
 
-def _misspelt(parts: Sequence[Part], tools: Sequence[ToolDefinition]) -> Iterator[str]:
+def _misspelt(parts: Sequence[exchange.Part], tools: Sequence[exchange.ToolDefinition]) -> Iterator[str]:
     """Say which calls are of no tool, or have arguments that it does not have."""
     known = {tool.name: tool.parameters for tool in tools}
     for part in parts:
-        if not isinstance(part, ToolCallPart) or not isinstance(part.arguments, Mapping):
+        if not isinstance(part, exchange.ToolCallPart) or not isinstance(part.arguments, Mapping):
             continue
         if part.name not in known:
             yield unknown_tool(part.name, list(known))
@@ -218,7 +193,7 @@ def _misspelt(parts: Sequence[Part], tools: Sequence[ToolDefinition]) -> Iterato
             yield f"{part.name} has no argument {', '.join(map(repr, sorted(unknown)))}. It has: {', '.join(declared) or 'none'}."
 
 
-def _answer_object(answer: ScriptedAnswer) -> dict[str, Json]:
+def _answer_object(answer: script_reader.ScriptedAnswer) -> dict[str, Json]:
     reason: dict[str, Json] = {} if answer.reason is None else {"reason": answer.reason}
     return {**reason, "answer": None if answer.answer is UNSET else answer.answer}
 
@@ -231,8 +206,8 @@ def _count(number: int, one: str, many: str) -> str:
 # A model that is a function: for tests, and for bringing your own
 
 
-FunctionReply: TypeAlias = str | JsonObject | Part | Sequence[Part] | Finished
-Function: TypeAlias = Callable[[ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[ModelEvent]]
+FunctionReply: TypeAlias = str | JsonObject | exchange.Part | Sequence[exchange.Part] | exchange.Finished
+Function: TypeAlias = Callable[[exchange.ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[exchange.ModelEvent]]
 _AT_ONCE = (str, dict, list, tuple, Struct)
 """Types that are never awaitable, as nearly every reply: asking a class for a protocol is slow."""
 
@@ -257,7 +232,7 @@ class FunctionModel:
         """The id under which answers are recorded."""
         return self._name
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: exchange.ModelRequest) -> AsyncIterator[exchange.ModelEvent]:
         """Yield what the function says.
 
         Args:
@@ -276,30 +251,30 @@ class FunctionModel:
         answer = _finished(said, request)
         for part in answer.parts:
             match part:
-                case TextPart(text):
-                    yield TextDelta(text, part.metadata)
-                case ReasoningPart(text):
-                    yield ReasoningDelta(text, part.metadata)
-                case StructuredPart() | ToolCallPart():
+                case exchange.TextPart(text):
+                    yield exchange.TextDelta(text, part.metadata)
+                case exchange.ReasoningPart(text):
+                    yield exchange.ReasoningDelta(text, part.metadata)
+                case exchange.StructuredPart() | exchange.ToolCallPart():
                     pass
         yield answer
 
 
-def _finished(said: FunctionReply, request: ModelRequest) -> Finished:
+def _finished(said: FunctionReply, request: exchange.ModelRequest) -> exchange.Finished:
     match said:
-        case Finished():
+        case exchange.Finished():
             return said
         case str():
-            return Finished((TextPart(said),))
-        case TextPart() | ReasoningPart() | StructuredPart() | ToolCallPart():
-            return Finished((said,), stop_reason=stop_reason([said]))
+            return exchange.Finished((exchange.TextPart(said),))
+        case exchange.TextPart() | exchange.ReasoningPart() | exchange.StructuredPart() | exchange.ToolCallPart():
+            return exchange.Finished((said,), stop_reason=script_reader.stop_reason([said]))
         case Mapping() if request.schema is not None:
-            return Finished((StructuredPart(said),))
+            return exchange.Finished((exchange.StructuredPart(said),))
         case Mapping():
-            script = build_script({"replies": [said]}, origin="What the function returned")
-            return finished(script.replies[0], request)
+            script = script_reader.build_script({"replies": [said]}, origin="What the function returned")
+            return script_reader.finished(script.replies[0], request)
         case Sequence():
-            return Finished(tuple(said), stop_reason=stop_reason(said))
+            return exchange.Finished(tuple(said), stop_reason=script_reader.stop_reason(said))
         case _:
             kind = type(said).__name__
             raise ModelError(f"The function returned a `{kind}`. Return a text, a mapping, parts of an answer, or `Finished`.")

@@ -11,25 +11,7 @@ from msgspec.structs import replace
 
 from midturn.errors import Problem
 from midturn.prompts.keys import is_beside_a_turn, one_line, other_text, pretty, scalar_text, scope
-from midturn.question.answer_type import (
-    Answered,
-    BooleanType,
-    Edited,
-    EndedTurn,
-    MultiSelectType,
-    Replied,
-    Reply,
-    SchemaType,
-    SecretType,
-    SelectOption,
-    SelectType,
-    Submitted,
-    TextType,
-    Unavailable,
-    WentBack,
-    folded,
-    label_of,
-)
+from midturn.question import answer_type as answers
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, compact, items, members, objects, text
@@ -39,28 +21,28 @@ HIDDEN = "(hidden)"
 _QUOTATION = ('""', "''", "“”")
 
 
-def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for each kind of reply)
+def reply_text(prompt: Prompt, reply: answers.Reply) -> str:  # noqa: PLR0911 (one for each kind of reply)
     """Say in one line what the person did; a secret is `(hidden)`."""
     match reply:
-        case Answered():
+        case answers.Answered():
             return answered_text(prompt, reply)
-        case WentBack():
+        case answers.WentBack():
             return "(back)"
-        case Replied(text):
+        case answers.Replied(text):
             return f"(reply) {one_line(text)}" if text else "(reply)"
-        case EndedTurn():
+        case answers.EndedTurn():
             return "(no answer)" if is_beside_a_turn(prompt) else "(end turn)"
-        case Edited():
+        case answers.Edited():
             return "yes, edited"
-        case Submitted():
+        case answers.Submitted():
             return "(sent)"
-        case Unavailable():
+        case answers.Unavailable():
             return "(not available)"
         case _ as other:
             assert_never(other)
 
 
-def answered_text(prompt: Prompt, reply: Answered) -> str:
+def answered_text(prompt: Prompt, reply: answers.Answered) -> str:
     """Say what was answered, whether it is remembered, and the reason that was typed."""
     text = HIDDEN if isinstance(reply.value, SecretValue) else value_text(prompt.question, reply.value)
     remembered = "" if not reply.remember else ", always" if prompt.always else ", for this turn"
@@ -74,9 +56,9 @@ def quoted(words: str) -> str:
     return f"{opening}{one_line(words)}{closing}"
 
 
-def covered_text(prompt: Prompt, reply: Reply) -> str:
+def covered_text(prompt: Prompt, reply: answers.Reply) -> str:
     """Say what a remembered answer covers from now on; empty where nothing is remembered."""
-    if not isinstance(reply, Answered) or not reply.remember:
+    if not isinstance(reply, answers.Answered) or not reply.remember:
         return ""
     if prompt.always:
         return f"From now on: {one_line(reply.remember) if isinstance(reply.remember, str) else scope(prompt)}."
@@ -88,17 +70,17 @@ def value_text(question: Question[object], value: Json) -> str:  # noqa: PLR0911
     if value is None and question.optional:
         return "(skipped)"
     match question.answer_type:
-        case BooleanType():
+        case answers.BooleanType():
             return "yes" if value else "no"
-        case SelectType():
+        case answers.SelectType():
             return choice_text(value)
-        case MultiSelectType():
+        case answers.MultiSelectType():
             return ", ".join(map(choice_text, cast("Sequence[Json]", value))) or "(none)"
-        case TextType():
+        case answers.TextType():
             return one_line(scalar_text(value)) or "(empty)"
-        case SecretType():
+        case answers.SecretType():
             return HIDDEN
-        case SchemaType():
+        case answers.SchemaType():
             return one_line(compact(value))
         case _ as other:
             assert_never(other)
@@ -223,10 +205,10 @@ _OF_TEXTS = {
 def native(prompt: Prompt) -> Prompt:
     """Return the prompt as it is best asked: a schema of yes or no, of a list, or of a text becomes a question of that type."""
     kind = prompt.question.answer_type
-    if not isinstance(kind, SchemaType):
+    if not isinstance(kind, answers.SchemaType):
         return prompt
     schema = written_out(kind.schema)
-    asked = _as_type(schema) or SchemaType(schema)
+    asked = _as_type(schema) or answers.SchemaType(schema)
     question: Any = prompt.question
     return prompt if asked == kind else replace(prompt, question=replace(question, answer_type=asked))
 
@@ -242,12 +224,14 @@ def written_out(schema: JsonObject) -> JsonObject:
     return schema
 
 
-def options_of(schema: JsonObject) -> tuple[SelectOption, ...]:
+def options_of(schema: JsonObject) -> tuple[answers.SelectOption, ...]:
     """Return what an `enum` lists, as rows: values that read alike say of which type they are. None where one is no row of a list."""
     listed = items(schema.get("enum"))
     values = [value for value in listed if isinstance(value, bool | int | float | str)]
-    alike = Counter(folded(label_of(value)) for value in values)
-    options = (SelectOption(value, _type_name(value) if alike[folded(label_of(value))] > 1 else None) for value in values)
+    alike = Counter(answers.folded(answers.label_of(value)) for value in values)
+    options = (
+        answers.SelectOption(value, _type_name(value) if alike[answers.folded(answers.label_of(value))] > 1 else None) for value in values
+    )
     return tuple(options) if len(values) == len(listed) else ()
 
 
@@ -299,15 +283,15 @@ def wanted(schema: JsonObject) -> str:
     return f"{kind}, such as {one_line(text)}" if shape(schema) and len(text) <= _LONGEST_EXAMPLE else kind
 
 
-def _as_type(schema: JsonObject) -> BooleanType | SelectType | TextType | None:
+def _as_type(schema: JsonObject) -> answers.BooleanType | answers.SelectType | answers.TextType | None:
     constrains = set(schema) - _NOTES - {"type", "$defs"}
     match schema.get("type"):
         case "boolean" if not constrains:
-            return BooleanType()
+            return answers.BooleanType()
         case "string" if not constrains:
-            return TextType()
+            return answers.TextType()
         case _ if constrains == {"enum"}:
             options = options_of(schema)
-            return SelectType(options) if len(options) >= _FEWEST else None
+            return answers.SelectType(options) if len(options) >= _FEWEST else None
         case _:
             return None

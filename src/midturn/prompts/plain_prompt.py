@@ -7,43 +7,9 @@ from typing import TypeAlias, assert_never
 
 from msgspec import UNSET
 
-from midturn.prompts.accept import (
-    EMPTY_SECRET,
-    EMPTY_TEXT,
-    Finder,
-    NotAccepted,
-    accept,
-    accept_json,
-    accept_number,
-    bounds,
-    choose,
-    choose_many,
-    chosen_values,
-    empty_once,
-    is_option,
-)
+from midturn.prompts import accept as accepting, keys as keyboard
 from midturn.prompts.answer_text import choice_text, expected, is_number, is_text, number_text, shape, wanted
 from midturn.prompts.cells import glued, hang
-from midturn.prompts.keys import (
-    HELP,
-    OTHER,
-    BackTo,
-    Command,
-    Commands,
-    KeyStep,
-    description,
-    find,
-    find_named,
-    first_other,
-    initial,
-    label,
-    marked,
-    one_line,
-    pretty,
-    scalar_text,
-    skipped,
-    yes_no_default,
-)
 from midturn.prompts.plain_scene import (
     EDITOR,
     Dialog,
@@ -59,17 +25,7 @@ from midturn.prompts.plain_scene import (
     spoken_key,
     unescaped,
 )
-from midturn.question.answer_type import (
-    Answered,
-    BooleanType,
-    MultiSelectType,
-    Reply,
-    SchemaType,
-    SecretType,
-    SelectType,
-    Submitted,
-    TextType,
-)
+from midturn.question import answer_type as answers
 from midturn.record.prompt import FormSubject, reviewed_places
 from midturn.values.json_value import Json, SecretValue
 
@@ -83,7 +39,7 @@ PAGE = 20
 class PrintedOptions:
     """Options printed so far, and those that come next; `other` are the words of the person's own that are chosen."""
 
-    def __init__(self, answer_type: SelectType | MultiSelectType, width: int, other: str | None = None) -> None:
+    def __init__(self, answer_type: answers.SelectType | answers.MultiSelectType, width: int, other: str | None = None) -> None:
         self.options = answer_type.options
         self.other = other
         self._allows_other = answer_type.allow_other
@@ -107,7 +63,7 @@ class PrintedOptions:
 
     def filter(self, words: str, marks: frozenset[int] | None = None) -> list[str]:
         """Keep the options that have all words; none brings all of them back."""
-        found = [hit.place for hit in Finder(self.options).find(words)]
+        found = [hit.place for hit in accepting.Finder(self.options).find(words)]
         self._places, self._next = found, 0
         return [f"  {len(found)} match", *self.page(marks)]
 
@@ -121,14 +77,14 @@ class PrintedOptions:
         if not self._allows_other:
             return []
         box = "" if marks is None else "[ ] " if self.other is None else "[x] "
-        text = OTHER.help if self.other is None else one_line(self.other)
-        return hang(f"  {OTHER.key}. {box}{text}", self._width, "     ")
+        text = keyboard.OTHER.help if self.other is None else keyboard.one_line(self.other)
+        return hang(f"  {keyboard.OTHER.key}. {box}{text}", self._width, "     ")
 
     def _rows(self, place: int, marks: frozenset[int] | None) -> list[str]:
         option = self.options[place]
         box = "" if marks is None else "[x] " if place in marks else "[ ] "
-        meaning = description(option)
-        return hang(f"  {place + 1}. {box}{label(option)}{f' - {meaning}' if meaning else ''}", self._width, "     ")
+        meaning = keyboard.description(option)
+        return hang(f"  {place + 1}. {box}{keyboard.label(option)}{f' - {meaning}' if meaning else ''}", self._width, "     ")
 
 
 Marks: TypeAlias = frozenset[int] | None
@@ -137,10 +93,10 @@ _PAGES_HELP = ("m - the next options", "/text - only options with this text", "/
 _OTHER = "Your own words, Enter alone or :c to return to the list:"
 
 
-def select(scene: Scene, answer_type: SelectType) -> Dialog:
+def select(scene: Scene, answer_type: answers.SelectType) -> Dialog:
     """Ask for one option by its number or name."""
-    listing = PrintedOptions(answer_type, scene.width, first_other(scene.prompt))
-    start = initial(scene.prompt)
+    listing = PrintedOptions(answer_type, scene.width, keyboard.first_other(scene.prompt))
+    start = keyboard.initial(scene.prompt)
     enter = "" if start is UNSET else _enter(scene, answer_type, start)
     ask = f"Type a number 1-{len(answer_type.options)} or a name; {scene.keys()}{enter}:"
     rows = [*scene.opening(), *listing.page()]
@@ -148,29 +104,31 @@ def select(scene: Scene, answer_type: SelectType) -> Dialog:
         typed = (yield scene.say(rows, ask)).strip()
         try:
             if not typed and enter and start is not UNSET:
-                return Answered(accept(scene.prompt, start))
+                return answers.Answered(accepting.accept(scene.prompt, start))
             done = yield from _act(scene, listing, typed, None)
             if isinstance(done, str):
-                return Answered(accept(scene.prompt, {"other": done}))
+                return answers.Answered(accepting.accept(scene.prompt, {"other": done}))
             if done is None:
-                return Answered(accept(scene.prompt, answer_type.options[choose(typed, answer_type.options)].value))
-        except NotAccepted as error:
+                return answers.Answered(
+                    accepting.accept(scene.prompt, answer_type.options[accepting.choose(typed, answer_type.options)].value)
+                )
+        except accepting.NotAccepted as error:
             done = scene.wrapped(error.lines)
         if not isinstance(done, list):
             return done
         rows = done
 
 
-def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
+def multi_select(scene: Scene, answer_type: answers.MultiSelectType) -> Dialog:
     """Ask for any number of options: numbers, ranges, names, `all` or `none`."""
-    listing = PrintedOptions(answer_type, scene.width, first_other(scene.prompt))
-    start, marks = initial(scene.prompt), marked(scene.prompt)
+    listing = PrintedOptions(answer_type, scene.width, keyboard.first_other(scene.prompt))
+    start, marks = keyboard.initial(scene.prompt), keyboard.marked(scene.prompt)
     enters = start is not UNSET
     rows = [*scene.opening(), *listing.page(marks)]
     while True:
         count = len(marks) + (listing.other is not None)
         enter = f" (Enter keeps the {count} marked)" if enters else ""
-        limits = f" ({limited})" if (limited := bounds(answer_type)) else ""
+        limits = f" ({limited})" if (limited := accepting.bounds(answer_type)) else ""
         typed = (yield scene.say(rows, f"Type numbers such as 1,3-5, or all, or none{limits}; {scene.keys()}{enter}:")).strip()
         try:
             done = None if not typed and enters else (yield from _act(scene, listing, typed, marks))
@@ -178,27 +136,29 @@ def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
                 listing.other, enters = done, True
                 done = listing.again(marks)
             elif done is None:
-                chosen = choose_many(typed, answer_type.options) if typed else marks
-                return Answered(accept(scene.prompt, chosen_values(listing.options, chosen, listing.other)))
-        except NotAccepted as error:
+                chosen = accepting.choose_many(typed, answer_type.options) if typed else marks
+                return answers.Answered(accepting.accept(scene.prompt, accepting.chosen_values(listing.options, chosen, listing.other)))
+        except accepting.NotAccepted as error:
             done = scene.wrapped(error.lines)
         if not isinstance(done, list):
             return done
         rows = done
 
 
-def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Generator[Saying, str, Reply | list[str] | str | None]:
+def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Generator[Saying, str, answers.Reply | list[str] | str | None]:
     """Do what is not a choice: a reply, rows to show, the other words that were typed, or None where the line names options."""
     if not typed:
         return scene.wrapped(["There is no default: type a number or a name."])
     if listing.pages and (typed == "m" or typed.startswith("/")):
         return listing.page(marks) if typed == "m" else listing.filter(typed[1:], marks)
-    command = find(scene.commands, typed) or (None if is_option(typed, listing.options) else find_named(scene.commands, typed))
+    command = keyboard.find(scene.commands, typed) or (
+        None if accepting.is_option(typed, listing.options) else keyboard.find_named(scene.commands, typed)
+    )
     if command is None:
         return None
-    if command is HELP:
+    if command is keyboard.HELP:
         return [*_help(scene, listing, several=marks is not None), *scene.help(scene.commands)]
-    if command.does is not KeyStep.OTHER:
+    if command.does is not keyboard.KeyStep.OTHER:
         done = yield from scene.act(command)
         return [*done, *listing.again(marks)] if isinstance(done, list) else done
     other = yield from read_text(scene.say((), _OTHER, "text"))
@@ -210,17 +170,17 @@ def _help(scene: Scene, listing: PrintedOptions, *, several: bool) -> list[str]:
     count = len(listing.options)
     one = [f"1 to {count}, or a name - choose that option"]
     many = ["1,3-5 or 1 3 5, or names with commas - choose these", "all, none - choose every option, or no option"]
-    numbered = any(scalar_text(option.value).isdecimal() for option in listing.options)
+    numbered = any(keyboard.scalar_text(option.value).isdecimal() for option in listing.options)
     exact = ["2. - option 2, also where 2 is a name; =2 - the option with that name"] if numbered else []
     pages = list(_PAGES_HELP) if listing.pages else []
     return [row for line in (*(many if several else one), *exact, *pages) for row in hang(f"  {line}", scene.width, "      ")]
 
 
-def _enter(scene: Scene, answer_type: SelectType, start: Json) -> str:
+def _enter(scene: Scene, answer_type: answers.SelectType, start: Json) -> str:
     """Say what Enter takes: the number of an option, or words of the person's own."""
-    if skipped(scene.prompt):
+    if keyboard.skipped(scene.prompt):
         return " (Enter to skip)"
-    place = min(marked(scene.prompt), default=None)
+    place = min(keyboard.marked(scene.prompt), default=None)
     if place is not None:
         return f" (Enter for {place + 1})"
     return f" (Enter for '{scene.short(choice_text(start))}')" if answer_type.allow_other else ""
@@ -230,24 +190,24 @@ def _enter(scene: Scene, answer_type: SelectType, start: Json) -> str:
 # Text, JSON under a schema, and secrets, line by line
 
 
-_EMPTY = Command("empty", "send an empty text", Answered(""), word="text")
+_EMPTY = keyboard.Command("empty", "send an empty text", answers.Answered(""), word="text")
 
 
 def text(scene: Scene) -> Dialog:
     """Ask for a text; Enter alone takes the default, and sends an empty text where there is none."""
-    start = initial(scene.prompt)
+    start = keyboard.initial(scene.prompt)
     draft = Draft(start, kept=True) if isinstance(start, str) else Draft()
     return (yield from _text(scene, draft, ""))
 
 
 def _text(scene: Scene, draft: Draft, about: str) -> Dialog:
     """Ask for a text of which `about` says what it must be like; an empty one that is not called for is refused once."""
-    empty = empty_once(scene.prompt)
+    empty = accepting.empty_once(scene.prompt)
 
     def answered(typed: str) -> Json:
-        value = accept(scene.prompt, typed)
+        value = accepting.accept(scene.prompt, typed)
         if not typed and empty.now():
-            raise NotAccepted([EMPTY_TEXT])
+            raise accepting.NotAccepted([accepting.EMPTY_TEXT])
         return value
 
     offered = _offered(scene.commands, (_EMPTY,) if draft.text else ())
@@ -255,18 +215,18 @@ def _text(scene: Scene, draft: Draft, about: str) -> Dialog:
     return (yield from _fill(scene, DraftField(noun, answered, offered), draft, _multiline("Draft:", draft.text)))
 
 
-def schema(scene: Scene, answer_type: SchemaType) -> Dialog:
+def schema(scene: Scene, answer_type: answers.SchemaType) -> Dialog:
     """Ask for JSON; what does not fit the schema is kept, with up to three errors by their paths."""
-    start = initial(scene.prompt)
+    start = keyboard.initial(scene.prompt)
     about = expected(answer_type.schema)
     if is_number(answer_type.schema):
         draft = Draft() if start is UNSET else Draft(number_text(start), kept=True)
-        field = DraftField(f"your answer, {about}", lambda typed: accept_number(scene.prompt, typed), _offered(scene.commands))
+        field = DraftField(f"your answer, {about}", lambda typed: accepting.accept_number(scene.prompt, typed), _offered(scene.commands))
         return (yield from _fill(scene, field, draft, []))
     if is_text(answer_type.schema):
         return (yield from _text(scene, Draft(start, kept=True) if isinstance(start, str) else Draft(), about))
-    draft = Draft(shape(answer_type.schema)) if start is UNSET else Draft(pretty(start), kept=True)
-    field = DraftField("your answer", lambda typed: accept_json(scene.prompt, typed), _offered(scene.commands), ".json")
+    draft = Draft(shape(answer_type.schema)) if start is UNSET else Draft(keyboard.pretty(start), kept=True)
+    field = DraftField("your answer", lambda typed: accepting.accept_json(scene.prompt, typed), _offered(scene.commands), ".json")
     title = "Answer in JSON. Draft:" if draft.kept else "Answer in JSON of this shape:"
     rows = draft_rows(title, draft.text) if draft.text else [f"Answer with {wanted(answer_type.schema)}."]
     return (yield from _fill(scene, field, draft, rows))
@@ -276,16 +236,16 @@ def secret(scene: Scene) -> Dialog:
     """Ask for a secret; nothing of it is shown, not even its length."""
     keys = ", ".join(glued(f":{spoken_key(command)}", scene.width - 4) for command in scene.commands)
     rows = scene.opening()
-    empty = empty_once(scene.prompt)
+    empty = accepting.empty_once(scene.prompt)
     while True:
         typed = yield scene.say(rows, f"Hidden input ({keys}):", "hidden")
         command = command_in(typed, scene.commands)
         if command is None and not typed and empty.now():
-            rows = scene.wrapped([f"{EMPTY_SECRET}."])
+            rows = scene.wrapped([f"{accepting.EMPTY_SECRET}."])
             continue
         if command is None:
-            return Answered(SecretValue(unescaped(typed)))
-        done = scene.help(scene.commands, ":") if command is HELP else (yield from scene.act(command))
+            return answers.Answered(SecretValue(unescaped(typed)))
+        done = scene.help(scene.commands, ":") if command is keyboard.HELP else (yield from scene.act(command))
         if not isinstance(done, list):
             return done
         rows = done
@@ -297,17 +257,17 @@ def _fill(scene: Scene, field: DraftField, draft: Draft, about: list[str]) -> Di
     while True:
         entered = yield from fill(field, draft, rows, scene.width)
         if isinstance(entered, Entered):
-            return Answered(entered.value)
+            return answers.Answered(entered.value)
         command, draft = entered
-        done = scene.help(field.offered, ":") if command is HELP else (yield from scene.act(command))
+        done = scene.help(field.offered, ":") if command is keyboard.HELP else (yield from scene.act(command))
         if not isinstance(done, list):
             return done
-        rows = done if command is HELP or command.does is KeyStep.VIEW else [*done, *about]
+        rows = done if command is keyboard.HELP or command.does is keyboard.KeyStep.VIEW else [*done, *about]
 
 
-def _offered(own: Commands, more: Commands = ()) -> Commands:
+def _offered(own: keyboard.Commands, more: keyboard.Commands = ()) -> keyboard.Commands:
     """Return the commands of a text field: the prompt's, the editor before the help."""
-    return (*(command for command in own if command is not HELP), *more, EDITOR, HELP)
+    return (*(command for command in own if command is not keyboard.HELP), *more, EDITOR, keyboard.HELP)
 
 
 def _multiline(title: str, text: str) -> list[str]:
@@ -319,17 +279,17 @@ def plain_dialog(scene: Scene) -> Dialog:  # noqa: PLR0911 (one for each type of
     if scene.prompt.kind == "review":
         return review(scene)
     match scene.prompt.question.answer_type:
-        case BooleanType():
+        case answers.BooleanType():
             return boolean(scene)
-        case SelectType() as answer_type:
+        case answers.SelectType() as answer_type:
             return select(scene, answer_type)
-        case MultiSelectType() as answer_type:
+        case answers.MultiSelectType() as answer_type:
             return multi_select(scene, answer_type)
-        case TextType():
+        case answers.TextType():
             return text(scene)
-        case SecretType():
+        case answers.SecretType():
             return secret(scene)
-        case SchemaType() as answer_type:
+        case answers.SchemaType() as answer_type:
             return schema(scene, answer_type)
         case _ as other:
             assert_never(other)
@@ -337,13 +297,13 @@ def plain_dialog(scene: Scene) -> Dialog:  # noqa: PLR0911 (one for each type of
 
 def boolean(scene: Scene) -> Dialog:
     """Ask until one of the keys is typed. Enter takes the default of a question, and never approves."""
-    default = yes_no_default(scene.prompt)
-    enter = "-" if skipped(scene.prompt) else "" if default is None else "y" if default else "n"
+    default = keyboard.yes_no_default(scene.prompt)
+    enter = "-" if keyboard.skipped(scene.prompt) else "" if default is None else "y" if default else "n"
     ask = f"Type {scene.keys()}{f' (Enter for {enter})' if enter else ''}:"
     rows = scene.opening()
     while True:
         typed = (yield scene.say(rows, ask)).strip()
-        command = find_named(scene.commands, typed) if typed else find(scene.commands, enter)
+        command = keyboard.find_named(scene.commands, typed) if typed else keyboard.find(scene.commands, enter)
         if command is None:
             rows = [] if typed == "q" and scene.has_paged else hang(_refusal(typed, scene.commands), scene.width, "  ")
             continue
@@ -353,10 +313,10 @@ def boolean(scene: Scene) -> Dialog:
         rows = done
 
 
-def _refusal(typed: str, offered: Commands) -> str:
+def _refusal(typed: str, offered: keyboard.Commands) -> str:
     if not typed:
         return f"There is no default: type one of {', '.join(command.key for command in offered)}."
-    return f"{one_line(typed)} is not an option; type ? for help."
+    return f"{keyboard.one_line(typed)} is not an option; type ? for help."
 
 
 def review(scene: Scene) -> Dialog:
@@ -367,13 +327,13 @@ def review(scene: Scene) -> Dialog:
     while True:
         typed = (yield scene.say(rows, ask)).strip()
         if not typed:
-            return Submitted()
+            return answers.Submitted()
         number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (no form has a thousand questions)
         if 1 <= number <= len(places):
-            return BackTo(places[number - 1] + 1)
-        command = find_named(scene.commands, typed)
+            return keyboard.BackTo(places[number - 1] + 1)
+        command = keyboard.find_named(scene.commands, typed)
         if command is None:
-            rows = hang(f"{one_line(typed)} is not a row or a key; type ? for help.", scene.width, "  ")
+            rows = hang(f"{keyboard.one_line(typed)} is not a row or a key; type ? for help.", scene.width, "  ")
             continue
         done = yield from scene.act(command)
         if not isinstance(done, list):

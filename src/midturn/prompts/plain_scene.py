@@ -8,27 +8,11 @@ from typing import Literal, TypeAlias, cast
 
 from msgspec import Struct
 
+from midturn.prompts import keys as keyboard
 from midturn.prompts.accept import Argument, NotAccepted, accept_argument, accept_arguments, arguments_of, by_rule
 from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
 from midturn.prompts.cells import cells, clip, glued, hang, unglued
-from midturn.prompts.keys import (
-    HELP,
-    Command,
-    Commands,
-    KeyStep,
-    asked_by,
-    commands,
-    covered,
-    find,
-    find_named,
-    leaves,
-    one_line,
-    pretty,
-    quoted_label,
-    shown_lines,
-    split_lines,
-)
 from midturn.question.answer_type import Answered, Edited, EndedTurn, Replied, Reply, SchemaType, SecretType, TextType
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.values.json_value import Json, JsonObject
@@ -71,10 +55,10 @@ CONTINUE = "> "
 QUESTION_MARK = "\\?"
 """The input for a text that is a question mark alone."""
 
-_RETURN = Command("c", "return to the question", KeyStep.HELP)
+_RETURN = keyboard.Command("c", "return to the question", keyboard.KeyStep.HELP)
 
 
-def read_entry(say: Say, offered: Commands) -> Generator[Saying, str, str | Command]:
+def read_entry(say: Say, offered: keyboard.Commands) -> Generator[Saying, str, str | keyboard.Command]:
     """Collect lines until one does not end in a backslash; return the text, or the command that was typed."""
     lines: list[str] = []
     while True:
@@ -89,9 +73,9 @@ def read_entry(say: Say, offered: Commands) -> Generator[Saying, str, str | Comm
         say = Say(ask=CONTINUE, entry=say.entry)
 
 
-def command_in(line: str, offered: Commands) -> Command | None:
+def command_in(line: str, offered: keyboard.Commands) -> keyboard.Command | None:
     """Return the command that a whole line is, else None; a question mark alone asks for help, too."""
-    return find(offered, line.removeprefix(":")) if line.startswith(":") or line == "?" else None
+    return keyboard.find(offered, line.removeprefix(":")) if line.startswith(":") or line == "?" else None
 
 
 def unescaped(line: str) -> str:
@@ -116,7 +100,7 @@ def _continued(line: str) -> tuple[str, bool]:
 # A text that is typed whole or kept: the field of plain prompts for text, JSON and edits of what is to be approved
 
 
-EDITOR = Command("e", "edit it in your editor", KeyStep.EDIT)
+EDITOR = keyboard.Command("e", "edit it in your editor", keyboard.KeyStep.EDIT)
 
 _SHORT = 40
 
@@ -126,7 +110,7 @@ class DraftField(Struct, frozen=True):
 
     noun: str
     accept: Callable[[str], Json]
-    offered: Commands
+    offered: keyboard.Commands
     suffix: str = ".txt"
 
 
@@ -144,14 +128,14 @@ class Entered(Struct, frozen=True):
     value: Json
 
 
-def fill(field: DraftField, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | tuple[Command, Draft]]:
+def fill(field: DraftField, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | tuple[keyboard.Command, Draft]]:
     """Ask until the text is accepted, or a command other than the editor was typed (with the draft as it is then)."""
     while True:
         say = Say(rows=[*rows, *unglued(hang(hint(field, draft, width), width, "  "))], ask=CONTINUE, entry="text")
         typed = yield from read_entry(say, field.offered)
-        if isinstance(typed, Command) and typed is not EDITOR:
+        if isinstance(typed, keyboard.Command) and typed is not EDITOR:
             return typed, draft
-        if isinstance(typed, Command):
+        if isinstance(typed, keyboard.Command):
             draft, rows = _edited(draft, (yield Edit(draft.text, field.suffix)))
             continue
         text = draft.text if not typed and draft.kept else typed
@@ -170,7 +154,7 @@ def hint(field: DraftField, draft: Draft, width: int) -> str:
     return f"Type {field.noun}{enter}. End a line with \\ to continue. Commands: {keys}"
 
 
-def _word(command: Command) -> str:
+def _word(command: keyboard.Command) -> str:
     """Name what a command does; where text is typed, `?` shows no keys but commands."""
     if command is EDITOR:
         return "editor"
@@ -179,7 +163,7 @@ def _word(command: Command) -> str:
 
 def draft_rows(title: str, text: str) -> list[str]:
     """Show a draft behind the gutter."""
-    return [title, *(PLAIN_GUTTER + line for line in shown_lines(text))]
+    return [title, *(PLAIN_GUTTER + line for line in keyboard.shown_lines(text))]
 
 
 def _edited(draft: Draft, text: str) -> tuple[Draft, list[str]]:
@@ -196,16 +180,16 @@ def _enter(text: str) -> str:
 _KEPT = "Your text is kept; Enter shows these errors again, :e edits it."
 
 
-_RETURN_KEYS = Command("c", "return to the question", KeyStep.REPLY, word="back to the question")
-_AS_JSON = Command("j", "edit all arguments as JSON", KeyStep.EDIT, word="all as JSON")
-_HELP = Command("?", "this help", KeyStep.HELP)
-_EDITING: Commands = (_RETURN_KEYS, EDITOR, _HELP)
+_RETURN_KEYS = keyboard.Command("c", "return to the question", keyboard.KeyStep.REPLY, word="back to the question")
+_AS_JSON = keyboard.Command("j", "edit all arguments as JSON", keyboard.KeyStep.EDIT, word="all as JSON")
+_HELP = keyboard.Command("?", "this help", keyboard.KeyStep.HELP)
+_EDITING: keyboard.Commands = (_RETURN_KEYS, EDITOR, _HELP)
 
 
-def edit_subject(prompt: Prompt, width: int, step: KeyStep) -> Generator[Saying, str, Reply | None]:
+def edit_subject(prompt: Prompt, width: int, step: keyboard.KeyStep) -> Generator[Saying, str, Reply | None]:
     """Let the person change it, or the rule that they write about it; None when they return to the question."""
     match prompt.subject:
-        case CallSubject() if step is KeyStep.RULE:
+        case CallSubject() if step is keyboard.KeyStep.RULE:
             return (yield from _edit_rule(prompt, width))
         case CallSubject(call) if arguments := arguments_of(prompt):
             return (yield from _edit_arguments(prompt, arguments, cast("JsonObject", call.arguments), width))
@@ -221,7 +205,7 @@ def edit_subject(prompt: Prompt, width: int, step: KeyStep) -> Generator[Saying,
 def _edit_arguments(prompt: Prompt, arguments: Sequence[Argument], so_far: JsonObject, width: int) -> Generator[Saying, str, Reply | None]:
     """Ask for one argument after the other: Enter alone keeps it as it is."""
     for argument in arguments:
-        name = one_line(argument.name)
+        name = keyboard.one_line(argument.name)
         accepted = partial(accept_argument, prompt, so_far, argument)
         suffix = ".json" if argument.is_json else ".txt"
         field = DraftField(f"the new {name}", accepted, (_RETURN_KEYS, _AS_JSON, EDITOR, _HELP), suffix)
@@ -233,13 +217,13 @@ def _edit_arguments(prompt: Prompt, arguments: Sequence[Argument], so_far: JsonO
 
 
 def _edit_json(prompt: Prompt, arguments: Json, width: int) -> Generator[Saying, str, Reply | None]:
-    text = pretty(arguments)
+    text = keyboard.pretty(arguments)
     field = DraftField("the new arguments in JSON", partial(accept_arguments, prompt), _EDITING, ".json")
     entered = yield from _edit(field, Draft(text), draft_rows("Now:", text), width)
     return Edited(entered.value) if isinstance(entered, Entered) else None
 
 
-def _edit(field: DraftField, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | Command]:
+def _edit(field: DraftField, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | keyboard.Command]:
     """Ask until something is accepted, or a command leads away."""
     while True:
         entered = yield from fill(field, draft, rows, width)
@@ -283,9 +267,11 @@ class Scene:
         self.width = width
         rows = body_rows(self.prompt, width, PLAIN_GUTTER)
         self.shown, self.rest = rows[:ROWS_SHOWN], rows[ROWS_SHOWN:]
-        offered = commands(self.prompt, len(self.rest))
+        offered = keyboard.commands(self.prompt, len(self.rest))
         plain = self.prompt is prompt
-        self.commands: Commands = offered if plain else tuple(one for one in offered if one.does is not KeyStep.GIVE_REASON)
+        self.commands: keyboard.Commands = (
+            offered if plain else tuple(one for one in offered if one.does is not keyboard.KeyStep.GIVE_REASON)
+        )
         self.viewed = not self.rest
         self.has_paged = False
         """Whether the rest was shown: a `q` after it, as a pager takes it, leads back to the question."""
@@ -320,36 +306,36 @@ class Scene:
         text = covered_text(self.prompt, reply)
         return hang(text, self.width, "  ") if text else []
 
-    def act(self, command: Command) -> Generator[Saying, str, Reply | list[str]]:  # noqa: PLR0911 (one for each step)
+    def act(self, command: keyboard.Command) -> Generator[Saying, str, Reply | list[str]]:  # noqa: PLR0911 (one for each step)
         """Do what a key says: a reply, or rows to show before the question is asked again."""
         match command.does:
-            case KeyStep.HELP:
+            case keyboard.KeyStep.HELP:
                 return self.help(self.commands)
-            case KeyStep.VIEW:
+            case keyboard.KeyStep.VIEW:
                 self.viewed = self.has_paged = True
                 return self.rest or body_rows(self.prompt, self.width, PLAIN_GUTTER)
-            case KeyStep.REPLY:
+            case keyboard.KeyStep.REPLY:
                 text = yield from read_text(self.say((), _REPLY, "text"))
                 return self.opening() if text is None else Replied(text.strip() or None)
-            case KeyStep.GIVE_REASON:
+            case keyboard.KeyStep.GIVE_REASON:
                 text = yield from read_text(self.say((), _REASON, "text"))
                 return self.opening() if text is None else Answered(False, reason=text.strip() or None)
-            case KeyStep.EDIT | KeyStep.RULE as step:
+            case keyboard.KeyStep.EDIT | keyboard.KeyStep.RULE as step:
                 return (yield from edit_subject(self.prompt, self.width, step)) or self.opening()
-            case KeyStep.OTHER | KeyStep.ANSWER:
+            case keyboard.KeyStep.OTHER | keyboard.KeyStep.ANSWER:
                 raise ValueError("Only lists offer other words, and only menus lead to an answer.")
             case EndedTurn():
                 typed = yield self.say((), _ENDS)
-                return EndedTurn() if find_named(self.commands, typed.strip()) is command else self.opening()
+                return EndedTurn() if keyboard.find_named(self.commands, typed.strip()) is command else self.opening()
             case reply:
                 return reply
 
-    def help(self, offered: Commands, prefix: str = "") -> list[str]:
+    def help(self, offered: keyboard.Commands, prefix: str = "") -> list[str]:
         """Return a row for every key."""
         spoken = {command.key: f" (or: {command.spoken})" for command in offered if command.spoken and not prefix}
         rows = [f"  {prefix}{command.key}{spoken.get(command.key, '')} - {command.help}" for command in offered]
         rows += [f"  {QUESTION_MARK} - a question mark as the text"] if prefix else []
-        leave = f"  Ctrl-C or Ctrl-D - {leaves(self.prompt)}"
+        leave = f"  Ctrl-C or Ctrl-D - {keyboard.leaves(self.prompt)}"
         return [wrapped for row in (*rows, leave) for wrapped in hang(row, self.width, "      ")]
 
     def short(self, text: str) -> str:
@@ -366,7 +352,7 @@ class Scene:
         if not self.prompt.may_remember:
             return []
         words = "Always:" if self.prompt.always else "Always and never: yes and no to"
-        return hang(f"{words} {covered(self.prompt)}.", self.width, INDENT)
+        return hang(f"{words} {keyboard.covered(self.prompt)}.", self.width, INDENT)
 
     def _view_keys(self) -> str:
         """Name what shows the rest: where text is typed, keys begin with a colon."""
@@ -376,7 +362,7 @@ class Scene:
         """Say why the last reply was not taken."""
         if self.prompt.error is None:
             return []
-        first, *more = split_lines(self.prompt.error)
+        first, *more = keyboard.split_lines(self.prompt.error)
         rows = [f"Not accepted: {exact(first)}", *(f"  {exact(line)}" for line in more)]
         return [wrapped for row in rows for wrapped in hang(row, self.width, "  ")]
 
@@ -385,13 +371,13 @@ class Scene:
         prompt = self.prompt
         place = f", question {prompt.index} of {prompt.total}" if prompt.total > 1 else ""
         optional = " (optional)" if prompt.question.optional else ""
-        text = f"{asked_by(prompt)} asks{place}{quoted_label(prompt)}{optional}:"
+        text = f"{keyboard.asked_by(prompt)} asks{place}{keyboard.quoted_label(prompt)}{optional}:"
         return [f"{PLAIN_GUTTER}{row}" for row in hang(text, max(1, self.width - cells(PLAIN_GUTTER)), INDENT)]
 
 
-def spoken_key(command: Command) -> str:
+def spoken_key(command: keyboard.Command) -> str:
     """Name a key and the words for it."""
-    if command is HELP:
+    if command is keyboard.HELP:
         return "? help"
     if command.spoken:
         return f"{command.key} {command.spoken}"

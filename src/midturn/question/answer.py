@@ -7,17 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
-from midturn.question.answer_type import (
-    BooleanType,
-    MultiSelectType,
-    SchemaType,
-    SecretType,
-    SelectOption,
-    SelectType,
-    TextType,
-    TypeTerms,
-    folded,
-)
+from midturn.question import answer_type as answers
 from midturn.values.json_value import (
     DEFAULT_LIMITS,
     Json,
@@ -33,12 +23,12 @@ from midturn.values.json_value import (
 from midturn.values.text import exact
 
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
-_Open: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | SchemaType
+_Open: TypeAlias = answers.BooleanType | answers.SelectType | answers.MultiSelectType | answers.TextType | answers.SchemaType
 YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 """Words for yes and no, in small letters."""
 
 
-def check_answer(question: TypeTerms, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
+def check_answer(question: answers.TypeTerms, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
     """Return the canonical answer: an option as it was declared, choices in option order, a secret as `SecretValue`.
 
     Nothing is converted: `"true"`, `1` and `true` are three values.
@@ -47,7 +37,7 @@ def check_answer(question: TypeTerms, value: object, depth_limit: int = DEPTH_LI
         AnswerError: The value is not an answer; `problems` says where and what is allowed. A secret is never shown.
     """
     kind = question.answer_type
-    if isinstance(kind, SecretType):
+    if isinstance(kind, answers.SecretType):
         return None if value is None and question.optional else _secret(value)
     problem = None if isinstance(value, bool) else json_problem(value, depth_limit)
     if problem is not None:
@@ -59,15 +49,15 @@ def check_answer(question: TypeTerms, value: object, depth_limit: int = DEPTH_LI
 
 def _of_type(kind: _Open, value: Json) -> Json:
     match kind:
-        case BooleanType():
+        case answers.BooleanType():
             return value if isinstance(value, bool) else _refuse(f"the answer must be true or false, not {shown(value)}.")
-        case TextType():
+        case answers.TextType():
             return value if isinstance(value, str) else _refuse(f"the answer must be a string, not {shown(value)}.")
-        case SelectType():
+        case answers.SelectType():
             return chosen(kind, value)
-        case MultiSelectType():
+        case answers.MultiSelectType():
             return all_chosen(kind, value)
-        case SchemaType(schema):
+        case answers.SchemaType(schema):
             return _under_schema(schema, value)
         case _:
             assert_never(kind)
@@ -103,7 +93,7 @@ def _refuse(message: str) -> NoReturn:
 # Options meant by a typed line: numbers of the list, or names ---------------------------------------------------------
 
 
-SelectOptions: TypeAlias = tuple[SelectOption, ...]
+SelectOptions: TypeAlias = tuple[answers.SelectOption, ...]
 
 _NUMBER = re.compile(r"(\d{1,4})(\.?)", re.ASCII)
 _NUMBERS = re.compile(r"(\d{1,4}\.?(\s*-\s*\d{1,4})?[\s,]*)+", re.ASCII)
@@ -158,8 +148,8 @@ def choose_many(typed: str, options: SelectOptions) -> frozenset[int]:
 
 def named_option(typed: str, options: SelectOptions) -> int | None:
     """Return the place of the option that typed words name."""
-    wanted = folded(typed)
-    return next((place for place, option in enumerate(options) if folded(option.label) == wanted), None)
+    wanted = answers.folded(typed)
+    return next((place for place, option in enumerate(options) if answers.folded(option.label) == wanted), None)
 
 
 def _part(part: str, options: SelectOptions) -> list[int]:
@@ -180,7 +170,7 @@ _NO_SIGN = dict.fromkeys([0xFE0F, *range(0x1F3FB, 0x1F400)])  # how a sign is dr
 _MOST_NAMED = 20
 
 
-def parse_answer(question: TypeTerms, words: str) -> Json | SecretValue:
+def parse_answer(question: answers.TypeTerms, words: str) -> Json | SecretValue:
     """Return the canonical answer that words mean: JSON where that fits, else what is typed at a prompt (`yes`, `2`, `eu-1`, 👍).
 
     A number is the one in the list of options, several choices are separated by commas, and a typo is no answer: a person's own words are
@@ -190,19 +180,19 @@ def parse_answer(question: TypeTerms, words: str) -> Json | SecretValue:
         AnswerError: The words are no answer; it says in a sentence for the person what would be one.
     """
     kind = question.answer_type
-    if isinstance(kind, SelectType | MultiSelectType) and not _is_skipped(question, words) and not _is_written_out(words):
+    if isinstance(kind, answers.SelectType | answers.MultiSelectType) and not _is_skipped(question, words) and not _is_written_out(words):
         return check_answer(question, _chosen(kind, words.strip()))
-    if isinstance(kind, BooleanType) and (said := yes_or_no(words)) is not None:
+    if isinstance(kind, answers.BooleanType) and (said := yes_or_no(words)) is not None:
         return said
     return check_answer(question, _meant(question, words))
 
 
-def answer_from_words(question: TypeTerms, text: str) -> Json:
+def answer_from_words(question: answers.TypeTerms, text: str) -> Json:
     """Return what a VALUE means that was typed before its question was asked: what `parse_answer` says, else JSON, else the words.
 
     A secret is taken as it is. The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.
     """
-    if isinstance(question.answer_type, SecretType):
+    if isinstance(question.answer_type, answers.SecretType):
         return text
     try:
         return cast("Json", parse_answer(question, text))
@@ -217,16 +207,16 @@ def yes_or_no(words: str) -> bool | None:
     return YES_OR_NO.get(said, _SIGNS.get(said))
 
 
-def options_listed(kind: SelectType | MultiSelectType) -> str:
+def options_listed(kind: answers.SelectType | answers.MultiSelectType) -> str:
     """List the options with their numbers, in a sentence."""
     listed = ", ".join(f"{number} {exact(option.label)}" for number, option in enumerate(kind.options[:_MOST_NAMED], 1))
     more = f", … ({len(kind.options)} in all)" if len(kind.options) > _MOST_NAMED else ""
     return f"They are: {listed}{more}."
 
 
-def _chosen(kind: SelectType | MultiSelectType, words: str) -> Json:
+def _chosen(kind: answers.SelectType | answers.MultiSelectType, words: str) -> Json:
     try:
-        if isinstance(kind, MultiSelectType):
+        if isinstance(kind, answers.MultiSelectType):
             return [kind.options[place].value for place in sorted(choose_many(words, kind.options))]
         return kind.options[choose(words, kind.options)].value
     except NotChosen as error:
@@ -238,10 +228,10 @@ def _chosen(kind: SelectType | MultiSelectType, words: str) -> Json:
         raise AnswerError([Problem("", said)]) from None
 
 
-def _meant(question: TypeTerms, words: str) -> Json:
-    meanings = [*_as_json(words), words] if not isinstance(question.answer_type, SecretType) else [words]
+def _meant(question: answers.TypeTerms, words: str) -> Json:
+    meanings = [*_as_json(words), words] if not isinstance(question.answer_type, answers.SecretType) else [words]
     fitting = next((meaning for meaning in meanings if _fits(question, meaning)), None)
-    if fitting is None and isinstance(question.answer_type, BooleanType) and not _is_skipped(question, words):
+    if fitting is None and isinstance(question.answer_type, answers.BooleanType) and not _is_skipped(question, words):
         raise AnswerError([Problem("", f"{words!r} is neither yes nor no. Answer yes or no.")])
     return meanings[0] if fitting is None else fitting
 
@@ -253,7 +243,7 @@ def _as_json(text: str) -> Iterator[Json]:
         return
 
 
-def _is_skipped(question: TypeTerms, words: str) -> bool:
+def _is_skipped(question: answers.TypeTerms, words: str) -> bool:
     return question.optional and words.strip() == "null"
 
 
@@ -262,7 +252,7 @@ def _is_written_out(words: str) -> bool:
     return words.lstrip().startswith(("{", "[", '"')) and any(True for _ in _as_json(words))
 
 
-def _fits(question: TypeTerms, value: Json) -> bool:
+def _fits(question: answers.TypeTerms, value: Json) -> bool:
     try:
         check_answer(question, value)
     except AnswerError:
@@ -276,7 +266,7 @@ def _fits(question: TypeTerms, value: Json) -> bool:
 _LISTED = 8  # options in a message
 
 
-def chosen(kind: SelectType | MultiSelectType, value: Json, pointer: str = "") -> Json:
+def chosen(kind: answers.SelectType | answers.MultiSelectType, value: Json, pointer: str = "") -> Json:
     """Return the option that `value` is, as it was declared, or the person's own words where they are allowed.
 
     Raises:
@@ -291,7 +281,7 @@ def chosen(kind: SelectType | MultiSelectType, value: Json, pointer: str = "") -
     return _refuse_choice(f"{shown(value)} is none of the options. Choose {_allowed(kind)}.{_nearest(kind.options, value)}", pointer)
 
 
-def all_chosen(kind: MultiSelectType, value: Json) -> list[Json]:
+def all_chosen(kind: answers.MultiSelectType, value: Json) -> list[Json]:
     """Return the chosen options in the order in which they were declared, the person's own words last.
 
     Raises:
@@ -314,10 +304,14 @@ def all_chosen(kind: MultiSelectType, value: Json) -> list[Json]:
     return ordered + own_words
 
 
-def option_of(options: Sequence[SelectOption], words: str) -> Scalar | None:
+def option_of(options: Sequence[answers.SelectOption], words: str) -> Scalar | None:
     """Return the option whose label these words are: exactly, or after NFKC, case folding and trimming."""
     exact = next((option.value for option in options if option.label == words), None)
-    return exact if exact is not None else next((option.value for option in options if folded(option.label) == folded(words)), None)
+    return (
+        exact
+        if exact is not None
+        else next((option.value for option in options if answers.folded(option.label) == answers.folded(words)), None)
+    )
 
 
 def _is_scalar(value: Json) -> TypeGuard[Scalar]:
@@ -332,16 +326,16 @@ def _is_other(value: Json) -> bool:
     return isinstance(words, str) and bool(words.strip())
 
 
-def _allowed(kind: SelectType | MultiSelectType) -> str:
+def _allowed(kind: answers.SelectType | answers.MultiSelectType) -> str:
     """List the options, as many as a message bears."""
     first = ", ".join(shown(option.value) for option in kind.options[:_LISTED])
     more = f" … ({len(kind.options)} options)" if len(kind.options) > _LISTED else ""
     return f"{first}{more}" + (', or {"other": "<text>"}' if kind.allow_other else "")
 
 
-def _nearest(options: Sequence[SelectOption], value: Json) -> str:
+def _nearest(options: Sequence[answers.SelectOption], value: Json) -> str:
     """Name the option that was probably meant."""
-    meant = option_of(options, SelectOption(value).label) if _is_scalar(value) else None
+    meant = option_of(options, answers.SelectOption(value).label) if _is_scalar(value) else None
     return "" if meant is None else f" Did you mean {shown(meant)}?"
 
 

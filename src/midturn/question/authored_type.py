@@ -6,17 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeGuard, cast
 
 from midturn.errors import Problem
-from midturn.question.answer_type import (
-    AnswerType,
-    BooleanType,
-    MultiSelectType,
-    SchemaType,
-    SecretType,
-    SelectOption,
-    SelectType,
-    TextType,
-    folded,
-)
+from midturn.question import answer_type as answers
 from midturn.values.json_value import Json, Limits, canonical, pointer_to, shown
 from midturn.values.text import did_you_mean
 
@@ -67,11 +57,11 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "secret": (),
     "schema": ("schema",),
 }
-_PLAIN: Mapping[object, AnswerType] = {"boolean": BooleanType(), "text": TextType(), "secret": SecretType()}
+_PLAIN: Mapping[object, answers.AnswerType] = {"boolean": answers.BooleanType(), "text": answers.TextType(), "secret": answers.SecretType()}
 _AT = "/answer_type"
 
 
-def read_answer_type(value: Json, limits: Limits, findings: Findings) -> AnswerType | None:
+def read_answer_type(value: Json, limits: Limits, findings: Findings) -> answers.AnswerType | None:
     """Return the answer type, or None where it is so wrong that no answer could be checked against it; `findings` says why."""
     if not isinstance(value, Mapping):
         findings.mistyped(_AT, "answer_type", 'an object such as {"type": "boolean"}', value)
@@ -88,7 +78,7 @@ def read_answer_type(value: Json, limits: Limits, findings: Findings) -> AnswerT
     return _choice(value, limits, findings) if "options" in keys else _PLAIN[tag]
 
 
-def _schema(value: Mapping[str, Json], findings: Findings) -> SchemaType | None:
+def _schema(value: Mapping[str, Json], findings: Findings) -> answers.SchemaType | None:
     from midturn.question.schema import check_schema
 
     schema = value.get("schema")
@@ -101,10 +91,10 @@ def _schema(value: Mapping[str, Json], findings: Findings) -> SchemaType | None:
     crossed = () if problems else crossed_bounds(schema)
     for lower, least, upper, most in crossed:
         findings.add(f"{_AT}/schema/{lower}", f"`{lower}` is {least}, which is more than `{upper}` ({most}). Lower it.")
-    return None if problems or crossed else SchemaType(schema)
+    return None if problems or crossed else answers.SchemaType(schema)
 
 
-def _choice(value: Mapping[str, Json], limits: Limits, findings: Findings) -> SelectType | MultiSelectType | None:
+def _choice(value: Mapping[str, Json], limits: Limits, findings: Findings) -> answers.SelectType | answers.MultiSelectType | None:
     before = len(findings)
     options = _options(value, limits, findings)
     allow_other = value.get("allow_other", False)
@@ -112,10 +102,10 @@ def _choice(value: Mapping[str, Json], limits: Limits, findings: Findings) -> Se
         findings.mistyped(f"{_AT}/allow_other", "allow_other", "true or false", allow_other)
         allow_other = False
     if value["type"] == "select":
-        chosen = SelectType(options, allow_other)
+        chosen = answers.SelectType(options, allow_other)
     else:
         least, most = _bounds(value, len(options) + allow_other, findings)
-        chosen = MultiSelectType(options, least, most, allow_other)
+        chosen = answers.MultiSelectType(options, least, most, allow_other)
     return chosen if len(findings) == before else None
 
 
@@ -139,7 +129,7 @@ def _is_count(value: Json) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _options(value: Mapping[str, Json], limits: Limits, findings: Findings) -> tuple[SelectOption, ...]:
+def _options(value: Mapping[str, Json], limits: Limits, findings: Findings) -> tuple[answers.SelectOption, ...]:
     given = value.get("options")
     if not isinstance(given, list | tuple):
         findings.add(f"{_AT}/options", "`options` is missing or not an array. List 1 or more values to choose from.")
@@ -157,7 +147,7 @@ def _options(value: Mapping[str, Json], limits: Limits, findings: Findings) -> t
     return tuple(option for _, option in read)
 
 
-def _option(given: Json, pointer: str, findings: Findings) -> SelectOption | None:
+def _option(given: Json, pointer: str, findings: Findings) -> answers.SelectOption | None:
     """Read a scalar, or an object with `value` and perhaps `description`."""
     if isinstance(given, Mapping):
         findings.unknown_keys(pointer, given, ("value", "description"))
@@ -167,17 +157,17 @@ def _option(given: Json, pointer: str, findings: Findings) -> SelectOption | Non
     if "description" in (given if isinstance(given, Mapping) else ()) and not isinstance(description, str):
         findings.mistyped(f"{pointer}/description", "description", "a string", description)
     if isinstance(value, bool | int | float | str):
-        return SelectOption(value, description if isinstance(description, str) else None)
+        return answers.SelectOption(value, description if isinstance(description, str) else None)
     findings.add(pointer, f"{shown(given)} is not an option. Give a string, number or boolean, or an object with such a `value`.")
     return None
 
 
-def _distinct(options: Sequence[tuple[int, SelectOption]], findings: Findings) -> None:
+def _distinct(options: Sequence[tuple[int, answers.SelectOption]], findings: Findings) -> None:
     """Refuse options that are equal, or that a person could not tell apart."""
     values: dict[bytes, int] = {}
     labels: dict[str, int] = {}
     for place, option in options:
-        value, label = canonical(option.value), folded(option.label)
+        value, label = canonical(option.value), answers.folded(option.label)
         same, alike = values.setdefault(value, place), labels.setdefault(label, place)
         if same != place:
             findings.add(f"{_AT}/options/{place}", f"{shown(option.value)} is the same value as that of /options/{same}. Remove one.")

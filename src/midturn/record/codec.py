@@ -18,33 +18,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from midturn.errors import MidturnError
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    ChatRequest,
-    ChatResponse,
-    Child,
-    ConfigDelta,
-    Escalated,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    InquiryResponse,
-    Notified,
-    OpaqueEvent,
-    Reassigned,
-    Reminded,
-    Suspended,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
-    TurnStart,
-    VisibleEvent,
-    Vote,
-    encode_custom,
-)
+from midturn.record import events as ev
 from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits
 
 
@@ -56,18 +30,18 @@ class UnknownOutcomeError(ValueError):
     """A response has an outcome of a newer version: not wrong, merely unknown."""
 
 
-class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
+class ResponseWire(ev.Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
     """An `inquiry_response` of any outcome, the flat legacy form without one included."""
 
     id: str
     outcome: str | None = None
     answer: Json | UnsetType = UNSET
-    answered_by: AnsweredBy | None = None
+    answered_by: ev.AnsweredBy | None = None
     reason: str | None = None
     remembered: bool = False
     votes: tuple[str, ...] = ()
 
-    def event(self) -> InquiryResponse:
+    def event(self) -> ev.InquiryResponse:
         """Return the class of its outcome. What a `redacted` one has as `answer` stays behind.
 
         Raises:
@@ -79,7 +53,7 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
                 return self._answered()
             case "cancelled":
                 reason = "user" if self.reason is None else self.reason
-                return InquiryCancelled(
+                return ev.InquiryCancelled(
                     timestamp=self.timestamp,
                     event_id=self.event_id,
                     more=self.more,
@@ -89,7 +63,7 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
                     reason=reason,
                 )
             case "redacted":
-                return InquiryRedacted(
+                return ev.InquiryRedacted(
                     timestamp=self.timestamp,
                     event_id=self.event_id,
                     more=self.more,
@@ -101,11 +75,11 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
             case newer:
                 raise UnknownOutcomeError(newer)
 
-    def _answered(self) -> InquiryAnswered:
+    def _answered(self) -> ev.InquiryAnswered:
         if self.answer is UNSET:
             missing = "`answer` is" if self.outcome else "`outcome` and `answer` are"
             raise BrokenRuleError(f"{missing} missing; a response is `answered` (with `answer`), `cancelled` or `redacted`")
-        return InquiryAnswered(
+        return ev.InquiryAnswered(
             timestamp=self.timestamp,
             event_id=self.event_id,
             more=self.more,
@@ -127,30 +101,30 @@ class Start(Struct, frozen=True, tag_field="type", tag="turn_start"):
 
 
 _Wire: TypeAlias = (
-    TurnStart
-    | TurnEnd
-    | ChatRequest
-    | ChatResponse
-    | ToolCallRequest
-    | ToolCallResponse
-    | InquiryRequest
+    ev.TurnStart
+    | ev.TurnEnd
+    | ev.ChatRequest
+    | ev.ChatResponse
+    | ev.ToolCallRequest
+    | ev.ToolCallResponse
+    | ev.InquiryRequest
     | ResponseWire
-    | Approval
-    | Suspended
-    | Child
-    | ConfigDelta
-    | Vote
-    | Reassigned
-    | Reminded
-    | Escalated
-    | Notified
+    | ev.Approval
+    | ev.Suspended
+    | ev.Child
+    | ev.ConfigDelta
+    | ev.Vote
+    | ev.Reassigned
+    | ev.Reminded
+    | ev.Escalated
+    | ev.Notified
 )
 
 KINDS: Final = frozenset(cast("str", kind.__struct_config__.tag) for kind in get_args(_Wire))
 """The kinds of events that have a class; every other one passes through."""
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
-_ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_custom)
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=ev.encode_custom)
 _UNREADABLE: Final = (ValueError, RecursionError, MidturnError)  # msgspec's errors and Unicode's are ValueErrors
 _STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPE: Final = rb"(?s)\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
@@ -184,16 +158,16 @@ def _decoder() -> msgspec.json.Decoder[_Wire]:
 
 
 @cache
-def _visible_decoder() -> msgspec.json.Decoder[Start | VisibleEvent]:
-    return msgspec.json.Decoder(Start | VisibleEvent)
+def _visible_decoder() -> msgspec.json.Decoder[Start | ev.VisibleEvent]:
+    return msgspec.json.Decoder(Start | ev.VisibleEvent)
 
 
-def encode_event(event: Event) -> bytes:
+def encode_event(event: ev.Event) -> bytes:
     """Return the event's line, without the newline.
 
     Lone surrogates, which no UTF-8 file can hold, are written as U+FFFD.
     """
-    if isinstance(event, OpaqueEvent):
+    if isinstance(event, ev.OpaqueEvent):
         return bytes(event.raw)
     try:
         return _ENCODER.encode(event)
@@ -201,7 +175,7 @@ def encode_event(event: Event) -> bytes:
         return _ENCODER.encode(_whole_characters(event.to_json()))
 
 
-def decode_event(line: bytes, where: str, limits: Limits = DEFAULT_LIMITS) -> Event:
+def decode_event(line: bytes, where: str, limits: Limits = DEFAULT_LIMITS) -> ev.Event:
     """Read one line. Never raises: what cannot be read is an `OpaqueEvent` whose `problem` says why.
 
     Args:
@@ -216,15 +190,15 @@ def decode_event(line: bytes, where: str, limits: Limits = DEFAULT_LIMITS) -> Ev
     return event if event.event_id else _numbered(event, where)
 
 
-def decode_lines(lines: Iterable[bytes], file: str, first: int = 1, limits: Limits = DEFAULT_LIMITS) -> list[Event]:
+def decode_lines(lines: Iterable[bytes], file: str, first: int = 1, limits: Limits = DEFAULT_LIMITS) -> list[ev.Event]:
     """Read the lines of `file`, whose numbers begin with `first`: `decode_event`, for many, and much faster where nothing is wrong."""
-    events: list[Event] = []
+    events: list[ev.Event] = []
     for part in _parts(lines):
         events += decode_plain(part, limits) or _decoded_one_by_one(part, file, first + len(events), limits)
     return events
 
 
-def decode_stream(data: bytes, file: str, first: int = 1) -> list[Event]:
+def decode_stream(data: bytes, file: str, first: int = 1) -> list[ev.Event]:
     """Read whole lines as they stand in `file`, where the first of them has the number `first`; blank ones are no events."""
     lines = data.split(b"\n")[:-1]
     cleaned = [clean(line) for line in lines]
@@ -245,11 +219,11 @@ def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield part
 
 
-def decode_plain(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> list[Event] | None:
+def decode_plain(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> list[ev.Event] | None:
     """Read lines of which each keeps all rules and has an id; None where one does not."""
     try:
         wires = list(map(_decoder().decode, lines))
-        events: list[Event] = [wire.event() if type(wire) is ResponseWire else wire for wire in wires]
+        events: list[ev.Event] = [wire.event() if type(wire) is ResponseWire else wire for wire in wires]
     except _UNREADABLE:
         return None
     return events if _are_plain(events) and _keep_limits(lines, limits) else None
@@ -273,7 +247,7 @@ def problem_of(line: bytes, limits: Limits = DEFAULT_LIMITS) -> str:
     return ""
 
 
-def decode_visible(data: bytes) -> list[Start | VisibleEvent] | None:
+def decode_visible(data: bytes) -> list[Start | ev.VisibleEvent] | None:
     """Read of whole lines only what providers see, and, where there are calls, where turns begin.
 
     Returns None where a line is not plainly as we write it.
@@ -294,16 +268,16 @@ def decode_visible(data: bytes) -> list[Start | VisibleEvent] | None:
     return events if _are_plain(events) and _keep_limits(seen) else None
 
 
-def decode_kind(data: bytes, kind: str) -> list[Event]:
+def decode_kind(data: bytes, kind: str) -> list[ev.Event]:
     """Read of whole lines those that may be of a kind: all but those that begin as we write another one."""
     others = _HEADS - {_head(kind)}
     lines = (clean(line) for line in BytesIO(data) if line[:16] not in others)
     return [decode_event(line, "") for line in lines if line]
 
 
-def _are_plain(events: Sequence[Event | Start]) -> bool:
+def _are_plain(events: Sequence[ev.Event | Start]) -> bool:
     """Say whether each event, and each beginning of a turn, has an id and keeps the rules that no type can say."""
-    responses = cast("list[ChatResponse]", [event for event in events if event.__class__ is ChatResponse])
+    responses = cast("list[ev.ChatResponse]", [event for event in events if event.__class__ is ev.ChatResponse])
     return all(map(_EVENT_ID, events)) and _ONE.issuperset(map(_parts_of, responses))
 
 
@@ -327,8 +301,8 @@ def _brackets(text: bytes) -> int:
     return 2 * len(text) - len(text.replace(b"{", b"")) - len(text.replace(b"[", b""))
 
 
-def _decoded_one_by_one(lines: list[bytes], file: str, first: int, limits: Limits) -> list[Event]:
-    events: list[Event] = []
+def _decoded_one_by_one(lines: list[bytes], file: str, first: int, limits: Limits) -> list[ev.Event]:
+    events: list[ev.Event] = []
     for number, line in enumerate(lines, first):
         try:
             event = _read(line, limits)
@@ -338,7 +312,7 @@ def _decoded_one_by_one(lines: list[bytes], file: str, first: int, limits: Limit
     return events
 
 
-def _read(line: bytes, limits: Limits) -> Event:
+def _read(line: bytes, limits: Limits) -> ev.Event:
     """Read a line that keeps the rules; everything else raises."""
     if len(line) > limits.event_line:
         raise BrokenRuleError(f"the line has {len(line):,} bytes; {limits.event_line:,} are allowed")
@@ -351,7 +325,7 @@ def _read(line: bytes, limits: Limits) -> Event:
         wire = _decoder().decode(re.sub(_ESCAPE, _whole_character, line))
     if isinstance(wire, ResponseWire):
         return wire.event()
-    if isinstance(wire, ChatResponse):
+    if isinstance(wire, ev.ChatResponse):
         _check_parts(wire)
     return wire
 
@@ -361,11 +335,11 @@ def _whole_character(escape: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if escape[1] else escape[0]
 
 
-def _parts_of(response: ChatResponse) -> int:
+def _parts_of(response: ev.ChatResponse) -> int:
     return (response.message is not None) + (response.reasoning is not None) + (response.structured is not UNSET)
 
 
-def _check_parts(response: ChatResponse) -> None:
+def _check_parts(response: ev.ChatResponse) -> None:
     parts = _parts_of(response)
     if parts != 1:
         raise BrokenRuleError(f"it has {parts} of `message`, `reasoning` and `structured`; exactly one is allowed")
@@ -386,7 +360,7 @@ def check_depth(line: bytes, limits: Limits = DEFAULT_LIMITS) -> None:
             raise BrokenRuleError(f"it nests deeper than {allowed} levels")
 
 
-def _numbered(event: Event, where: str) -> Event:
+def _numbered(event: ev.Event, where: str) -> ev.Event:
     return msgspec.structs.replace(event, event_id=f"line:{where.rpartition(':')[2]}")
 
 
@@ -402,10 +376,10 @@ class _Shared(Struct):
     requires: str = ""
 
 
-def _opaque(line: bytes, where: str, error: Exception) -> OpaqueEvent:
+def _opaque(line: bytes, where: str, error: Exception) -> ev.OpaqueEvent:
     known = _shared(line)
     newer = isinstance(error, UnknownOutcomeError) or (isinstance(error, msgspec.ValidationError) and known.type not in {"", *KINDS})
-    event = OpaqueEvent(
+    event = ev.OpaqueEvent(
         kind=known.type,
         raw=Raw(line),
         problem="" if newer else f"{where}: {_name(known)}: {_reason(error)}. The line is kept as it is.",
@@ -415,7 +389,7 @@ def _opaque(line: bytes, where: str, error: Exception) -> OpaqueEvent:
         metadata=known.metadata,
         requires=known.requires,
     )
-    return event if event.event_id else cast("OpaqueEvent", _numbered(event, where))
+    return event if event.event_id else cast("ev.OpaqueEvent", _numbered(event, where))
 
 
 def _shared(line: bytes) -> _Shared:

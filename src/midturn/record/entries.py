@@ -24,29 +24,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    ChatRequest,
-    ChatResponse,
-    ConfigDelta,
-    Escalated,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    InquiryResponse,
-    Note,
-    Notified,
-    OpaqueEvent,
-    Reassigned,
-    Reminded,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
-    Vote,
-)
+from midturn.record import events as ev
 from midturn.record.window import Pairing, names_of_call, names_of_result, starts_turn
 from midturn.values.json_value import Json
 
@@ -54,7 +32,7 @@ from midturn.values.json_value import Json
 class WordsEntry(Struct, frozen=True, eq=False):
     """Words of the user (`request`), or a part of what the model said; `text` is empty where that is a value (`structured`)."""
 
-    event: ChatRequest | ChatResponse
+    event: ev.ChatRequest | ev.ChatResponse
     kind: Literal["request", "message", "reasoning", "structured"]
     text: str = ""
     author: str | None = None
@@ -67,10 +45,10 @@ class NoteEntry(Struct, frozen=True, eq=False, kw_only=True):
     `to` are the people and groups it names, `by` who has made it; `number` counts reminders and escalations, `about` says what was told.
     """
 
-    event: Note
+    event: ev.Note
     kind: Literal["yes", "no", "taken back", "passed on", "reminded", "escalated", "told", "not told"]
     to: tuple[str, ...] = ()
-    by: AnsweredBy | None = None
+    by: ev.AnsweredBy | None = None
     reason: str | None = None
     arguments: Json | UnsetType = UNSET
     number: int = 0
@@ -80,19 +58,19 @@ class NoteEntry(Struct, frozen=True, eq=False, kw_only=True):
 class RequestEntry(Struct, eq=False):
     """A question: its call, what was noted on it, and its response once there is one."""
 
-    event: InquiryRequest
+    event: ev.InquiryRequest
     call: CallEntry | None = None
-    response: InquiryResponse | None = None
+    response: ev.InquiryResponse | None = None
     notes: Sequence[NoteEntry] = ()
 
 
 class ApprovalEntry(Struct, eq=False):
     """A line about a permission, a delivery or a review; `thread` has all lines of its turn about the same one, in order."""
 
-    event: Approval
+    event: ev.Approval
     call: CallEntry | None = None
     notes: Sequence[NoteEntry] = ()
-    thread: Sequence[Approval] = ()
+    thread: Sequence[ev.Approval] = ()
 
     @property
     def waits(self) -> bool:
@@ -100,12 +78,12 @@ class ApprovalEntry(Struct, eq=False):
         return self.event.state == "waiting"
 
     @property
-    def put(self) -> Approval | None:
+    def put(self) -> ev.Approval | None:
         """The line that last put it to people; None where no one had to wait."""
         return next((one for one in reversed(self.thread) if one.state == "waiting"), None)
 
     @property
-    def decision(self) -> Approval | None:
+    def decision(self) -> ev.Approval | None:
         """The last decision of it."""
         return next((one for one in reversed(self.thread) if one.state != "waiting"), None)
 
@@ -113,8 +91,8 @@ class ApprovalEntry(Struct, eq=False):
 class CallEntry(Struct, eq=False):
     """A call of a tool: what was asked in it and decided about it, in order, and its result once there is one."""
 
-    event: ToolCallRequest
-    result: ToolCallResponse | None = None
+    event: ev.ToolCallRequest
+    result: ev.ToolCallResponse | None = None
     requests: list[RequestEntry] = []
     approvals: list[ApprovalEntry] = []
 
@@ -122,33 +100,33 @@ class CallEntry(Struct, eq=False):
 class ResultEntry(Struct, frozen=True, eq=False):
     """The result of a call; `call` is None where there is no such call."""
 
-    event: ToolCallResponse
+    event: ev.ToolCallResponse
     call: CallEntry | None = None
 
 
 class ResponseEntry(Struct, frozen=True, eq=False):
     """The response to a question; `request` is None where there is no such question, or it was answered before."""
 
-    event: InquiryResponse
+    event: ev.InquiryResponse
     request: RequestEntry | None = None
 
 
 class SettingsEntry(Struct, frozen=True, eq=False):
     """Values set by flags; None where something else is known of the asker."""
 
-    event: ConfigDelta
+    event: ev.ConfigDelta
 
 
 class UnreadEntry(Struct, frozen=True, eq=False):
     """A line that cannot be read, or is of a kind that is not known."""
 
-    event: OpaqueEvent
+    event: ev.OpaqueEvent
 
 
 class EndEntry(Struct, frozen=True, eq=False):
     """The end of the turn."""
 
-    event: TurnEnd
+    event: ev.TurnEnd
 
 
 Entry: TypeAlias = (
@@ -156,7 +134,7 @@ Entry: TypeAlias = (
 )
 
 
-def told(events: Iterable[Event]) -> list[Entry]:
+def told(events: Iterable[ev.Event]) -> list[Entry]:
     """Return the entries of one turn, or of a whole stream, each with everything that belongs to it."""
     story = Story()
     return [entry for event in events if (entry := story.take(event)) is not None]
@@ -176,40 +154,40 @@ class Story:
         self._early: list[RequestEntry | ApprovalEntry] = []
         self._requests: dict[str, RequestEntry] = {}
         self._requests_at: dict[int, RequestEntry] = {}
-        self._threads: dict[str, list[Approval]] = {}
+        self._threads: dict[str, list[ev.Approval]] = {}
         self._notes: dict[str, list[NoteEntry]] = {}
         self._results: dict[str, ResultEntry] = {}
 
-    def take(self, event: Event) -> Entry | None:  # noqa: C901, PLR0911  one return a kind of event
+    def take(self, event: ev.Event) -> Entry | None:  # noqa: C901, PLR0911  one return a kind of event
         """Return the entry of the next event; None of one that says nothing."""
         self._place += 1
         match event:
-            case ChatRequest():
+            case ev.ChatRequest():
                 return WordsEntry(event, "request", event.content, event.author)
-            case ChatResponse():
+            case ev.ChatResponse():
                 return _said(event)
-            case ToolCallRequest():
+            case ev.ToolCallRequest():
                 return self._call(event)
-            case ToolCallResponse():
+            case ev.ToolCallResponse():
                 return self._result(event)
-            case InquiryRequest():
+            case ev.InquiryRequest():
                 return self._request(event)
-            case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
+            case ev.InquiryAnswered() | ev.InquiryCancelled() | ev.InquiryRedacted():
                 return self._response(event)
-            case Approval():
+            case ev.Approval():
                 return self._approval(event)
-            case Vote() | Reassigned() | Reminded() | Escalated() | Notified():
+            case ev.Vote() | ev.Reassigned() | ev.Reminded() | ev.Escalated() | ev.Notified():
                 return self._note(event)
-            case ConfigDelta():
+            case ev.ConfigDelta():
                 return SettingsEntry(event)
-            case TurnEnd():
+            case ev.TurnEnd():
                 return EndEntry(event)
             case _:
                 if starts_turn(event):
                     self._begin()
-                return UnreadEntry(event) if isinstance(event, OpaqueEvent) else None
+                return UnreadEntry(event) if isinstance(event, ev.OpaqueEvent) else None
 
-    def _call(self, event: ToolCallRequest) -> CallEntry:
+    def _call(self, event: ev.ToolCallRequest) -> CallEntry:
         if known := self._calls.get(event.event_id):
             return known
         self._called.ask(self._place, *names_of_call(event))
@@ -229,7 +207,7 @@ class Story:
         else:
             call.requests.append(entry)
 
-    def _result(self, event: ToolCallResponse) -> ResultEntry:
+    def _result(self, event: ev.ToolCallResponse) -> ResultEntry:
         place = self._called.respond(self._place, *names_of_result(event))
         if place is None:
             return self._results.get(event.event_id, ResultEntry(event))
@@ -238,7 +216,7 @@ class Story:
         self._results[event.event_id] = entry = ResultEntry(event, call)
         return entry
 
-    def _request(self, event: InquiryRequest) -> RequestEntry:
+    def _request(self, event: ev.InquiryRequest) -> RequestEntry:
         known = self._requests.get(event.id)
         if known and known.event.event_id == event.event_id:
             return known
@@ -248,7 +226,7 @@ class Story:
         self._requests[event.id] = self._requests_at[self._place] = entry
         return entry
 
-    def _response(self, event: InquiryResponse) -> ResponseEntry:
+    def _response(self, event: ev.InquiryResponse) -> ResponseEntry:
         place = self._asked.respond(self._place, (event.id,))
         if place is None:
             return ResponseEntry(event)
@@ -256,7 +234,7 @@ class Story:
         request.response = event
         return ResponseEntry(event, request)
 
-    def _approval(self, event: Approval) -> ApprovalEntry:
+    def _approval(self, event: ev.Approval) -> ApprovalEntry:
         thread = self._threads.setdefault(event.id, [])
         thread.append(event)
         notes = self._noted(event.id) if event.state == "waiting" else ()
@@ -264,7 +242,7 @@ class Story:
         self._belongs(entry)
         return entry
 
-    def _note(self, event: Note) -> NoteEntry:
+    def _note(self, event: ev.Note) -> NoteEntry:
         entry = note_entry(event)
         self._notes.setdefault(event.id, []).append(entry)
         return entry
@@ -276,7 +254,7 @@ class Story:
         return noted
 
 
-def _said(event: ChatResponse) -> WordsEntry:
+def _said(event: ev.ChatResponse) -> WordsEntry:
     if event.reasoning is not None:
         return WordsEntry(event, "reasoning", event.reasoning)
     if event.message is not None:
@@ -284,38 +262,38 @@ def _said(event: ChatResponse) -> WordsEntry:
     return WordsEntry(event, "structured", value=None if event.structured is UNSET else event.structured)
 
 
-def note_entry(note: Note) -> NoteEntry:
+def note_entry(note: ev.Note) -> NoteEntry:
     """Return a note as it is told."""
     match note:
-        case Vote(answered_by=by, reason=reason, arguments=arguments):
+        case ev.Vote(answered_by=by, reason=reason, arguments=arguments):
             kind = "taken back" if note.withdrawn else "yes" if note.answer else "no"
             return NoteEntry(event=note, kind=kind, by=by, reason=reason, arguments=arguments)
-        case Reassigned(to=to, answered_by=by, reason=reason):
+        case ev.Reassigned(to=to, answered_by=by, reason=reason):
             return NoteEntry(event=note, kind="passed on", to=to, by=by, reason=reason)
-        case Reminded(to=to, number=number):
+        case ev.Reminded(to=to, number=number):
             return NoteEntry(event=note, kind="reminded", to=to, number=number)
-        case Escalated(to=to, number=number):
+        case ev.Escalated(to=to, number=number):
             return NoteEntry(event=note, kind="escalated", to=to, number=number)
-        case Notified(to=to, about=about, error=error):
+        case ev.Notified(to=to, about=about, error=error):
             return NoteEntry(event=note, kind="told" if error is None else "not told", to=to, reason=error, about=about)
 
 
 # One event of a turn that goes on --------------------------------------------------------------------------------------
 
 
-def entry_among(events: Sequence[Event], event: Event) -> RequestEntry | ResponseEntry | ApprovalEntry | None:
+def entry_among(events: Sequence[ev.Event], event: ev.Event) -> RequestEntry | ResponseEntry | ApprovalEntry | None:
     """Return the entry of the newest event of a turn that was read up to here; None of one that neither asks nor answers.
 
     It is found from the end, so that what came before costs nothing.
     """
     match event:
-        case InquiryRequest():
+        case ev.InquiryRequest():
             return RequestEntry(event)
-        case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
-            asked = (RequestEntry(found) for found in reversed(events) if isinstance(found, InquiryRequest) and found.id == event.id)
+        case ev.InquiryAnswered() | ev.InquiryCancelled() | ev.InquiryRedacted():
+            asked = (RequestEntry(found) for found in reversed(events) if isinstance(found, ev.InquiryRequest) and found.id == event.id)
             return ResponseEntry(event, next(asked, None))
-        case Approval():
-            same = (found for found in reversed(events) if isinstance(found, Approval) and found.id == event.id)
+        case ev.Approval():
+            same = (found for found in reversed(events) if isinstance(found, ev.Approval) and found.id == event.id)
             put = next((found for found in same if found.state == "waiting"), None)
             return ApprovalEntry(event, thread=[event] if put is None or put is event else [put, event])
         case _:

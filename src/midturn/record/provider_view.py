@@ -10,25 +10,8 @@ from typing import Any, Final, cast, get_args, overload
 import msgspec
 from msgspec import Struct
 
+from midturn.record import events as ev
 from midturn.record.codec import Start, clean, decode_event, decode_kind, decode_stream, decode_visible
-from midturn.record.events import (
-    Approval,
-    ChatRequest,
-    ChatResponse,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    Note,
-    OpaqueEvent,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
-    TurnStart,
-    VisibleEvent,
-    visible,
-)
 from midturn.record.window import (
     MAY_START,
     TurnByTurn,
@@ -54,22 +37,22 @@ class Cycle:
         self._responding = False
         self._in_batch = False
 
-    def ends_before(self, event: Event) -> bool:
+    def ends_before(self, event: ev.Event) -> bool:
         """Take the next event; say whether all calls before it must have their results by now."""
-        ends = isinstance(event, ChatRequest | TurnEnd) or (not self._in_batch and self._speaks(event))
-        self._responding = isinstance(event, ToolCallResponse) or (self._responding and not ends)
-        self._in_batch = event.more > 0 and isinstance(event, ChatResponse | ToolCallRequest)
+        ends = isinstance(event, ev.ChatRequest | ev.TurnEnd) or (not self._in_batch and self._speaks(event))
+        self._responding = isinstance(event, ev.ToolCallResponse) or (self._responding and not ends)
+        self._in_batch = event.more > 0 and isinstance(event, ev.ChatResponse | ev.ToolCallRequest)
         return ends
 
-    def _speaks(self, event: Event) -> bool:
-        return isinstance(event, ChatResponse) or (self._responding and isinstance(event, ToolCallRequest))
+    def _speaks(self, event: ev.Event) -> bool:
+        return isinstance(event, ev.ChatResponse) or (self._responding and isinstance(event, ev.ToolCallRequest))
 
 
 # Repairs of a log for readers of the whole. The file itself is never rewritten ----------------------------------------
 
 
-_RESPONSES: Final = (InquiryAnswered, InquiryCancelled, InquiryRedacted)
-_NOTES: Final = frozenset(get_args(Note))
+_RESPONSES: Final = (ev.InquiryAnswered, ev.InquiryCancelled, ev.InquiryRedacted)
+_NOTES: Final = frozenset(get_args(ev.Note))
 INTERRUPTED: Final = "Tool call interrupted before it finished."
 """The result that a model reads of a call that has none."""
 
@@ -98,7 +81,7 @@ class Repairs(Struct, frozen=True):
         )
 
 
-def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
+def sanitize(events: Iterable[ev.Event]) -> tuple[list[ev.Event], Repairs]:
     """Return a well-formed stream, and what had to be done to it.
 
     It starts with a `turn_start`; every call of a finished turn has a response; inquiries are whole inside their turn. Of the open turn
@@ -108,7 +91,7 @@ def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
         events: The events as they were read, oldest first.
     """
     events = list(events)
-    whole: list[Event] = []
+    whole: list[ev.Event] = []
     repairs = Repairs()
     for number, window in enumerate(turns(events)):
         content, started = (window.events, Repairs()) if number else _start(window.events)
@@ -127,9 +110,9 @@ def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
     return whole or events, repairs
 
 
-def interrupted(call: ToolCallRequest) -> ToolCallResponse:
+def interrupted(call: ev.ToolCallRequest) -> ev.ToolCallResponse:
     """Return the synthetic response of a call that has none; the same call always gets the same one."""
-    return ToolCallResponse(
+    return ev.ToolCallResponse(
         timestamp=call.timestamp,
         event_id=_beside(call, "interrupted"),
         id=call.id,
@@ -139,21 +122,21 @@ def interrupted(call: ToolCallRequest) -> ToolCallResponse:
     )
 
 
-def _beside(event: Event, what: str) -> str:
+def _beside(event: ev.Event, what: str) -> str:
     """Derive an id for a synthetic event: no two events get the same one, and no run of it differs."""
     return f"{event.event_id}:{what}" if event.event_id else ""
 
 
-def _start(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+def _start(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
     """Put the first turn's `turn_start` before everything else of it; make one where it is missing."""
     place = next((place for place, event in enumerate(events) if starts_turn(event)), None)
     if place is not None:
         return (events[place], *events[:place], *events[place + 1 :]), Repairs()
-    start = TurnStart(timestamp=events[0].timestamp, event_id=_beside(events[0], "start"))
+    start = ev.TurnStart(timestamp=events[0].timestamp, event_id=_beside(events[0], "start"))
     return (start, *events), Repairs(started=(events[0].event_id,))
 
 
-def _drop_orphans(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+def _drop_orphans(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
     orphans = {*pair_inquiries(events).orphans, *_orphaned_notes(events)}
     if not orphans:
         return events, Repairs()
@@ -161,45 +144,45 @@ def _drop_orphans(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
     return kept, Repairs(dropped=tuple(events[place].event_id for place in sorted(orphans)))
 
 
-def _orphaned_notes(events: Sequence[Event]) -> list[int]:
+def _orphaned_notes(events: Sequence[ev.Event]) -> list[int]:
     """Return the places of votes and other notes on requests that are not there."""
     if _NOTES.isdisjoint(map(type, events)):  # as usual
         return []
-    asked = {event.id for event in events if isinstance(event, InquiryRequest | Approval)}
-    return [place for place, event in enumerate(events) if isinstance(event, Note) and event.id not in asked]
+    asked = {event.id for event in events if isinstance(event, ev.InquiryRequest | ev.Approval)}
+    return [place for place, event in enumerate(events) if isinstance(event, ev.Note) and event.id not in asked]
 
 
-def _cancel_requests(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+def _cancel_requests(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
     """Cancel what was never answered: behind every response that has the same id, for pairs are found in order."""
     unanswered = pair_inquiries(events).unanswered
-    cancelled: dict[int, list[Event]] = {}
+    cancelled: dict[int, list[ev.Event]] = {}
     for place in sorted(unanswered):
-        request = cast("InquiryRequest", events[place])
+        request = cast("ev.InquiryRequest", events[place])
         behind = max([place, *(at for at, event in enumerate(events) if isinstance(event, _RESPONSES) and event.id == request.id)])
-        response = InquiryCancelled(timestamp=request.timestamp, event_id=_beside(request, "cancelled"), id=request.id, reason="user")
+        response = ev.InquiryCancelled(timestamp=request.timestamp, event_id=_beside(request, "cancelled"), id=request.id, reason="user")
         cancelled.setdefault(behind, []).append(response)
     whole = [one for place, event in enumerate(events) for one in (event, *cancelled.get(place, ()))]
     return whole, Repairs(cancelled=tuple(events[place].event_id for place in sorted(unanswered)))
 
 
-def _answer_calls(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+def _answer_calls(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
     """Give every call without a response a synthetic one, before anything else is said."""
     unanswered = pair_calls(events).unanswered
-    whole: list[Event] = []
-    due: list[ToolCallRequest] = []
+    whole: list[ev.Event] = []
+    due: list[ev.ToolCallRequest] = []
     cycle = Cycle()
     for place, event in enumerate(events):
         if cycle.ends_before(event):
             whole += map(interrupted, due)
             due = []
         whole.append(event)
-        if place in unanswered and isinstance(event, ToolCallRequest):
+        if place in unanswered and isinstance(event, ev.ToolCallRequest):
             due.append(event)
     whole += map(interrupted, due)
     return whole, Repairs(interrupted=tuple(events[place].event_id for place in sorted(unanswered)))
 
 
-def provider_view(events: Iterable[Event]) -> list[VisibleEvent]:
+def provider_view(events: Iterable[ev.Event]) -> list[ev.VisibleEvent]:
     """Return the visible events, so that every provider accepts them: each call has exactly one response, before anything else is said.
 
     A call without a response, in the open turn too, gets a synthetic one. A response that stands too late moves to its place; one that
@@ -212,7 +195,7 @@ def provider_view(events: Iterable[Event]) -> list[VisibleEvent]:
     return [event for window in turns(events) for event in _turn_view(window.events)] if whole is None else whole
 
 
-def whole_view(events: Iterable[Event | Start]) -> list[VisibleEvent] | None:
+def whole_view(events: Iterable[ev.Event | Start]) -> list[ev.VisibleEvent] | None:
     """Return the visible events as they are, where each call has its response in its place; else None."""
     view: list[Any] = []
     waiting: dict[str, str] = {}
@@ -220,16 +203,16 @@ def whole_view(events: Iterable[Event | Start]) -> list[VisibleEvent] | None:
     event: Any
     for event in events:
         kind = event.__class__
-        if kind is ToolCallRequest:
+        if kind is ev.ToolCallRequest:
             if waiting and (answered or event.event_id in waiting):
                 return None
             waiting[event.event_id] = event.id
             answered = False
-        elif kind is ToolCallResponse:
+        elif kind is ev.ToolCallResponse:
             if waiting.pop(event.call, None) != event.id:
                 return None
             answered = True
-        elif kind is not ChatResponse and kind is not ChatRequest:
+        elif kind is not ev.ChatResponse and kind is not ev.ChatRequest:
             if waiting and kind in _ENDING:
                 return None
             continue
@@ -239,41 +222,41 @@ def whole_view(events: Iterable[Event | Start]) -> list[VisibleEvent] | None:
     return None if waiting else view
 
 
-_ENDING: Final = (Start, TurnStart, TurnEnd, OpaqueEvent)
+_ENDING: Final = (Start, ev.TurnStart, ev.TurnEnd, ev.OpaqueEvent)
 """Behind these, or what they may stand for, no call of before gets its response."""
 
 
-def _turn_view(events: Sequence[Event]) -> list[VisibleEvent]:
+def _turn_view(events: Sequence[ev.Event]) -> list[ev.VisibleEvent]:
     whole = whole_view(events)
     return mended_view(events) if whole is None else whole
 
 
-def mended_view(events: Sequence[Event]) -> list[VisibleEvent]:
+def mended_view(events: Sequence[ev.Event]) -> list[ev.VisibleEvent]:
     """Return the visible events of one turn, each call with its response behind it."""
     pairing = pair_calls(events)
     asked_by = {response: request for request, response in pairing.responses.items()}
-    view: list[VisibleEvent] = []
-    due: dict[int, ToolCallResponse] = {}
+    view: list[ev.VisibleEvent] = []
+    due: dict[int, ev.ToolCallResponse] = {}
     cycle = Cycle()
     for place, event in enumerate(events):
         if cycle.ends_before(event):
             view += due.values()
             due = {}
-        if isinstance(event, ToolCallResponse):
+        if isinstance(event, ev.ToolCallResponse):
             if response := due.pop(asked_by.get(place, -1), None):
                 view.append(response)
-        elif visible(event):
-            view.append(cast("VisibleEvent", event))
-        if isinstance(event, ToolCallRequest):
+        elif ev.visible(event):
+            view.append(cast("ev.VisibleEvent", event))
+        if isinstance(event, ev.ToolCallRequest):
             due[place] = _result(events, pairing.responses.get(place), event)
     return [*view, *due.values()]
 
 
-def _result(events: Sequence[Event], place: int | None, call: ToolCallRequest) -> ToolCallResponse:
+def _result(events: Sequence[ev.Event], place: int | None, call: ev.ToolCallRequest) -> ev.ToolCallResponse:
     """Return the response of a call, under the id by which the provider knows the call."""
     if place is None:
         return interrupted(call)
-    response = cast("ToolCallResponse", events[place])
+    response = cast("ev.ToolCallResponse", events[place])
     return response if response.id == call.id else msgspec.structs.replace(response, id=call.id)
 
 
@@ -308,14 +291,14 @@ class Past:
         return Past(lines, file, self if file == self._file and lines.startswith(self._lines) else None)
 
     @cached_property
-    def events(self) -> list[Event]:
+    def events(self) -> list[ev.Event]:
         """All events."""
         return decode_stream(self._lines, self._file)
 
-    def latest_first(self) -> Iterator[Event]:
+    def latest_first(self) -> Iterator[ev.Event]:
         """Yield the events from the end on: the last ones are read alone, and all only for a reader that goes further."""
         begin = self._lines.find(b"\n", -_LATE) + 1 if len(self._lines) > _LATE else 0
-        late: list[Event] = []
+        late: list[ev.Event] = []
         if "events" not in vars(self) and (begin or len(self._lines) <= _LATE):
             late = decode_stream(self._lines[begin:], self._file, self._lines.count(b"\n", 0, begin) + 1)
             yield from reversed(late)
@@ -329,7 +312,7 @@ class Past:
         return config_deltas(decode_kind(self._lines, "config_delta"))
 
     @cached_property
-    def view(self) -> list[VisibleEvent]:
+    def view(self) -> list[ev.VisibleEvent]:
         """The events as a provider sees them."""
         before, self._before = self._before, None
         known = before.view if before and "view" in vars(before) else []
@@ -360,14 +343,14 @@ class Past:
 NO_PAST = Past(b"", "")
 
 
-class EventLog(TurnByTurn, Sequence[Event]):
+class EventLog(TurnByTurn, Sequence[ev.Event]):
     """A view of a list that goes on growing, which can be read and not changed."""
 
-    def __init__(self, events: list[Event], past: Past = NO_PAST) -> None:
+    def __init__(self, events: list[ev.Event], past: Past = NO_PAST) -> None:
         """Show `events`, which stay with the maker of the list, behind a `past`; where there is one, they begin with a turn."""
         self._events = events
         self._past = past
-        self._seen: list[VisibleEvent] | None = None
+        self._seen: list[ev.VisibleEvent] | None = None
         self._seen_to = 0
         self._last: tuple[int, Window | None] = (-1, None)
         self._start = self._looked_to = 0
@@ -388,7 +371,7 @@ class EventLog(TurnByTurn, Sequence[Event]):
         self._looked_to = len(self._events)
         return self._start
 
-    def provider_view(self) -> list[VisibleEvent]:
+    def provider_view(self) -> list[ev.VisibleEvent]:
         """Return what a provider sees. What is over is found out once."""
         start = self._last_start()
         seen = self._past.view if self._seen is None else self._seen
@@ -403,12 +386,12 @@ class EventLog(TurnByTurn, Sequence[Event]):
         return [*self._past.deltas, *config_deltas(self._events)]
 
     @overload
-    def __getitem__(self, index: int) -> Event: ...
+    def __getitem__(self, index: int) -> ev.Event: ...
 
     @overload
-    def __getitem__(self, index: slice) -> tuple[Event, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[ev.Event, ...]: ...
 
-    def __getitem__(self, index: int | slice) -> Event | tuple[Event, ...]:
+    def __getitem__(self, index: int | slice) -> ev.Event | tuple[ev.Event, ...]:
         """Return one event, or a copy of several."""
         if isinstance(index, slice):
             return tuple(list(self)[index])
@@ -420,13 +403,13 @@ class EventLog(TurnByTurn, Sequence[Event]):
     def __len__(self) -> int:
         return self._past.length + len(self._events)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[ev.Event]:
         return chain(self._past.events, self._events) if self._past else iter(self._events)
 
-    def __reversed__(self) -> Iterator[Event]:
+    def __reversed__(self) -> Iterator[ev.Event]:
         return self._into_the_past() if self._past else reversed(self._events)
 
-    def _into_the_past(self) -> Iterator[Event]:
+    def _into_the_past(self) -> Iterator[ev.Event]:
         """Yield the latest first; the past is read only if a reader goes so far."""
         yield from reversed(self._events)
         yield from self._past.latest_first()

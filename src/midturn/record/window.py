@@ -8,38 +8,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from midturn.record.events import (
-    NO_ONE_THERE,
-    Approval,
-    ChatResponse,
-    Child,
-    ConfigDelta,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    OpaqueEvent,
-    Parent,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
-    TurnStart,
-    VisibleEvent,
-)
+from midturn.record import events as ev
 from midturn.values.json_value import Json
 
-MAY_START: Final = frozenset({TurnStart, OpaqueEvent})
+MAY_START: Final = frozenset({ev.TurnStart, ev.OpaqueEvent})
 """The classes of events that may start a turn: a look at many events checks for these first."""
-_BETWEEN_TURNS: Final = frozenset({ConfigDelta, OpaqueEvent})
-_AFTERTHOUGHTS: Final = _BETWEEN_TURNS | {InquiryAnswered, InquiryCancelled, InquiryRedacted}
+_BETWEEN_TURNS: Final = frozenset({ev.ConfigDelta, ev.OpaqueEvent})
+_AFTERTHOUGHTS: Final = _BETWEEN_TURNS | {ev.InquiryAnswered, ev.InquiryCancelled, ev.InquiryRedacted}
 """Events that may follow the last words of a legacy turn: a response there answers nothing that is still open."""
 
 
 class Window(Struct, frozen=True):
     """The events of one turn. Only the last turn of a stream can be `open`."""
 
-    events: tuple[Event, ...]
+    events: tuple[ev.Event, ...]
     open: bool = False
 
 
@@ -50,7 +32,7 @@ class TurnByTurn:
         """Return what `last_turn` of this module returns for all of these events."""
         raise NotImplementedError
 
-    def provider_view(self) -> list[VisibleEvent]:
+    def provider_view(self) -> list[ev.VisibleEvent]:
         """Return what `provider_view` returns for all of these events."""
         raise NotImplementedError
 
@@ -59,20 +41,20 @@ class TurnByTurn:
         raise NotImplementedError
 
 
-def config_deltas(events: Iterable[Event]) -> list[Json]:
+def config_deltas(events: Iterable[ev.Event]) -> list[Json]:
     """Return what flags set."""
     if isinstance(events, TurnByTurn):
         return events.config_deltas()
-    return [event.delta for event in events if isinstance(event, ConfigDelta) and event.delta is not None]
+    return [event.delta for event in events if isinstance(event, ev.ConfigDelta) and event.delta is not None]
 
 
-def turns(events: Iterable[Event]) -> list[Window]:
+def turns(events: Iterable[ev.Event]) -> list[Window]:
     """Split a stream into its turns.
 
     Each begins with a `turn_start`; what stands before the first one belongs to the first turn, or is a turn of its own where
     something is said there already. A stream without any turn has none.
     """
-    parts: list[list[Event]] = [[]]
+    parts: list[list[ev.Event]] = [[]]
     for event in events:
         if starts_turn(event) and _has_begun(parts[-1]):
             parts.append([])
@@ -83,21 +65,21 @@ def turns(events: Iterable[Event]) -> list[Window]:
     return [*(Window(tuple(part)) for part in parts), Window(tuple(last), not _is_finished(last))]
 
 
-def last_turn(events: Sequence[Event]) -> Window | None:
+def last_turn(events: Sequence[ev.Event]) -> Window | None:
     """Return the last turn, found from the end: what came before it costs nothing. The events may begin anywhere before its start."""
     if isinstance(events, TurnByTurn):
         return events.last_turn()
     return turn_from(events, _last_start(events))
 
 
-def turn_from(events: Sequence[Event], start: int) -> Window | None:
+def turn_from(events: Sequence[ev.Event], start: int) -> Window | None:
     """Return the last turn, which starts at a place: what stands before it belongs to it where nothing was said there."""
     has_begun = start > 0 and any(begins(event) for event in itertools.islice(events, start))
     part = events[start:] if has_begun else events
     return Window(tuple(part), not _is_finished(part)) if _has_begun(part) else None
 
 
-def _last_start(events: Sequence[Event]) -> int:
+def _last_start(events: Sequence[ev.Event]) -> int:
     """Return the place at which the last turn starts; 0 where none does."""
     for place in range(len(events) - 1, 0, -1):
         event = events[place]
@@ -106,47 +88,47 @@ def _last_start(events: Sequence[Event]) -> int:
     return 0
 
 
-def open_turn(events: Sequence[Event]) -> Window | None:
+def open_turn(events: Sequence[ev.Event]) -> Window | None:
     """Return the turn that waits to be continued. The events may begin anywhere before its `turn_start`."""
     window = last_turn(events)
     return window if window and window.open else None
 
 
-def starts_turn(event: Event) -> bool:
+def starts_turn(event: ev.Event) -> bool:
     """Say whether a turn begins here (also where the rest of the event cannot be read)."""
     kind = event.__class__
-    return kind is TurnStart or (kind is OpaqueEvent and event.type == "turn_start")
+    return kind is ev.TurnStart or (kind is ev.OpaqueEvent and event.type == "turn_start")
 
 
-def ends_turn(event: Event) -> bool:
+def ends_turn(event: ev.Event) -> bool:
     """Say whether a turn ends here (also where the rest of the event cannot be read)."""
     kind = event.__class__
-    return kind is TurnEnd or (isinstance(event, OpaqueEvent) and event.kind == "turn_end")
+    return kind is ev.TurnEnd or (isinstance(event, ev.OpaqueEvent) and event.kind == "turn_end")
 
 
-def _has_begun(part: Sequence[Event]) -> bool:
+def _has_begun(part: Sequence[ev.Event]) -> bool:
     return any(map(begins, part))
 
 
-def begins(event: Event) -> bool:
+def begins(event: ev.Event) -> bool:
     """Say whether something is said or done here, so that a turn has begun."""
     return event.__class__ not in _BETWEEN_TURNS or starts_turn(event)
 
 
-def _is_finished(part: Sequence[Event]) -> bool:
+def _is_finished(part: Sequence[ev.Event]) -> bool:
     """Say whether a last turn is over: it says so, or it is a legacy one that ends in what the model said."""
     kinds = {event.__class__ for event in part}
-    if TurnEnd in kinds or (OpaqueEvent in kinds and any(map(ends_turn, part))):
+    if ev.TurnEnd in kinds or (ev.OpaqueEvent in kinds and any(map(ends_turn, part))):
         return True
-    if ChatResponse not in kinds:
+    if ev.ChatResponse not in kinds:
         return False
     last = next((event for event in reversed(part) if event.__class__ not in _AFTERTHOUGHTS), None)
-    if not isinstance(last, ChatResponse) or last.reasoning is not None or not is_legacy(last):
+    if not isinstance(last, ev.ChatResponse) or last.reasoning is not None or not is_legacy(last):
         return False
     return not any(event.more for event in part if event.__class__ not in _AFTERTHOUGHTS)
 
 
-def is_legacy(event: Event) -> bool:
+def is_legacy(event: ev.Event) -> bool:
     """Say whether the event is from a stream whose turns do not say that they end: without ids, or with times of the older form."""
     return not event.event_id or event.event_id.startswith("line:") or " " in event.timestamp
 
@@ -154,17 +136,17 @@ def is_legacy(event: Event) -> bool:
 # Nested turns: agents inside tools ------------------------------------------------------------------------------------
 
 
-def parent_of(turn: Iterable[Event]) -> Parent | None:
+def parent_of(turn: Iterable[ev.Event]) -> ev.Parent | None:
     """Return the call that a turn runs in; None for one that stands alone."""
-    return next((event.parent for event in turn if isinstance(event, TurnStart)), None)
+    return next((event.parent for event in turn if isinstance(event, ev.TurnStart)), None)
 
 
-def children_of(events: Iterable[Event]) -> list[Child]:
+def children_of(events: Iterable[ev.Event]) -> list[ev.Child]:
     """Return the turns that tools have started, each as it was first recorded."""
-    return [event for event in events if isinstance(event, Child) and not event.of]
+    return [event for event in events if isinstance(event, ev.Child) and not event.of]
 
 
-def turn_of_child(events: Sequence[Event], child: str) -> Window | None:
+def turn_of_child(events: Sequence[ev.Event], child: str) -> Window | None:
     """Return the turn that an event `child` of the turn around has named."""
     found = ((window, parent_of(window.events)) for window in reversed(turns(events)))
     return next((window for window, parent in found if parent and parent.child == child), None)
@@ -213,63 +195,63 @@ class Pairing:
         return None
 
 
-def asking_call(request: InquiryRequest, open_calls: Sequence[ToolCallRequest]) -> ToolCallRequest | None:
+def asking_call(request: ev.InquiryRequest, open_calls: Sequence[ev.ToolCallRequest]) -> ev.ToolCallRequest | None:
     """Return the call that a question of another program belongs to, which does not say so: the only open one of the tool that asks."""
     of_tool = [call for call in open_calls if call.name == request.source.name]
     return of_tool[0] if len(of_tool) == 1 else None
 
 
-def pair_inquiries(events: Sequence[Event]) -> Pairing:
+def pair_inquiries(events: Sequence[ev.Event]) -> Pairing:
     """Pair inquiries inside each turn: a response takes the first request before it that has its id and no response yet."""
     pairing = Pairing()
     for place, event in enumerate(events):
         if starts_turn(event):
             pairing.begin_turn()
-        elif isinstance(event, InquiryRequest):
+        elif isinstance(event, ev.InquiryRequest):
             pairing.ask(place, (event.id,))
-        elif isinstance(event, (InquiryAnswered, InquiryRedacted, InquiryCancelled)):
+        elif isinstance(event, (ev.InquiryAnswered, ev.InquiryRedacted, ev.InquiryCancelled)):
             pairing.respond(place, (event.id,))
     return pairing
 
 
-def pair_calls(events: Sequence[Event]) -> Pairing:
+def pair_calls(events: Sequence[ev.Event]) -> Pairing:
     """Pair tool calls inside each turn: by `call`, and where that is absent (legacy) by `id`, in order."""
     pairing = Pairing()
     for place, event in enumerate(events):
         if starts_turn(event):
             pairing.begin_turn()
-        elif isinstance(event, ToolCallRequest):
+        elif isinstance(event, ev.ToolCallRequest):
             pairing.ask(place, *names_of_call(event))
-        elif isinstance(event, ToolCallResponse):
+        elif isinstance(event, ev.ToolCallResponse):
             pairing.respond(place, *names_of_result(event))
     return pairing
 
 
-def names_of_call(request: ToolCallRequest) -> tuple[tuple[str, ...], ...]:
+def names_of_call(request: ev.ToolCallRequest) -> tuple[tuple[str, ...], ...]:
     """Return how a result may name a call."""
     return (request.event_id, request.id), (request.event_id,), ("", request.id)
 
 
-def names_of_result(response: ToolCallResponse) -> tuple[tuple[str, ...], ...]:
+def names_of_result(response: ev.ToolCallResponse) -> tuple[tuple[str, ...], ...]:
     """Return how a result names its call, the surest name first."""
     return ((response.call, response.id), (response.call,)) if response.call else (("", response.id),)
 
 
-def is_foretold(decided: Approval, request: InquiryRequest) -> bool:
+def is_foretold(decided: ev.Approval, request: ev.InquiryRequest) -> bool:
     """Say whether the person who decided about a call has seen this very question: its tool had foretold it."""
     foretold = decided.question
     return foretold is not None and (decided.question_id, foretold.key) == (request.question_id, request.question.key)
 
 
-def agreed_before(events: Iterable[Event]) -> frozenset[str]:
+def agreed_before(events: Iterable[ev.Event]) -> frozenset[str]:
     """Return the `event_id`s of the requests that were answered when their call was permitted: one question for one thing."""
-    agreed: dict[str, Approval] = {}
+    agreed: dict[str, ev.Approval] = {}
     found: set[str] = set()
     for event in events:
         match event:
-            case Approval(kind="run", state="approved") if event.question is not None:
+            case ev.Approval(kind="run", state="approved") if event.question is not None:
                 agreed[event.call] = event
-            case InquiryRequest() if (given := agreed.get(event.call)) is not None and is_foretold(given, event):
+            case ev.InquiryRequest() if (given := agreed.get(event.call)) is not None and is_foretold(given, event):
                 del agreed[event.call]
                 found.add(event.event_id)
             case _:
@@ -280,11 +262,11 @@ def agreed_before(events: Iterable[Event]) -> frozenset[str]:
 # Calls refused because no human was there -----------------------------------------------------------------------------
 
 
-_MISSING: Final = frozenset({InquiryCancelled, Approval})
+_MISSING: Final = frozenset({ev.InquiryCancelled, ev.Approval})
 """Recorded where no one was there."""
 
 
-def refused(turn: Iterable[Event]) -> list[str]:
+def refused(turn: Iterable[ev.Event]) -> list[str]:
     """Return the names of the tools whose calls ended in an error for want of a human, in order, once a call.
 
     A tool that goes on without the answer, and succeeds, is not among them.
@@ -297,16 +279,16 @@ def refused(turn: Iterable[Event]) -> list[str]:
     found: dict[str, str] = {}
     for event in turn:
         match event:
-            case ToolCallRequest():
+            case ev.ToolCallRequest():
                 names[event.event_id] = event.name
-            case InquiryRequest():
+            case ev.InquiryRequest():
                 asked[event.id] = event.call
-            case InquiryCancelled(reason=reason) if reason in NO_ONE_THERE:
+            case ev.InquiryCancelled(reason=reason) if reason in ev.NO_ONE_THERE:
                 call = asked.get(event.id, "")
                 found[call] = names.get(call, "")
-            case Approval(state="skipped", answered_by=who) if who and who.by == "default":
+            case ev.Approval(state="skipped", answered_by=who) if who and who.by == "default":
                 found[event.call] = names.get(event.call, "")
-            case ToolCallResponse(is_error=False):
+            case ev.ToolCallResponse(is_error=False):
                 found.pop(event.call, None)
             case _:
                 pass  # no one was missed here

@@ -45,36 +45,9 @@ from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold
 from midturn.runtime.surroundings import Observed, Services, Surroundings
+from midturn.turn import step as steps
 from midturn.turn.record import TurnRecord
 from midturn.turn.state import as_it_ended
-from midturn.turn.step import (
-    AnsweredElsewhere,
-    CallModel,
-    ClosePrompt,
-    ConsultAssistant,
-    Effect,
-    EndTurn,
-    Foretell,
-    GiveAnswers,
-    Happened,
-    Interrupted,
-    LeaveOpen,
-    PromptUser,
-    Record,
-    RunChild,
-    RunTool,
-    StopAssistant,
-    StopModel,
-    StopTool,
-    SuspendTurn,
-    TimeIsUp,
-    TimePassed,
-    TimeRead,
-    TurnRequested,
-    TurnResumed,
-    TurnSettings,
-    Warn,
-)
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, expired_requests, waiting_until
 
@@ -95,16 +68,16 @@ class Happenings:
     """A queue with one reader, who can also find out that nothing is about to come."""
 
     def __init__(self) -> None:
-        self._reported: deque[Happened] = deque()
+        self._reported: deque[steps.Happened] = deque()
         self._waiting: asyncio.Future[None] | None = None
 
-    def report(self, happened: Happened) -> None:
+    def report(self, happened: steps.Happened) -> None:
         """Add what happened, and wake the reader."""
         self._reported.append(happened)
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    async def next(self) -> Happened:
+    async def next(self) -> steps.Happened:
         """Take what happened first, once there is anything."""
         await self.there()
         return self._reported.popleft()
@@ -153,9 +126,9 @@ async def record(batch: Sequence[Event], journal: Journal, clock: Clock, display
         display.show(Recorded(event))
 
 
-async def record_effects(effects: Sequence[Effect], journal: Journal, clock: Clock, display: Display) -> None:
+async def record_effects(effects: Sequence[steps.Effect], journal: Journal, clock: Clock, display: Display) -> None:
     """Make what a step records durable, and do nothing else of it."""
-    await record([effect.event for effect in effects if isinstance(effect, Record)], journal, clock, display)
+    await record([effect.event for effect in effects if isinstance(effect, steps.Record)], journal, clock, display)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -209,7 +182,7 @@ class Driver:
     def _elsewhere(self) -> Elsewhere:
         return Elsewhere(self._services.answers, self._services.journal, self.report)
 
-    async def run(self, effects: Sequence[Effect]) -> RunEnding:
+    async def run(self, effects: Sequence[steps.Effect]) -> RunEnding:
         """Perform `effects`, and everything that follows from them.
 
         Raises:
@@ -234,9 +207,9 @@ class Driver:
 
     def interrupt(self) -> None:
         """Ctrl-C with no prompt open: the turn ends."""
-        self.report(Interrupted(self._response.said_so_far()))
+        self.report(steps.Interrupted(self._response.said_so_far()))
 
-    async def _loop(self, effects: Sequence[Effect]) -> RunEnding:
+    async def _loop(self, effects: Sequence[steps.Effect]) -> RunEnding:
         seconds = self._surroundings.limits.seconds
         if seconds is not None:
             self._spawn(self._watch(seconds))
@@ -252,12 +225,12 @@ class Driver:
                     continue
                 self._listen()
             happened = await self._happenings.next()
-            if isinstance(happened, AnsweredElsewhere):
+            if isinstance(happened, steps.AnsweredElsewhere):
                 self._prompts.expect_answer(happened.event_id, happened.who)
             if self._turn.needs_time(happened):  # only then: a turn without deadlines plays again to the same events at any hour
                 await self._perform(self._turn.step(time_of(self._services)))
             await self._perform(self._turn.step(happened))
-            if isinstance(happened, AnsweredElsewhere):
+            if isinstance(happened, steps.AnsweredElsewhere):
                 self._prompts.expect_nothing(happened.event_id)
         return self._ending
 
@@ -282,10 +255,10 @@ class Driver:
         self._listens = True
         self._spawn(self._elsewhere.listen(self._services.clock))
 
-    async def _perform(self, effects: Sequence[Effect]) -> None:
+    async def _perform(self, effects: Sequence[steps.Effect]) -> None:
         """Make the records durable, as one batch; then begin everything else, in order."""
-        batch = [effect.event for effect in effects if isinstance(effect, Record)]
-        if effects and isinstance(effects[-1], EndTurn) and self._surroundings.nest and "_tools" in self.__dict__:
+        batch = [effect.event for effect in effects if isinstance(effect, steps.Record)]
+        if effects and isinstance(effects[-1], steps.EndTurn) and self._surroundings.nest and "_tools" in self.__dict__:
             # First: a turn inside of a tool that outlived the end of the one around it would be no one's.
             await self._tools.stop_children(as_it_ended(effects[-1].status, effects[-1].error))
         if batch:
@@ -298,49 +271,49 @@ class Driver:
         for effect in effects[len(batch) :]:  # a step's records come first
             self._begin(effect)
 
-    def _begin(self, effect: Effect) -> None:  # noqa: C901, PLR0912  one line per effect, the usual ones first
+    def _begin(self, effect: steps.Effect) -> None:  # noqa: C901, PLR0912  one line per effect, the usual ones first
         match effect:
-            case CallModel():
+            case steps.CallModel():
                 self._response.start(self._surroundings.request(self._services.journal.events), self._spawn)
-            case RunTool(call):
+            case steps.RunTool(call):
                 self._services.display.show(ToolBegan(call, again=call.event in self._started))
                 self._started.add(call.event)
                 self._tools.start(effect, self._spawn)
-            case GiveAnswers():
+            case steps.GiveAnswers():
                 self._tools.answer(effect)
-            case RunChild():
+            case steps.RunChild():
                 self._tools.child(effect)
-            case PromptUser(id, prompt):
+            case steps.PromptUser(id, prompt):
                 self._prompts.open(id, self._with_parameters(prompt), self._spawn)
                 self._elsewhere.asked()
-            case Record():
+            case steps.Record():
                 raise AssertionError("what a step records comes first")
-            case StopModel():
+            case steps.StopModel():
                 self._response.stop()
-            case Foretell(call):
+            case steps.Foretell(call):
                 self.report(foretold(self._services.tools, self._surroundings, call))
-            case StopTool(call):
+            case steps.StopTool(call):
                 self._tools.stop(call)
-            case ClosePrompt():
+            case steps.ClosePrompt():
                 self._prompts.close(effect, self._spawn_to_the_end)
-            case ConsultAssistant():
+            case steps.ConsultAssistant():
                 self._consulting.start(effect, self._spawn)
-            case StopAssistant(id):
+            case steps.StopAssistant(id):
                 self._consulting.stop(id)
-            case Warn(text, event):
+            case steps.Warn(text, event):
                 self._services.display.show(Notice(text + self._where(event) if event else text))
-            case SuspendTurn() | LeaveOpen() | EndTurn():
+            case steps.SuspendTurn() | steps.LeaveOpen() | steps.EndTurn():
                 self._ending = self._ended(effect)
             case _ as other:
                 assert_never(other)
 
-    def _ended(self, effect: SuspendTurn | LeaveOpen | EndTurn) -> RunEnding:
+    def _ended(self, effect: steps.SuspendTurn | steps.LeaveOpen | steps.EndTurn) -> RunEnding:
         match effect:
-            case SuspendTurn():
+            case steps.SuspendTurn():
                 return RunEnding("suspended", usage=self._response.usage)
-            case LeaveOpen(error):
+            case steps.LeaveOpen(error):
                 return RunEnding("open", error, self._response.usage, self._response.failure)
-            case EndTurn(status, error):
+            case steps.EndTurn(status, error):
                 return RunEnding(status, error, self._response.usage)
 
     def _with_parameters(self, prompt: Prompt) -> Prompt:
@@ -377,11 +350,11 @@ class Driver:
         while (now := time.now(self._services.journal.events)) is None or now < deadline:
             await self._services.clock.sleep(time.until(deadline))
         await self._elsewhere.look()
-        self.report(TimePassed(now))
+        self.report(steps.TimePassed(now))
 
     async def _watch(self, seconds: float) -> None:
         await expire(seconds, self._services.clock, self._is_asking)
-        self.report(TimeIsUp(seconds))
+        self.report(steps.TimeIsUp(seconds))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._group.create_task(work)
@@ -406,7 +379,7 @@ class Driver:
 class Session:
     """Runs turns of one conversation, one after the other. `interrupt` is for Ctrl-C while one runs."""
 
-    def __init__(self, services: Services, settings: TurnSettings, surroundings: Surroundings) -> None:
+    def __init__(self, services: Services, settings: steps.TurnSettings, surroundings: Surroundings) -> None:
         self._services = services
         self._settings = settings
         self._surroundings = surroundings
@@ -423,7 +396,7 @@ class Session:
         """The last turn: the one that was run last, where any was."""
         return TurnView(last_turn(self._services.journal.events), self._record)
 
-    async def run(self, requested: TurnRequested) -> RunEnding:
+    async def run(self, requested: steps.TurnRequested) -> RunEnding:
         """Run a new turn.
 
         Raises:
@@ -450,9 +423,9 @@ class Session:
         await record_expired(self._services)
         turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)
         self._check_tools(turn)
-        if turn.needs_time(TurnResumed()):
+        if turn.needs_time(steps.TurnResumed()):
             turn.step(time_of(self._services))
-        return await self._drive(turn, turn.step(TurnResumed()))
+        return await self._drive(turn, turn.step(steps.TurnResumed()))
 
     def interrupt(self) -> None:
         """Ctrl-C while no prompt is open: end the turn that runs."""
@@ -472,7 +445,7 @@ class Session:
                 "stays on record."
             )
 
-    async def _drive(self, turn: Turn, effects: Sequence[Effect]) -> RunEnding:
+    async def _drive(self, turn: Turn, effects: Sequence[steps.Effect]) -> RunEnding:
         self._record = turn.record
         if self._surroundings.nest:
             parent = self._settings.start.parent
@@ -507,10 +480,10 @@ def open_window(journal: Journal) -> Sequence[Event]:
 # Time, as the machine is told of it
 
 
-def time_of(services: Services) -> TimePassed | TimeRead:
+def time_of(services: Services) -> steps.TimePassed | steps.TimeRead:
     """Return what the machine is told of the time: nothing is over by a clock that is not to be believed."""
     now = trusted(services.clock).now(services.journal.events)
-    return TimePassed(now) if now is not None else TimeRead(stamp(services.clock))
+    return steps.TimePassed(now) if now is not None else steps.TimeRead(stamp(services.clock))
 
 
 async def record_expired(services: Services) -> None:

@@ -11,17 +11,7 @@ from msgspec.structs import replace
 
 from midturn.errors import CallEnded, MidturnError, Suspended, TurnOpen
 from midturn.ports import Happening, ToolEnded, ToolRun
-from midturn.record.events import (
-    Event,
-    Source,
-    ToolCallResponse,
-    TurnStart,
-    call_requests,
-    call_results,
-    turn_ends,
-    turn_keys,
-    user_requests,
-)
+from midturn.record import events as ev
 from midturn.record.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.record.window import Window, open_turn, turns
@@ -82,7 +72,7 @@ class ForeignTool:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.source = Source.tool(name)
+        self.source = ev.Source.tool(name)
         self._expected: defaultdict[str, deque[ForeignCall]] = defaultdict(deque)
 
     @property
@@ -90,11 +80,11 @@ class ForeignTool:
         """Its name; the loop tells its model the rest."""
         return ToolDefinition(self._name, "", {"type": "object"})
 
-    def inquiry_source(self) -> Source:
+    def inquiry_source(self) -> ev.Source:
         """Return who asks: the tool under its name, unless it is one of ours that is not."""
         return self.source
 
-    def expect(self, id: str, call: ForeignCall, source: Source) -> None:
+    def expect(self, id: str, call: ForeignCall, source: ev.Source) -> None:
         """Take note that a call with this id is about to begin."""
         self.source = source
         self._expected[id].append(call)
@@ -164,7 +154,7 @@ class ForeignTurn:
         self._surroundings = surroundings
         self._calls: list[ForeignCall] = []
         self._made: Counter[bytes] = Counter()
-        self._finished: Sequence[Event] = ()
+        self._finished: Sequence[ev.Event] = ()
         self._turn: Turn | None = None
         self._driver: Driver | None = None
         self._task: asyncio.Task[RunEnding] | None = None
@@ -186,11 +176,11 @@ class ForeignTurn:
             self._finished = known.events
             return
         if key is not None:
-            self._settings = replace(self._settings, start=TurnStart(key=key))
+            self._settings = replace(self._settings, start=ev.TurnStart(key=key))
         window = open_turn(journal.events)
         if window:
             stale = Turn.load(window.events, self._settings, self._services.ids)
-            began = next((request.content for request in user_requests(window.events)), "")
+            began = next((request.content for request in ev.user_requests(window.events)), "")
             if known or (key is None and text in ("", began)):
                 return
             if stale.record.open_calls():
@@ -204,7 +194,7 @@ class ForeignTurn:
         if text:
             self._running()[0].report(TurnRequested(text, author=author))
 
-    async def call(self, source: Source, begun: CallBegun, occurrence: int | None = None) -> ForeignCall:
+    async def call(self, source: ev.Source, begun: CallBegun, occurrence: int | None = None) -> ForeignCall:
         """Begin a call, or begin one again that was left unfinished; `source` is who asks in it.
 
         The n-th call with the same tool, id and arguments is the n-th recorded one, unless `occurrence` says which it is.
@@ -238,7 +228,7 @@ class ForeignTurn:
         """
         window = open_turn(self._services.journal.events)
         events = self._finished or (window.events if window else ())
-        same = [call for call in call_requests(events) if is_call(call, begun)]
+        same = [call for call in ev.call_requests(events) if is_call(call, begun)]
         if occurrence <= len(same) and self._response(same[occurrence - 1].event_id):
             content = self.content(same[occurrence - 1].event_id)
             raise CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
@@ -266,9 +256,9 @@ class ForeignTurn:
         advice = "Answer with `await store.answer(id, …)`, and make the calls of the turn again."
         return Suspended(f"Conversation {journal.conversation} waits to be answered:{asked}\n{advice}", waiting)
 
-    def _response(self, event: str) -> ToolCallResponse | None:
+    def _response(self, event: str) -> ev.ToolCallResponse | None:
         events = reversed(self._services.journal.events)
-        return next((found for found in call_results(events) if found.call == event), None)
+        return next((found for found in ev.call_results(events) if found.call == event), None)
 
     async def finished(self, call: ForeignCall) -> None:
         """Wait until the result of a call is durable."""
@@ -337,9 +327,9 @@ class ForeignTurn:
     @property
     def _has_ended(self) -> bool:
         if self._finished:
-            return any(end.status == "ended_by_user" for end in turn_ends(self._finished))
+            return any(end.status == "ended_by_user" for end in ev.turn_ends(self._finished))
         events = self._services.journal.events
-        return self._driver is not None and any(turn_ends(events[-1:]))
+        return self._driver is not None and any(ev.turn_ends(events[-1:]))
 
     def _running(self) -> tuple[Driver, asyncio.Task[RunEnding]]:
         """Return the driver that runs now; after a suspension another one goes on with the turn.
@@ -362,7 +352,7 @@ class ForeignTurn:
         return self._driver, self._task
 
 
-def _begun_with(key: str, events: Sequence[Event]) -> Window | None:
+def _begun_with(key: str, events: Sequence[ev.Event]) -> Window | None:
     """Return the turn that was begun with a key."""
-    found = (turn for turn in reversed(turns(events)) if key in turn_keys(turn.events))
+    found = (turn for turn in reversed(turns(events)) if key in ev.turn_keys(turn.events))
     return next(found, None)

@@ -7,43 +7,21 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, cast
 
+from midturn import ports
 from midturn.assistant.request import ChosenAssistant, chosen_assistant
 from midturn.assistant.responder import Consultation, consult
 from midturn.errors import ModelError, ScriptError
 from midturn.journal import Journal
-from midturn.ports import (
-    Consultant,
-    ConsultFinished,
-    ConsultStarted,
-    Display,
-    Model,
-    ModelFinished,
-    ModelStarted,
-    ReasoningShown,
-    TextShown,
-)
 from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
 from midturn.record.events import Event, InquiryRequest
 from midturn.record.exchange import BrokeOff, Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Surroundings
-from midturn.turn.step import (
-    AssistantFailed,
-    AssistantReplied,
-    ConsultAssistant,
-    Foretold,
-    FormWanted,
-    Happened,
-    ModelAnswered,
-    ModelFailed,
-    TurnFailed,
-    TurnSettings,
-)
+from midturn.turn import step as steps
 from midturn.values.json_value import JsonObject
 
 if TYPE_CHECKING:
-    from midturn.ports import Tool, ToolRun
     from midturn.record.exchange import ToolCall
     from midturn.routing.rules import Ruling
     from midturn.runtime.tool_runs import Spawn
@@ -52,7 +30,7 @@ if TYPE_CHECKING:
 class ModelResponse:
     """Asks the model, shows what it says as it says it, and reports the whole."""
 
-    def __init__(self, model: Model, display: Display, report: Callable[[Happened], None]) -> None:
+    def __init__(self, model: ports.Model, display: ports.Display, report: Callable[[steps.Happened], None]) -> None:
         self._model = model
         self._display = display
         self._report = report
@@ -84,24 +62,24 @@ class ModelResponse:
         return tuple(parts)
 
     async def _answer(self, request: ModelRequest) -> None:
-        self._display.show(ModelStarted())
+        self._display.show(ports.ModelStarted())
         try:
             happened = await self._stream(request)
         except ScriptError as error:
-            happened = TurnFailed(str(error))
+            happened = steps.TurnFailed(str(error))
         except ModelError as error:
             self.failure = error
-            happened = ModelFailed(str(error))
+            happened = steps.ModelFailed(str(error))
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            happened = ModelFailed(f"{self._model.name} cancelled its own response")
-        self._display.show(ModelFinished())
+            happened = steps.ModelFailed(f"{self._model.name} cancelled its own response")
+        self._display.show(ports.ModelFinished())
         self._said = []
         self._task = None
         self._report(happened)
 
-    async def _stream(self, request: ModelRequest) -> Happened:
+    async def _stream(self, request: ModelRequest) -> steps.Happened:
         finished: Finished | None = None
         is_anew = False
         async for event in self._model.stream(request):
@@ -110,20 +88,20 @@ class ModelResponse:
             match event:
                 case TextDelta(text):
                     self._said.append(event)
-                    self._display.show(TextShown(text))
+                    self._display.show(ports.TextShown(text))
                 case ReasoningDelta(text):
                     self._said.append(event)
-                    self._display.show(ReasoningShown(text))
+                    self._display.show(ports.ReasoningShown(text))
                 case BrokeOff():
                     is_anew = True
-                    self._display.show(ModelFinished())
-                    self._display.show(ModelStarted())
+                    self._display.show(ports.ModelFinished())
+                    self._display.show(ports.ModelStarted())
                 case Finished():
                     finished = event
         if finished is None:
-            return ModelFailed(f"{self._model.name} ended its response without finishing it")
+            return steps.ModelFailed(f"{self._model.name} ended its response without finishing it")
         self.usage += finished.usage
-        return ModelAnswered(finished.counted(self._model.name))
+        return steps.ModelAnswered(finished.counted(self._model.name))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -135,21 +113,21 @@ class ModelResponse:
 _LOG = logging.getLogger(__name__)
 
 
-def foretelling(tools: Mapping[str, Tool]) -> frozenset[str]:
+def foretelling(tools: Mapping[str, ports.Tool]) -> frozenset[str]:
     """Return which tools can say what they would ask."""
     return frozenset(name for name, tool in tools.items() if getattr(tool, "can_foretell", False) or _rule_of(tool))
 
 
-def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCall) -> Foretold:
+def foretold(tools: Mapping[str, ports.Tool], surroundings: Surroundings, call: ToolCall) -> steps.Foretold:
     """Ask the tool of a call what it would ask first, and its program whether it may run.
 
     Only what a yes answers can be told together with a permission.
     """
     tool = tools.get(call.name)
     said = _said(tool, surroundings.of_run(call, {}, _refuse_to_ask))
-    foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(tool, "foretell", None)
+    foretell: Callable[[ports.ToolRun], Question[bool] | None] | None = getattr(tool, "foretell", None)
     if foretell is None or (said and said.run != "ask"):
-        return Foretold(call.event, None, said)
+        return steps.Foretold(call.event, None, said)
 
     try:
         question = foretell(surroundings.of_run(call, {}, _refuse_to_ask))
@@ -157,15 +135,15 @@ def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCa
         _LOG.debug("%r could not foretell what it asks", call.name, exc_info=True)
         question = None
     is_yes_or_no = isinstance(question, Question) and isinstance(question.answer_type, BooleanType)
-    return Foretold(call.event, question if is_yes_or_no else None, said)
+    return steps.Foretold(call.event, question if is_yes_or_no else None, said)
 
 
-def _rule_of(tool: Tool | None) -> Callable[[ToolRun], Ruling] | None:
+def _rule_of(tool: ports.Tool | None) -> Callable[[ports.ToolRun], Ruling] | None:
     """Return the program's own rule about the calls of a tool."""
-    return cast("Callable[[ToolRun], Ruling] | None", getattr(tool, "ruling", None)) if getattr(tool, "has_rule", False) else None
+    return cast("Callable[[ports.ToolRun], Ruling] | None", getattr(tool, "ruling", None)) if getattr(tool, "has_rule", False) else None
 
 
-def _said(tool: Tool | None, run: ToolRun) -> Ruling | None:
+def _said(tool: ports.Tool | None, run: ports.ToolRun) -> Ruling | None:
     """Ask the program's own rule about a call. One that fails lets nothing run: a person is asked."""
     rule = _rule_of(tool)
     if rule is None:
@@ -177,7 +155,7 @@ def _said(tool: Tool | None, run: ToolRun) -> Ruling | None:
         return None
 
 
-async def _refuse_to_ask(asking: FormWanted) -> NoReturn:
+async def _refuse_to_ask(asking: steps.FormWanted) -> NoReturn:
     """Answer nothing: what is foretold is not asked."""
     raise NotImplementedError(asking)
 
@@ -190,9 +168,9 @@ class Assistants:
 
     def __init__(
         self,
-        model_for: Callable[[ChosenAssistant], Model],
+        model_for: Callable[[ChosenAssistant], ports.Model],
         tables: tuple[JsonObject, JsonObject],
-        turn: TurnSettings,
+        turn: steps.TurnSettings,
         surroundings: Surroundings,
     ) -> None:
         self._model_for = model_for
@@ -204,7 +182,7 @@ class Assistants:
         """Return the name of the model that a question goes to."""
         return self._chosen(request, tool).model
 
-    async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
+    async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> steps.AssistantReplied | steps.AssistantFailed:
         """Return a checked answer to the request, or why there is none."""
         settings = self._chosen(request, tool)
         main = self._surroundings.request(events)
@@ -221,16 +199,18 @@ class Assistants:
 class Consulting:
     """Asks models on the side, shows which one is asked, and reports what they answered."""
 
-    def __init__(self, consultant: Consultant, journal: Journal, display: Display, report: Callable[[Happened], None]) -> None:
+    def __init__(
+        self, consultant: ports.Consultant, journal: Journal, display: ports.Display, report: Callable[[steps.Happened], None]
+    ) -> None:
         self._consultant = consultant
         self._journal = journal
         self._display = display
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, effect: ConsultAssistant, spawn: Spawn) -> None:
+    def start(self, effect: steps.ConsultAssistant, spawn: Spawn) -> None:
         """Ask a model."""
-        self._display.show(ConsultStarted(effect.id, self._consultant.model_asked(effect.request, effect.tool)))
+        self._display.show(ports.ConsultStarted(effect.id, self._consultant.model_asked(effect.request, effect.tool)))
         self._tasks[effect.id] = spawn(self._ask(effect))
 
     def stop(self, id: str) -> None:
@@ -238,17 +218,17 @@ class Consulting:
         task = self._tasks.pop(id, None)
         if task:
             task.cancel()
-            self._display.show(ConsultFinished(id))
+            self._display.show(ports.ConsultFinished(id))
 
-    async def _ask(self, effect: ConsultAssistant) -> None:
+    async def _ask(self, effect: steps.ConsultAssistant) -> None:
         try:
-            happened: Happened = await self._consultant.consult(effect.request, effect.tool, self._journal.events)
+            happened: steps.Happened = await self._consultant.consult(effect.request, effect.tool, self._journal.events)
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            happened = AssistantFailed(effect.id, "the request was cancelled")
+            happened = steps.AssistantFailed(effect.id, "the request was cancelled")
         except Exception as error:  # noqa: BLE001  whatever went wrong: the question closes, and the turn goes on
-            happened = AssistantFailed(effect.id, str(error) or type(error).__name__)
+            happened = steps.AssistantFailed(effect.id, str(error) or type(error).__name__)
         self._tasks.pop(effect.id, None)
-        self._display.show(ConsultFinished(effect.id))
+        self._display.show(ports.ConsultFinished(effect.id))
         self._report(happened)

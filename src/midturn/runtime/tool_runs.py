@@ -26,20 +26,8 @@ from midturn.runtime.nesting import OUTER, OuterCall
 from midturn.runtime.surroundings import Surroundings
 from midturn.tools.docstring import source_of
 from midturn.tools.returned import Rejected, deliverable, failure
+from midturn.turn import step as steps
 from midturn.turn.state import Ending
-from midturn.turn.step import (
-    FormDropped,
-    FormWanted,
-    GiveAnswers,
-    Given,
-    Happened,
-    RunChild,
-    RunTool,
-    ToolAwaits,
-    ToolDone,
-    ToolQueued,
-    ToolReturned,
-)
 from midturn.values.json_value import Json, Limits, pointer_to
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -180,7 +168,7 @@ async def execute(tool: Tool, run: ToolRun) -> Executed:
     return Executed(deliverable(returned, run), source=source)
 
 
-def may_be_asked(tool: Tool, asking: FormWanted, limits: Limits, hide: Callable[[str], str]) -> FormWanted:
+def may_be_asked(tool: Tool, asking: steps.FormWanted, limits: Limits, hide: Callable[[str], str]) -> steps.FormWanted:
     """Return what a running tool asks as it may be asked, in the name of that tool.
 
     Raises:
@@ -245,7 +233,7 @@ class ToolRuns:
         self,
         tools: Mapping[str, Tool],
         surroundings: Surroundings,
-        report: Callable[[Happened], None],
+        report: Callable[[steps.Happened], None],
         children: Callable[[str], Sequence[Child]],
     ) -> None:
         """Run tools; `children` says which turns inside of a call are on record."""
@@ -257,13 +245,13 @@ class ToolRuns:
         self._secrets = surroundings.secrets
         self._exceptions: dict[str, BaseException] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._asks: dict[tuple[str, int], asyncio.Future[Given]] = {}
+        self._asks: dict[tuple[str, int], asyncio.Future[steps.Given]] = {}
 
-    def start(self, effect: RunTool, spawn: Spawn) -> None:
+    def start(self, effect: steps.RunTool, spawn: Spawn) -> None:
         """Run a tool with the answers so far."""
         self._tasks[effect.call.event] = spawn(self._run(effect))
 
-    def answer(self, effect: GiveAnswers) -> None:
+    def answer(self, effect: steps.GiveAnswers) -> None:
         """Resolve one ask of a running tool, unless the tool gave it up meanwhile."""
         self._secrets.learn(effect.call, effect.answers)
         future = self._asks.pop((effect.call, effect.ask), None)
@@ -280,7 +268,7 @@ class ToolRuns:
         """Return what the tool of a call raised, if it did."""
         return self._exceptions.pop(call, None)
 
-    async def _run(self, effect: RunTool) -> None:
+    async def _run(self, effect: steps.RunTool) -> None:
         call, answers = effect.call, effect.answers
         tool = self._tools[call.name]
         limits, hide = self._surroundings.limits, self._secrets.of(call.event)
@@ -288,7 +276,7 @@ class ToolRuns:
         numbers = itertools.count(1)
         is_over = False
 
-        async def ask(asking: FormWanted) -> Given:
+        async def ask(asking: steps.FormWanted) -> steps.Given:
             """Ask what the tool may ask, in its own name."""
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
@@ -312,16 +300,16 @@ class ToolRuns:
         match executed.outcome:
             case NeedsInput(form):
                 for number in left:
-                    self._report(FormDropped(call.event, number))
-                self._report(ToolReturned(call.event, FormWanted(form, executed.source)))
+                    self._report(steps.FormDropped(call.event, number))
+                self._report(steps.ToolReturned(call.event, steps.FormWanted(form, executed.source)))
             case outcome:
                 if executed.exception:
                     self._exceptions[call.event] = executed.exception
-                self._report(ToolDone(call.event, outcome))
+                self._report(steps.ToolDone(call.event, outcome))
         del executed  # what the tool raised holds this frame
 
     def _queued(self, call: str, ahead: Sequence[str]) -> None:
-        self._report(ToolQueued(call, tuple(ahead)))
+        self._report(steps.ToolQueued(call, tuple(ahead)))
 
     def _enter(self, call: str) -> OuterCall | None:
         """Let agents that run inside this run of a tool find it."""
@@ -332,7 +320,7 @@ class ToolRuns:
         self._outer[call] = outer
         return outer
 
-    def child(self, effect: RunChild) -> None:
+    def child(self, effect: steps.RunChild) -> None:
         """Let an agent inside a tool run the turn that it wants."""
         outer = self._outer.get(effect.child.call)
         if outer:
@@ -352,12 +340,12 @@ class ToolRuns:
             self._asks.pop((call, number)).cancel()
         return left
 
-    async def _ask(self, call: str, number: int, asking: FormWanted) -> Given:
+    async def _ask(self, call: str, number: int, asking: steps.FormWanted) -> steps.Given:
         self._asks[call, number] = future = asyncio.get_running_loop().create_future()
-        self._report(ToolAwaits(call, number, asking))
+        self._report(steps.ToolAwaits(call, number, asking))
         try:
             return await future
         except asyncio.CancelledError:
             if self._asks.pop((call, number), None):
-                self._report(FormDropped(call, number))
+                self._report(steps.FormDropped(call, number))
             raise

@@ -12,34 +12,23 @@ import msgspec
 from midturn import __version__
 from midturn.clock import TimeOfDay, stamp
 from midturn.errors import StoreError, TooLarge, TooOld
+from midturn.record import events as ev
 from midturn.record.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
-from midturn.record.events import (
-    Approval,
-    ChatRequest,
-    ChatResponse,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    Note,
-    ToolCallResponse,
-    TurnEnd,
-    TurnStart,
-    is_opaque,
-)
 from midturn.values.json_value import Limits
 
 if TYPE_CHECKING:
     from midturn.store.port import Decide, LastTurn
 
 _VERSION: Final = r"\d{1,9}(\.\d{1,9})*\Z"
-_CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd, *get_args(Note)})
+_CLOSING = frozenset(
+    {ev.InquiryAnswered, ev.InquiryCancelled, ev.InquiryRedacted, ev.Approval, ev.ToolCallResponse, ev.TurnEnd, *get_args(ev.Note)}
+)
 """Events that close a question, or record what was handed over."""
-_WORDS = frozenset({TurnStart, ChatRequest, ChatResponse, TurnEnd})
+_WORDS = frozenset({ev.TurnStart, ev.ChatRequest, ev.ChatResponse, ev.TurnEnd})
 """Words. They were checked where they were given, and a first word need not wait until the reader of events is made."""
 
 
-def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
+def numbered(batch: Sequence[ev.Event]) -> tuple[ev.Event, ...]:
     """Return the events, each with `more`: how many of the batch follow it."""
     last = len(batch) - 1
     if last == 0 and not batch[0].more:
@@ -49,13 +38,13 @@ def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
     )
 
 
-def stamped(batch: Sequence[Event], clock: TimeOfDay) -> tuple[Event, ...]:
+def stamped(batch: Sequence[ev.Event], clock: TimeOfDay) -> tuple[ev.Event, ...]:
     """Return the events, each that has no time yet with the time that the clock shows."""
     time = stamp(clock)
     return tuple(event if event.timestamp else msgspec.structs.replace(event, timestamp=time) for event in batch)
 
 
-def decided(decide: Decide, turn: LastTurn, conversation: str) -> tuple[Event, ...]:
+def decided(decide: Decide, turn: LastTurn, conversation: str) -> tuple[ev.Event, ...]:
     """Return the batch that is decided on a turn, while nothing else writes.
 
     Raises:
@@ -67,7 +56,7 @@ def decided(decide: Decide, turn: LastTurn, conversation: str) -> tuple[Event, .
     return batch
 
 
-def check_version(events: Iterable[Event], conversation: str) -> None:
+def check_version(events: Iterable[ev.Event], conversation: str) -> None:
     """See to it that this version may go on with a turn: versions run side by side on one store.
 
     Raises:
@@ -95,7 +84,7 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def as_written(batch: Sequence[Event], limits: Limits) -> tuple[tuple[Event, ...], list[bytes]]:
+def as_written(batch: Sequence[ev.Event], limits: Limits) -> tuple[tuple[ev.Event, ...], list[bytes]]:
     """Return a batch as it stands on record, numbered, and its lines.
 
     Raises:
@@ -106,7 +95,7 @@ def as_written(batch: Sequence[Event], limits: Limits) -> tuple[tuple[Event, ...
     return written, encode_batch(written, limits)
 
 
-def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
+def encode_batch(batch: Sequence[ev.Event], limits: Limits) -> list[bytes]:
     """Return the lines of a batch, each with its newline.
 
     Raises:
@@ -129,7 +118,7 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
     return lines
 
 
-def _check_lines(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits) -> None:
+def _check_lines(batch: Sequence[ev.Event], lines: Sequence[bytes], limits: Limits) -> None:
     for event, line in zip(batch, lines, strict=True):
         if len(line) > limits.event_line:
             raise TooLarge(
@@ -138,17 +127,17 @@ def _check_lines(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits)
             )
 
 
-def _check_readable(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits) -> None:
+def _check_readable(batch: Sequence[ev.Event], lines: Sequence[bytes], limits: Limits) -> None:
     """Read what is about to be written: an answer that is said to be on record can be relied on."""
     if keep_types(lines):
         return
     for event, line in zip(batch, lines, strict=True):
-        problem = "" if is_opaque(event) else problem_of(line, limits)  # what was unreadable before is kept as it is
+        problem = "" if ev.is_opaque(event) else problem_of(line, limits)  # what was unreadable before is kept as it is
         if problem:
             raise _unreadable(event, problem)
 
 
-def _check_depth(batch: Sequence[Event], lines: Sequence[bytes]) -> None:
+def _check_depth(batch: Sequence[ev.Event], lines: Sequence[bytes]) -> None:
     for event, line in zip(batch, lines, strict=True):
         try:
             check_depth(line)
@@ -156,10 +145,10 @@ def _check_depth(batch: Sequence[Event], lines: Sequence[bytes]) -> None:
             raise _unreadable(event, str(broken)) from None
 
 
-def _unreadable(event: Event, problem: str) -> StoreError:
+def _unreadable(event: ev.Event, problem: str) -> StoreError:
     return StoreError(f"An event of kind {event.type} cannot be recorded: {problem}, so it could not be read again.")
 
 
-def may_close(batch: Iterable[Event]) -> bool:
+def may_close(batch: Iterable[ev.Event]) -> bool:
     """Say whether a batch can end that something handed over is waited for: only then is it worth while to look."""
     return not _CLOSING.isdisjoint(map(type, batch))

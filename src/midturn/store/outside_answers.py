@@ -11,38 +11,11 @@ from typing import TypeAlias
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from midturn import errors
 from midturn.clock import SYSTEM, TimeOfDay, pause, stamp, trusted
-from midturn.errors import (
-    AlreadyAnswered,
-    AnswerError,
-    Busy,
-    DeadlinePassed,
-    MidturnError,
-    NoSuchQuestion,
-    NotAllowed,
-    NotOpen,
-    Problem,
-    StoreError,
-    StoreLocked,
-    TooLarge,
-)
 from midturn.ports import OBSERVERS
 from midturn.question.answer_type import Answered, EndedTurn
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    Escalated,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    Note,
-    Notified,
-    Reassigned,
-    Reminded,
-    Vote,
-    put_to_people,
-)
+from midturn.record import events as ev
 from midturn.record.open_question import Address, Asker, asker_of, parse_address
 from midturn.record.window import parent_of
 from midturn.sandbox.doors import for_people_only, not_for_its_own_agent
@@ -84,7 +57,7 @@ class Receipt(Struct, frozen=True):
         return {"conversation": self.conversation, "id": self.id, "held": self.held, **votes}
 
 
-Given: TypeAlias = "Submission | Note"
+Given: TypeAlias = "Submission | ev.Note"
 """Input from outside to a question: an answer, or a note on it."""
 
 
@@ -119,27 +92,27 @@ class OutsideAnswers:
         try:
             if at is None:
                 message = f"{id!r} names no question: an id is `<conversation>-<event id>`, as `pending()` lists it."
-                raise NoSuchQuestion(message, id=id)
+                raise errors.NoSuchQuestion(message, id=id)
             if isinstance(submission, Submission):
                 submission.as_reply()
             return await self._taken(at, submission)
-        except MidturnError as error:
+        except errors.MidturnError as error:
             for observer in OBSERVERS:
                 observer.refused(error)
-            if isinstance(error, TooLarge):
-                raise AnswerError([Problem("", f"the answer is too large. {error}")]) from error
+            if isinstance(error, errors.TooLarge):
+                raise errors.AnswerError([errors.Problem("", f"the answer is too large. {error}")]) from error
             raise
 
     async def _taken(self, at: Address, submission: Given) -> Receipt:
         try:
             await self._check_admission(at, submission)
             return await self._answered(at, submission)
-        except DeadlinePassed as over:
+        except errors.DeadlinePassed as over:
             await record_expiry(self._port, at.conversation, self._clock)
             raise over from None
-        except NotOpen:
+        except errors.NotOpen:
             raise await too_late(self._port, at, self._clock) from None
-        except NotAllowed as refused:  # what decides by people knows neither the address nor who it is
+        except errors.NotAllowed as refused:  # what decides by people knows neither the address nor who it is
             refused.id, refused.user = refused.id or str(at), refused.user or (given.user if (given := _giver(submission)) else None)
             raise
 
@@ -167,9 +140,9 @@ class OutsideAnswers:
                 return Receipt(at.conversation, str(at), held=held, votes=decision.tally)
             else:  # what was handed over to a holder that is gone comes first
                 await self._take_over(at.conversation)
-        raise Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
+        raise errors.Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
 
-    async def _is_held_around(self, turn: Sequence[Event]) -> bool:
+    async def _is_held_around(self, turn: Sequence[ev.Event]) -> bool:
         """Say whether a process runs the turn around one inside a tool. Who is just leaving it gets a moment for that."""
         parent = parent_of(turn)
         if parent is None:
@@ -183,9 +156,9 @@ class OutsideAnswers:
     async def _settle(self, at: Address, decision: _Decision) -> Settled | HeldBy:
         try:
             return await self._port.settle(at.conversation, decision)
-        except (StoreLocked, Busy):
+        except (errors.StoreLocked, errors.Busy):
             raise
-        except StoreError as error:
+        except errors.StoreError as error:
             if at.conversation not in await self._port.ids(after=None):
                 raise no_question(str(at)) from error
             raise
@@ -206,7 +179,7 @@ class OutsideAnswers:
             await pause(_STEP)
         return Receipt(at.conversation, str(at), held=True)
 
-    async def _confirm(self, at: Address, turn: Sequence[Event], submission: Given) -> None:
+    async def _confirm(self, at: Address, turn: Sequence[ev.Event], submission: Given) -> None:
         """Make sure that what was recorded is what was submitted: an answer at the holder's terminal may have been faster."""
         view = TurnView.last(turn)
         events = turn if view.was_asked(at.event_id) else (await self._port.read(at.conversation)).events
@@ -214,10 +187,10 @@ class OutsideAnswers:
         match view.decision(at.event_id):
             case None if at.event_id in view.open_ids:
                 message = "The process that runs the turn did not accept the answer; the question is still open."
-                raise AnswerError([Problem("", message)])
-            case InquiryCancelled() if not isinstance(submission, Submission) or isinstance(submission.as_reply(), Answered):
+                raise errors.AnswerError([errors.Problem("", message)])
+            case ev.InquiryCancelled() if not isinstance(submission, Submission) or isinstance(submission.as_reply(), Answered):
                 raise why_closed(events, at)
-            case InquiryAnswered(answered_by=by) | InquiryRedacted(answered_by=by) | Approval(answered_by=by) if not _is_by(
+            case ev.InquiryAnswered(answered_by=by) | ev.InquiryRedacted(answered_by=by) | ev.Approval(answered_by=by) if not _is_by(
                 by, submission, events, at
             ):
                 raise why_closed(events, at)
@@ -225,48 +198,54 @@ class OutsideAnswers:
                 pass
 
 
-def _is_by(by: AnsweredBy | None, given: Given, events: Sequence[Event], at: Address) -> bool:
+def _is_by(by: ev.AnsweredBy | None, given: Given, events: Sequence[ev.Event], at: Address) -> bool:
     """Whether an answer on record is the one that was given: by that person, whatever their login is."""
-    asked = next((asked for asked in put_to_people(events) if asked.event_id == at.event_id), None)
+    asked = next((asked for asked in ev.put_to_people(events) if asked.event_id == at.event_id), None)
     giver = _giver(given)
     if giver is None or asked is None or asked.people is None or not giver.user:
         return by == giver
     return by == replace(giver, user=asked.people.person(giver.user))
 
 
-def _giver(given: Given) -> AnsweredBy | None:
+def _giver(given: Given) -> ev.AnsweredBy | None:
     """Return who gives it; None of a note that no person makes."""
-    return given.by if isinstance(given, Submission) else given.answered_by if isinstance(given, Vote | Reassigned) else None
+    return given.by if isinstance(given, Submission) else given.answered_by if isinstance(given, ev.Vote | ev.Reassigned) else None
 
 
-def _tally(events: Sequence[Event], at: Address) -> str:
+def _tally(events: Sequence[ev.Event], at: Address) -> str:
     """Return how many have said yes to what is open, of how many: `1 of 2`; empty where one is enough, or it is closed."""
-    if not any(isinstance(event, Vote) for event in events):  # as usual
+    if not any(isinstance(event, ev.Vote) for event in events):  # as usual
         return ""
     try:
         return poll_in(events, at).tally
-    except MidturnError:
+    except errors.MidturnError:
         return ""
 
 
 async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) -> None:
     """Record the end of every question of a turn whose deadline has passed; what a process holds, that process records."""
 
-    def decide(turn: LastTurn) -> Sequence[Event]:
+    def decide(turn: LastTurn) -> Sequence[ev.Event]:
         now = trusted(clock).now(turn.events)
         if turn.handed or now is None:
             return ()
         return stamped(expired_requests(TurnView.last(turn.events), now, event_ids()), clock)
 
-    with suppress(StoreError):
+    with suppress(errors.StoreError):
         await port.settle(conversation, decide)
 
 
-async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> AlreadyAnswered | NotOpen:
+async def expire(port: StorePort, clock: TimeOfDay) -> None:
+    """Record the end of every question in a store whose deadline has passed."""
+    for conversation in await port.overdue(stamp(clock)):
+        await record_expiry(port, conversation, clock)
+
+
+async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> errors.AlreadyAnswered | errors.NotOpen:
     """Return the error for an answer to a question that is not open, however long its turn is over."""
     try:
         events = (await port.read(at.conversation)).events
-    except StoreError:
+    except errors.StoreError:
         return no_question(str(at))
     await record_expiry(port, at.conversation, clock)
     return why_closed(events, at, trusted(clock).now(events) or "")
@@ -280,10 +259,10 @@ class _Decision:
         self._submission = submission
         self._clock = clock
         self.is_recorded = False
-        self._recorded: Sequence[Event] = ()
-        self._turn: Sequence[Event] = ()
+        self._recorded: Sequence[ev.Event] = ()
+        self._turn: Sequence[ev.Event] = ()
 
-    def __call__(self, turn: LastTurn) -> Sequence[Event]:
+    def __call__(self, turn: LastTurn) -> Sequence[ev.Event]:
         self.is_recorded = not turn.handed
         self._recorded = () if turn.handed else stamped(self._batch(turn), self._clock)
         self._turn = turn.events
@@ -308,7 +287,7 @@ class _Decision:
         encode_batch(stamped(batch, self._clock), limits)
         at, given = stamp(self._clock), self._submission
         if isinstance(given, Submission):
-            vote = batch[0] if isinstance(batch[0], Vote) else None
+            vote = batch[0] if isinstance(batch[0], ev.Vote) else None
             name = _name_of(vote) if vote else ""
             if vote and vote.answer and vote.arguments is UNSET and not given.about:
                 given = replace(given, about=vote.sha256)  # an edit that is recorded before it makes it void
@@ -316,10 +295,10 @@ class _Decision:
         else:
             handed = HandedOver(event_id=self._at.event_id, at=at, note=given, name=_name_of(given))
         if handed.name and any(other.key == handed.key for other in turn.handed):
-            raise NotAllowed("The process that runs the turn has this already, and will record it.", id=str(self._at))
+            raise errors.NotAllowed("The process that runs the turn has this already, and will record it.", id=str(self._at))
         return handed
 
-    def _batch(self, turn: LastTurn) -> Sequence[Event]:
+    def _batch(self, turn: LastTurn) -> Sequence[ev.Event]:
         if turn.is_for_people and _giver(self._submission) is not None:
             _check_that_a_person_answers(asker_of(turn.events))
         check_that_it_lasts(turn.events, self._at, trusted(self._clock).now(turn.events))
@@ -329,21 +308,21 @@ class _Decision:
         return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
 
 
-def _name_of(note: Event) -> str:
+def _name_of(note: ev.Event) -> str:
     """Return the name of a vote or a note among those on its request: a second one of what may be there once has the same."""
     match note:
-        case Vote(withdrawn=False, answered_by=who):
+        case ev.Vote(withdrawn=False, answered_by=who):
             person = "" if who is None else "the command line" if who.via in COMMAND_LINE else who.user or ""
             return f"vote-{hashlib.sha256(person.encode()).hexdigest()[:16]}"
-        case Reminded(number=number) | Escalated(number=number):
+        case ev.Reminded(number=number) | ev.Escalated(number=number):
             return f"{note.type}-{number}"
-        case Notified(about="asked"):
+        case ev.Notified(about="asked"):
             return "notified-asked"
         case _:
             return f"{note.type}-{os.urandom(8).hex()}"
 
 
-def check_that_it_lasts(turn: Sequence[Event], at: Address, now: str | None) -> None:
+def check_that_it_lasts(turn: Sequence[ev.Event], at: Address, now: str | None) -> None:
     """Take no answer to what another agent asks in its own dialog by now, or whose deadline has passed, whether or not that is on record.
 
     Nothing is over by itself where no one knows the time.

@@ -12,19 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    Escalated,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryResponse,
-    Note,
-    Reassigned,
-    Reminded,
-    Vote,
-)
+from midturn.record import events as ev
 from midturn.record.window import ends_turn, turns
 from midturn.turn.view import TurnView
 from midturn.values.json_value import Json
@@ -86,7 +74,7 @@ class PeopleSums(Struct, frozen=True, kw_only=True):
         }
 
 
-def waited_for(events: Iterable[Event]) -> Iterator[Waited]:
+def waited_for(events: Iterable[ev.Event]) -> Iterator[Waited]:
     """Yield what the events of a conversation put to people, once that is over; what only models or settings decided is left out."""
     for window in turns(events):
         # What comes after the end of a turn decides nothing in it: another version has written that.
@@ -126,13 +114,17 @@ def _rows(times: Mapping[str, Sequence[float]]) -> tuple[WaitRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.half, row.name)))
 
 
-def _decided(about: Waited, decision: InquiryResponse | Approval) -> bool:
+def _decided(about: Waited, decision: ev.InquiryResponse | ev.Approval) -> bool:
     """Take in what became of it; say whether people had to do with that."""
-    if isinstance(decision, InquiryCancelled):
+    if isinstance(decision, ev.InquiryCancelled):
         about.is_missed = decision.reason == "deadline"
         return about.is_missed or bool(about.answers)
-    about.is_missed = isinstance(decision, Approval) and decision.state == "expired"
-    is_no = decision.state == "skipped" if isinstance(decision, Approval) else isinstance(decision, InquiryAnswered) and not decision.answer
+    about.is_missed = isinstance(decision, ev.Approval) and decision.state == "expired"
+    is_no = (
+        decision.state == "skipped"
+        if isinstance(decision, ev.Approval)
+        else isinstance(decision, ev.InquiryAnswered) and not decision.answer
+    )
     who = decision.answered_by
     about.overturned = len(about.answers.keys() - {who.user if who else ""}) if is_no else 0  # the no itself is a vote, too
     if who is not None and who.by == "user":
@@ -140,25 +132,25 @@ def _decided(about: Waited, decision: InquiryResponse | Approval) -> bool:
     return about.is_missed or bool(about.answers)
 
 
-def _noted(about: Waited, note: Note) -> None:
+def _noted(about: Waited, note: ev.Note) -> None:
     match note:
-        case Vote(answered_by=AnsweredBy() as who, withdrawn=True):
+        case ev.Vote(answered_by=ev.AnsweredBy() as who, withdrawn=True):
             about.answers.pop(who.user or NAMELESS, None)
-        case Vote(answered_by=AnsweredBy() as who):
+        case ev.Vote(answered_by=ev.AnsweredBy() as who):
             _answered(about, who, note)
-        case Reassigned(to=to):
+        case ev.Reassigned(to=to):
             about.groups = ()
             _put_to(about, to)
-        case Reminded():
+        case ev.Reminded():
             about.reminders += 1
-        case Escalated(to=to):
+        case ev.Escalated(to=to):
             about.escalations += 1
             _put_to(about, to)
         case _:
             pass
 
 
-def _answered(about: Waited, who: AnsweredBy, event: Event) -> None:
+def _answered(about: Waited, who: ev.AnsweredBy, event: ev.Event) -> None:
     at = _at(event)
     if at is not None and about.asked_at is not None:
         about.answers.setdefault(who.user or NAMELESS, max(0.0, (at - about.asked_at).total_seconds()))
@@ -168,7 +160,7 @@ def _put_to(about: Waited, names: Iterable[str]) -> None:
     about.groups = (*about.groups, *(name for name in names if name in about.known and name not in about.groups))
 
 
-def _at(event: Event) -> datetime | None:
+def _at(event: ev.Event) -> datetime | None:
     """Return when an event was recorded; None where that cannot be read."""
     try:
         return event.at.astimezone(UTC)

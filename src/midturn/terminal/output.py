@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
 
-from midturn.ports import (
-    ConsultFinished,
-    ConsultStarted,
-    Happening,
-    ModelFinished,
-    ModelStarted,
-    Notice,
-    ReasoningShown,
-    Recorded,
-    TextShown,
-    ToolBegan,
-    ToolEnded,
-)
+from midturn import ports
 from midturn.prompts.settings import Mode
 from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, TurnEnd, TurnStart
 from midturn.terminal.asides import Asides, Heartbeat, Spinner
@@ -77,26 +65,28 @@ class TerminalDisplay:
         self._answered_here, self._asked_here = gate.answered, gate.asked
         self._heartbeat = Heartbeat(self._beat)
 
-    def show(self, happening: Happening) -> None:
+    def show(self, happening: ports.Happening) -> None:
         """Show what belongs on a screen. Never blocks for a person: what an open prompt holds back is written later."""
         match happening:
-            case TextShown(text):
+            case ports.TextShown(text):
                 self._reasoning.finish()
                 self._heard(self._words.feed(text))
                 self._heartbeat.start()
-            case ReasoningShown(text) if self._settings.reasoning:
+            case ports.ReasoningShown(text) if self._settings.reasoning:
                 self._heard(self._reasoning.feed(text))
-            case ModelStarted() | ModelFinished() | ConsultStarted() | ConsultFinished():
+            case ports.ModelStarted() | ports.ModelFinished() | ports.ConsultStarted() | ports.ConsultFinished():
                 self._finish_message()
                 self._show_model(happening)
-            case ToolBegan() | ToolEnded() if happening.call.name not in self._settings.hidden:
+            case ports.ToolBegan() | ports.ToolEnded() if happening.call.name not in self._settings.hidden:
                 self._finish_message()
                 self._show_tool(happening)
-            case Recorded(event) if "_asides" in self.__dict__ or not isinstance(event, _OF_NO_CALL):  # once there, they hear of each turn
+            case ports.Recorded(event) if "_asides" in self.__dict__ or not isinstance(
+                event, _OF_NO_CALL
+            ):  # once there, they hear of each turn
                 if (told := self._asides.note(event)) is not None:
                     self._finish_message()
                     self._asides.told(told)
-            case Notice(text, seconds):
+            case ports.Notice(text, seconds):
                 self._asides.notice(text)
                 self._wait(seconds)
             case _:
@@ -109,25 +99,25 @@ class TerminalDisplay:
             self._spinner.clear()
         self._finish_message()
 
-    def _show_model(self, happening: ModelStarted | ModelFinished | ConsultStarted | ConsultFinished) -> None:
+    def _show_model(self, happening: ports.ModelStarted | ports.ModelFinished | ports.ConsultStarted | ports.ConsultFinished) -> None:
         match happening:
-            case ModelStarted():
+            case ports.ModelStarted():
                 self._begin(_MODEL, "thinking")
-            case ModelFinished():
+            case ports.ModelFinished():
                 self._finish(_MODEL)
-            case ConsultStarted(id, model):
+            case ports.ConsultStarted(id, model):
                 self._begin(id, f"{exact(model or 'a model')} is asked")
-            case ConsultFinished(id):
+            case ports.ConsultFinished(id):
                 self._finish(id)
 
-    def _show_tool(self, happening: ToolBegan | ToolEnded) -> None:
+    def _show_tool(self, happening: ports.ToolBegan | ports.ToolEnded) -> None:
         call = happening.call
         match happening:
-            case ToolBegan(again=again):
+            case ports.ToolBegan(again=again):
                 if not again:
                     self._asides.tool_started(call)
                 self._begin(call.event, exact(call.name))
-            case ToolEnded(content=content, is_error=is_error):
+            case ports.ToolEnded(content=content, is_error=is_error):
                 self._finish(call.event)
                 self._asides.tool_ended(call, content if is_error else None)
 

@@ -19,29 +19,12 @@ from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubjec
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
 from midturn.routing.rules import Ruling
-from midturn.turn.decision import (
-    BY_DEFAULT,
-    AwaitPerson,
-    Closing,
-    Counted,
-    GoBack,
-    Leave,
-    Misfit,
-    Refuse,
-    Respond,
-    Run,
-    Send,
-    Spoken,
-    View,
-    counted,
-    labelled,
-    put_to_people,
-)
+from midturn.turn import decision as decisions
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord
 from midturn.values.json_value import Json, pointer_to
 
-NOT_AN_APPROVAL = Misfit.because("This is a yes/no decision.")
+NOT_AN_APPROVAL = decisions.Misfit.because("This is a yes/no decision.")
 
 
 class _Approving(Struct, frozen=True):
@@ -49,7 +32,7 @@ class _Approving(Struct, frozen=True):
 
     kind: ClassVar[PromptKind]
 
-    view: View
+    view: decisions.View
     id: str
     attached: bool
     is_a_persons: bool
@@ -93,15 +76,15 @@ class _Approving(Struct, frozen=True):
         """Say what happens where no one is attached: what was put to a person stays put to a person."""
         return "defer" if self.is_a_persons else policy
 
-    def _denied(self, message: str) -> Closing:
+    def _denied(self, message: str) -> decisions.Closing:
         """Close, because no one is there and the policy is `deny`."""
-        return Closing(Respond(message), (self._record("skipped", answered_by=BY_DEFAULT),))
+        return decisions.Closing(decisions.Respond(message), (self._record("skipped", answered_by=decisions.BY_DEFAULT),))
 
     def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
         call, event, waiting, poll = self.view.call.call, self.event, self.waiting, self.poll
         return Prompt(
             question=Question.unchecked(id=f"__{self.kind}__", text=self._text, answer_type=BooleanType()),
-            label=labelled(None, poll) if poll else None,
+            label=decisions.labelled(None, poll) if poll else None,
             people=poll.people if poll else None,
             kind=self.kind,
             asked_by=self.view.policy.source.header,
@@ -116,9 +99,9 @@ class _Approving(Struct, frozen=True):
             deadline=waiting.deadline if waiting else "",
         )
 
-    def fail(self, error: str) -> Closing:
+    def fail(self, error: str) -> decisions.Closing:
         """Fail the call, because the prompter failed."""
-        return Closing(Respond(messages.prompt_failed(self.view.tool, self._text, error)))
+        return decisions.Closing(decisions.Respond(messages.prompt_failed(self.view.tool, self._text, error)))
 
 
 class Foretelling(Struct, frozen=True):
@@ -157,21 +140,21 @@ class Permission(_Approving, frozen=True):
             return False
         return decision.state == "edited" or decision.arguments_sha256 == arguments_sha256(record.arguments)
 
-    def going(self) -> AwaitPerson | Closing:
+    def going(self) -> decisions.AwaitPerson | decisions.Closing:
         """Use what was remembered, else the rule that holds; else ask, else follow the detached policy."""
         if (settled := self._settled()) is not None:
             return settled
         if (poll := self.poll) is not None:
             return self._of_people(poll)
         if self.attached:
-            return AwaitPerson("person", self._waits_for_a_yes())
+            return decisions.AwaitPerson("person", self._waits_for_a_yes())
         match self._policy(self.view.policy.detached.run):
             case "auto" | "defaults":
-                return self._approve(BY_DEFAULT)
+                return self._approve(decisions.BY_DEFAULT)
             case "deny":
                 return self._denied(messages.not_allowed(self.view.tool))
             case "defer":
-                return AwaitPerson("inbox", self._waits_for_a_yes())
+                return decisions.AwaitPerson("inbox", self._waits_for_a_yes())
             case _ as other:
                 assert_never(other)
 
@@ -183,9 +166,9 @@ class Permission(_Approving, frozen=True):
         """Until when a person may allow the call; empty where that is without end, or no one waits for it."""
         return waiting.deadline if (waiting := self.waiting) else ""
 
-    def expire(self) -> Closing:
+    def expire(self) -> decisions.Closing:
         """Close, because no one has allowed the call in time."""
-        return Closing(Respond(messages.not_allowed_in_time(self.view.tool)), (self._record("expired"),))
+        return decisions.Closing(decisions.Respond(messages.not_allowed_in_time(self.view.tool)), (self._record("expired"),))
 
     @property
     def poll(self) -> Poll | None:
@@ -199,19 +182,19 @@ class Permission(_Approving, frozen=True):
         people = self.ruling.people
         return self.view.settings.filled_in(people) if people else None
 
-    def _of_people(self, poll: Poll) -> AwaitPerson | Closing:
+    def _of_people(self, poll: Poll) -> decisions.AwaitPerson | decisions.Closing:
         """Put it to a person who is attached and may decide; else leave it to those who come by later, unless that is denied."""
         if why := poll.why_never:
             return replace(self._denied(messages.too_few(self.view.tool, self._text, why)), warning=why)
         if not self.attached and self._policy(self.view.policy.detached.run) == "deny":
             return self._denied(messages.not_allowed(self.view.tool))
-        return put_to_people(poll, self.view.settings, self._waits_for_a_yes(), attached=self.attached)
+        return decisions.put_to_people(poll, self.view.settings, self._waits_for_a_yes(), attached=self.attached)
 
     def _waits(self, **fields: Any) -> Approval | None:
         """Return the record that this is waited for, with those whose decision it is."""
         return super()._waits(**fields, people=self._people)
 
-    def _settled(self) -> Closing | None:
+    def _settled(self) -> decisions.Closing | None:
         """Decide without asking: by a rule that stops the call, by what was remembered, by a rule that lets it run.
 
         What a rule puts to people, only people decide.
@@ -264,11 +247,11 @@ class Permission(_Approving, frozen=True):
         is_asked = who is None or who.was_asked
         return super()._record(state, **fields, rule=place if is_asked else "")
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
+    def take(self, reply: decisions.Spoken, who: AnsweredBy) -> decisions.Closing | decisions.Counted | decisions.Misfit:
         """Run, run with other arguments, or skip."""
         poll = self.poll
         if poll is not None and (why := poll.barred(who)):
-            return Misfit.barring(why)
+            return decisions.Misfit.barring(why)
         if poll is None:
             return self._decided(reply, who)
         return self._voted(poll, reply, poll.named(who))
@@ -279,17 +262,17 @@ class Permission(_Approving, frozen=True):
         edited = UNSET if poll is None else poll.arguments
         return about != arguments_sha256(self.view.call.arguments if isinstance(edited, UnsetType) else edited)
 
-    def _voted(self, poll: Poll, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
+    def _voted(self, poll: Poll, reply: decisions.Spoken, who: AnsweredBy) -> decisions.Closing | decisions.Counted | decisions.Misfit:
         """Take a decision of one of several people. An edit is a vote for other arguments: those who agree have to see them."""
         reply = replace(reply, remember=False) if isinstance(reply, Answered) else reply
         edited = reply.value if isinstance(reply, Edited) else poll.arguments
         is_yes = isinstance(reply, Edited) or (isinstance(reply, Answered) and reply.value is True)
         outcome = Edited(edited) if is_yes and not isinstance(edited, UnsetType) else reply
         closing = self._decided(outcome, who)
-        if isinstance(closing, Misfit) or poll.needed == 1:
+        if isinstance(closing, decisions.Misfit) or poll.needed == 1:
             return closing
         if isinstance(reply, Answered) and is_yes and (why := poll.why_no_vote(who)):
-            return Misfit.barring(why)
+            return decisions.Misfit.barring(why)
         about = self.view.call.arguments if isinstance(edited, UnsetType) else edited
         vote = Vote(
             id=self.id,
@@ -299,20 +282,20 @@ class Permission(_Approving, frozen=True):
             arguments=edited if isinstance(reply, Edited) else UNSET,
             sha256=arguments_sha256(about),
         )
-        return counted(poll, vote, closing)
+        return decisions.counted(poll, vote, closing)
 
-    def _decided(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+    def _decided(self, reply: decisions.Spoken, who: AnsweredBy) -> decisions.Closing | decisions.Misfit:
         match reply:
             case Answered(value=True, reason=reason, remember=remember):
                 return self._approve(who, reason, remember=remember)
             case Answered(value=False, reason=reason, remember=remember):
                 return self._skip(who, reason, remember=remember)
             case Edited(value) if problem := self._not_to_run(value):
-                return Misfit.because(problem)
+                return decisions.Misfit.because(problem)
             case Edited(value) if isinstance(value, dict):
-                return Closing(Run(), (self._record("edited", answered_by=who, arguments=value),))
+                return decisions.Closing(decisions.Run(), (self._record("edited", answered_by=who, arguments=value),))
             case Edited():
-                return Misfit.because("Arguments are a JSON object.")
+                return decisions.Misfit.because("Arguments are a JSON object.")
             case Answered() | WentBack() | Replied() | Submitted():
                 return NOT_AN_APPROVAL
             case _ as other:
@@ -329,17 +312,17 @@ class Permission(_Approving, frozen=True):
         """Return the same decision as if no one was attached."""
         return replace(self, attached=False)
 
-    def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> Closing:
+    def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> decisions.Closing:
         digest = arguments_sha256(self.view.call.arguments)
         seen = self._as_foretold() if who.by == "user" else {}
         kept = {"remembered": bool(remember), "kept": remember if isinstance(remember, str) else ""}
         record = self._record("approved", answered_by=who, reason=reason, arguments_sha256=digest, **kept, **seen)
-        return Closing(Run(), (record,))
+        return decisions.Closing(decisions.Run(), (record,))
 
-    def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> Closing:
+    def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> decisions.Closing:
         seen = self._as_foretold() if who.by == "user" else {}
         record = self._record("skipped", answered_by=who, remembered=bool(remember), reason=reason, **seen)
-        return Closing(Respond(self._refusal(who, reason)), (record,))
+        return decisions.Closing(decisions.Respond(self._refusal(who, reason)), (record,))
 
     def _refusal(self, who: AnsweredBy, reason: str | None) -> str:
         """Return what the model reads."""
@@ -361,17 +344,17 @@ class Delivery(_Approving, frozen=True):
     is_error: bool
     images: tuple[Image, ...] = ()
 
-    def going(self) -> AwaitPerson | Closing:
+    def going(self) -> decisions.AwaitPerson | decisions.Closing:
         """Ask, else follow the detached policy. What waits is recorded with the result that it is about."""
         if self.attached:
-            return AwaitPerson("person", self._waits(content=self.content, is_error=self.is_error, images=self.images))
+            return decisions.AwaitPerson("person", self._waits(content=self.content, is_error=self.is_error, images=self.images))
         match self._policy(self.view.policy.detached.deliver):
             case "defer":
-                return AwaitPerson("inbox", self._waits(content=self.content, is_error=self.is_error, images=self.images))
+                return decisions.AwaitPerson("inbox", self._waits(content=self.content, is_error=self.is_error, images=self.images))
             case "deny":
                 return self._denied(messages.withheld(self.view.tool))
             case "auto" | "defaults":
-                return self._deliver(self._record("approved", answered_by=BY_DEFAULT))
+                return self._deliver(self._record("approved", answered_by=decisions.BY_DEFAULT))
             case _ as other:
                 assert_never(other)
 
@@ -379,7 +362,7 @@ class Delivery(_Approving, frozen=True):
         """Return what a person is shown."""
         return self._shown(ResultSubject(self.view.call.call, self.content, self.is_error, self.images))
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+    def take(self, reply: decisions.Spoken, who: AnsweredBy) -> decisions.Closing | decisions.Misfit:
         """Deliver, deliver something else, or withhold."""
         match reply:
             case Answered(value=True, reason=reason):
@@ -389,12 +372,14 @@ class Delivery(_Approving, frozen=True):
                 by_policy = who.by == "policy"
                 tool = self.view.tool
                 said = messages.withheld_by_policy(tool, who.name or who.by) if by_policy else messages.withheld(tool)
-                return Closing(Respond(said), (record,))
+                return decisions.Closing(decisions.Respond(said), (record,))
             case Edited(value) if isinstance(value, str):
                 record = self._record("edited", answered_by=who, content=value)
-                return Closing(Respond(value, self.is_error), (record,))  # the words stand for the whole result: its pictures are left out
+                return decisions.Closing(
+                    decisions.Respond(value, self.is_error), (record,)
+                )  # the words stand for the whole result: its pictures are left out
             case Edited():
-                return Misfit.because("A result is text.")
+                return decisions.Misfit.because("A result is text.")
             case Answered() | WentBack() | Replied() | Submitted():
                 return NOT_AN_APPROVAL
             case _ as other:
@@ -404,8 +389,8 @@ class Delivery(_Approving, frozen=True):
         """Return the same decision as if no one was attached."""
         return replace(self, attached=False)
 
-    def _deliver(self, record: Approval) -> Closing:
-        return Closing(Respond(self.content, self.is_error, self.images), (record,))
+    def _deliver(self, record: Approval) -> decisions.Closing:
+        return decisions.Closing(decisions.Respond(self.content, self.is_error, self.images), (record,))
 
 
 class ReviewStep(_Approving, frozen=True):
@@ -424,20 +409,20 @@ class ReviewStep(_Approving, frozen=True):
     until: str = ""
     polls: tuple[Poll, ...] = ()
 
-    def going(self) -> AwaitPerson | Closing:
+    def going(self) -> decisions.AwaitPerson | decisions.Closing:
         """Ask, else follow the policy for deliveries. Where a question was certain people's, it waits for them, unless that is denied."""
         policy = self._policy(self.view.policy.detached.deliver)
         if self.polls and (self.attached or policy != "deny"):
-            return put_to_people(self.polls[0], self.view.settings, self._waits(deadline=self.until), attached=self.attached)
+            return decisions.put_to_people(self.polls[0], self.view.settings, self._waits(deadline=self.until), attached=self.attached)
         if self.attached:
-            return AwaitPerson("person", self._waits(deadline=self.until))
+            return decisions.AwaitPerson("person", self._waits(deadline=self.until))
         match policy:
             case "defer":
-                return AwaitPerson("inbox", self._waits(deadline=self.until))
+                return decisions.AwaitPerson("inbox", self._waits(deadline=self.until))
             case "deny":
                 return self._denied(messages.refusal(self.view.tool, "detached_denied", ""))
             case "auto" | "defaults":
-                return Closing(Send(), (self._record("approved", answered_by=BY_DEFAULT),))
+                return decisions.Closing(decisions.Send(), (self._record("approved", answered_by=decisions.BY_DEFAULT),))
             case _ as other:
                 assert_never(other)
 
@@ -448,32 +433,34 @@ class ReviewStep(_Approving, frozen=True):
         """Return what a person is shown."""
         return self._shown(FormSubject(self.questions, self.answers))
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
+    def take(self, reply: decisions.Spoken, who: AnsweredBy) -> decisions.Closing | decisions.Misfit:
         """Send the answers, go back to them, or say something instead. That is for those who may answer every question of the form."""
         if why := next(filter(None, (poll.barred(who) for poll in self.polls)), ""):
-            return Misfit.barring(why)
+            return decisions.Misfit.barring(why)
         match reply:
             case Submitted():
                 return self._sent(who)
             case Answered(value=True, reason=reason):
                 return self._sent(who, reason)
             case WentBack():
-                return Closing(GoBack())
+                return decisions.Closing(decisions.GoBack())
             case Replied(text):
                 replied = self._record("skipped", answered_by=who, reason=text)
-                return Closing(Leave(reply), (replied,) if self.tells_replies else ())
+                return decisions.Closing(decisions.Leave(reply), (replied,) if self.tells_replies else ())
             case Answered() | Edited():
-                return Misfit.because("Send the answers, or go back to them.")
+                return decisions.Misfit.because("Send the answers, or go back to them.")
             case _ as other:
                 assert_never(other)
 
-    def expire(self) -> Closing:
+    def expire(self) -> decisions.Closing:
         """Close, because no one has sent the answers in time."""
         text = self.questions[-1].text
-        return Closing(Refuse("deadline", messages.past_deadline(self.view.tool, text)), (self._record("expired"),) if self.waiting else ())
+        return decisions.Closing(
+            decisions.Refuse("deadline", messages.past_deadline(self.view.tool, text)), (self._record("expired"),) if self.waiting else ()
+        )
 
-    def _sent(self, who: AnsweredBy, reason: str | None = None) -> Closing:
-        return Closing(Send(), (self._record("approved", answered_by=who, reason=reason),) if self.waiting else ())
+    def _sent(self, who: AnsweredBy, reason: str | None = None) -> decisions.Closing:
+        return decisions.Closing(decisions.Send(), (self._record("approved", answered_by=who, reason=reason),) if self.waiting else ())
 
     def unattended(self) -> ReviewStep:
         """Return the same decision as if no one was attached."""

@@ -16,45 +16,14 @@ from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
+from midturn.turn import decision as decisions, step as steps
 from midturn.turn.approval import Delivery, Foretelling, Permission, ReviewStep, control_problem, foretold_by
-from midturn.turn.decision import (
-    CHANGED,
-    AwaitPerson,
-    Closing,
-    Consult,
-    Counted,
-    Decision,
-    Escalate,
-    Give,
-    GoBack,
-    Leave,
-    Misfit,
-    Refuse,
-    Respond,
-    Run,
-    Send,
-    Spoken,
-    Then,
-    View,
-)
 from midturn.turn.forms import Answers, CallForms
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
 from midturn.turn.people import under_key
 from midturn.turn.record import CallRecord
 from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
-from midturn.turn.step import (
-    AssistantFailed,
-    AssistantReplied,
-    ChildWanted,
-    ConsultAssistant,
-    Foretell,
-    FormWanted,
-    GiveAnswers,
-    RunChild,
-    RunTool,
-    StopTool,
-)
 from midturn.turn.walk import Replay, for_model, with_reasons
 
 UNATTENDED, SWITCHED_OFF = Ruling("unattended"), Ruling("skip")
@@ -73,7 +42,7 @@ class Call:
         self.stage = Stage.PERMIT
         self.children = Children(state, record)
         self._state = state
-        self._view = View(state.settings, state.record, record, policy)
+        self._view = decisions.View(state.settings, state.record, record, policy)
         self._replay = replay or Replay(record)
         self.forms = CallForms(state, self._view, self._replay)
         self.docket = Docket(state, record, self.forms)
@@ -121,7 +90,7 @@ class Call:
             self._respond(messages.control_character(name, problem))
         elif waiting:
             self._move(Move.FINISH)
-            self._deliver(waiting.id, Respond(waiting.content or "", bool(waiting.is_error), waiting.images))
+            self._deliver(waiting.id, decisions.Respond(waiting.content or "", bool(waiting.is_error), waiting.images))
         elif self.record.is_past_deadline:
             self._respond(messages.not_allowed_in_time(name))
         elif ruling == UNATTENDED or (ruling.run != "skip" and Permission.was_given(self.record)):
@@ -136,7 +105,7 @@ class Call:
         may_be_asked = ruling.run not in ("unattended", "skip")
         if may_be_asked and waiting is None and self.record.request.name in self._state.settings.foretelling:
             self._state.foretelling.add(self._approval)
-            self._state.want(Foretell(self.record.call))
+            self._state.want(steps.Foretell(self.record.call))
         else:
             attached = self._state.settings.attached
             is_a_persons = waiting is not None and not attached
@@ -151,13 +120,13 @@ class Call:
             until = earliest(self._state.now, [self._view.policy.deadline])
             self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first, ruling, until))
 
-    def returned(self, asking: FormWanted) -> None:
+    def returned(self, asking: steps.FormWanted) -> None:
         """Take what the tool returned to have it answered; its run is over."""
         if self._may(Move.RETURN):
             self._move(Move.RETURN)
             self.forms.add(None, asking)
 
-    def awaits(self, ask: int, asking: FormWanted) -> None:
+    def awaits(self, ask: int, asking: steps.FormWanted) -> None:
         """Take what a coroutine of the running tool waits for."""
         if self._may(Move.ASK):
             self._move(Move.ASK)
@@ -201,7 +170,7 @@ class Call:
             case "ask" | "edit":
                 self._state.supersede_questions(self.record)
                 self._take_all_down()
-                self._deliver(self._state.approval_id(self.record.request.id, "deliver"), Respond(content, is_error, images))
+                self._deliver(self._state.approval_id(self.record.request.id, "deliver"), decisions.Respond(content, is_error, images))
             case _ as other:
                 assert_never(other)
 
@@ -213,7 +182,7 @@ class Call:
         self._move(Move.END)
         self._take_all_down()
         if was_running:
-            self._state.want(StopTool(self.event))
+            self._state.want(steps.StopTool(self.event))
 
     def advance(self) -> None:
         """Walk on until an answer is needed, the tool runs, or the call is done: a loop over what is there already."""
@@ -221,21 +190,21 @@ class Call:
             match found:
                 case Answers():
                     self._give(found)
-                case Respond(content, is_error, images):
+                case decisions.Respond(content, is_error, images):
                     self._respond(content, is_error=is_error, images=images)
                 case decision:
                     self.route(decision)
 
     # Its decisions --------------------------------------------------------------------------------------------------
 
-    def route(self, decision: Decision) -> None:
+    def route(self, decision: decisions.Decision) -> None:
         """Send a decision on its route; where that closes it at once, do what follows."""
         self.follow(decision.id, self.docket.route(decision))
 
-    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, about: str = "") -> Misfit | None:
+    def decided(self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, about: str = "") -> decisions.Misfit | None:
         """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened."""
         taken = self.docket.take(ticket, reply, who, about)
-        if isinstance(taken, Misfit):
+        if isinstance(taken, decisions.Misfit):
             return taken
         self.follow(ticket.id, taken)
         return None
@@ -250,33 +219,33 @@ class Call:
             decision = ticket.decision
             reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
             taken = self.docket.take(ticket, reply, who) if reply else None
-            if taken is None or isinstance(taken, Misfit):
+            if taken is None or isinstance(taken, decisions.Misfit):
                 return
             self.follow(ticket.id, taken)
             self.advance()
 
-    def follow(self, id: str, then: Then | None) -> None:
+    def follow(self, id: str, then: decisions.Then | None) -> None:
         """Do what a decision has led to; nothing, where it still waits."""
         match then:
             case None:
                 pass
-            case Leave(replied) if told := self.forms.report_reply(id, replied.text):
+            case decisions.Leave(replied) if told := self.forms.report_reply(id, replied.text):
                 self._give(told)
-            case Give() | GoBack() | Leave() | Send():
+            case decisions.Give() | decisions.GoBack() | decisions.Leave() | decisions.Send():
                 self.forms.follow(id, then)
-            case Refuse() if told := self.forms.report(id, then):
+            case decisions.Refuse() if told := self.forms.report(id, then):
                 self._give(told)
-            case Refuse(message=message):
+            case decisions.Refuse(message=message):
                 self._respond(with_reasons(message, self._replay))
-            case Escalate():
+            case decisions.Escalate():
                 link = self.forms.escalate(id, then)
                 if isinstance(then.default, UnsetType):
                     self.route(link)
                 else:
                     self.follow(link.id, self.docket.close(link.id, link.by_default(then.default)))
-            case Run():
+            case decisions.Run():
                 self._run()
-            case Respond(content, is_error, images):
+            case decisions.Respond(content, is_error, images):
                 self._respond(content, is_error=is_error, images=images)
             case _ as other:
                 assert_never(other)
@@ -289,16 +258,16 @@ class Call:
         self.children.forget()
         self.ahead = ()
         self._move(Move.RUN)
-        self._state.want(RunTool(self.record.call, dict(self.forms.answers), self.forms.unanswered))
+        self._state.want(steps.RunTool(self.record.call, dict(self.forms.answers), self.forms.unanswered))
 
     def _give(self, answers: Answers) -> None:
         """Let the tool have what was answered: the coroutine that waits, or the next run."""
         if answers.ask is None:
             self._run()
         else:
-            self._state.want(GiveAnswers(self.event, answers.ask, answers.given))
+            self._state.want(steps.GiveAnswers(self.event, answers.ask, answers.given))
 
-    def _deliver(self, id: str, response: Respond) -> None:
+    def _deliver(self, id: str, response: decisions.Respond) -> None:
         self._approval = id
         attached = self._state.settings.attached
         is_a_persons = self.record.undecided(id) is not None and not attached
@@ -338,54 +307,54 @@ class Docket:
         self.handed_as = ""
         """The key of the vote that is being taken, where it was handed over."""
 
-    def route(self, decision: Decision) -> Then | None:
+    def route(self, decision: decisions.Decision) -> decisions.Then | None:
         """Send a decision on its route, or close it at once."""
         going, name = decision.going(), self._record.request.name
         if going.warning is not None:
             about = answer_key(name, decision.request.question_id) if isinstance(decision, Inquiry) else name
             self._state.warn(about, going.warning)
         match going:
-            case AwaitPerson(whom, record):
+            case decisions.AwaitPerson(whom, record):
                 if record is not None:
                     self._state.write(record)
                 self._put(decision, "line" if whom == "person" else "inbox")
-            case Consult(request):
+            case decisions.Consult(request):
                 self._put(decision, "model")
-                self._state.want(ConsultAssistant(request, name))
-            case Closing():
+                self._state.want(steps.ConsultAssistant(request, name))
+            case decisions.Closing():
                 return self.close(decision.id, going)
             case _ as other:
                 assert_never(other)
         return None
 
-    def take(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, about: str = "") -> Then | Misfit | None:
+    def take(self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, about: str = "") -> decisions.Then | decisions.Misfit | None:
         """Close a decision with what a person said. Where that does not fit, nothing has happened.
 
         `about` is what was shown, where that may have changed: a yes is to nothing else.
         """
         is_yes = isinstance(reply, Answered) and reply.value is True
         if about and is_yes and isinstance(ticket.decision, Permission) and ticket.decision.has_changed(about):
-            return CHANGED
+            return decisions.CHANGED
         taken = ticket.decision.take(reply, who)
         match taken:
-            case Misfit():
+            case decisions.Misfit():
                 return taken
-            case Counted(vote):
+            case decisions.Counted(vote):
                 return self._count(ticket, vote)
-            case Closing():
+            case decisions.Closing():
                 return self.close(ticket.id, taken)
             case _ as other:
                 assert_never(other)
 
-    def hear(self, ticket: Ticket, happened: AssistantReplied | AssistantFailed) -> Then | None:
+    def hear(self, ticket: Ticket, happened: steps.AssistantReplied | steps.AssistantFailed) -> decisions.Then | None:
         """Close the question that a model was asked: models decide nothing else."""
         inquiry = ticket.decision
         if not isinstance(inquiry, Inquiry):
             return None
-        said = inquiry.model_said(happened) if isinstance(happened, AssistantReplied) else inquiry.model_failed(happened)
+        said = inquiry.model_said(happened) if isinstance(happened, steps.AssistantReplied) else inquiry.model_failed(happened)
         return self.close(ticket.id, said)
 
-    def note(self, ticket: Ticket, note: Note) -> Then | None:
+    def note(self, ticket: Ticket, note: Note) -> decisions.Then | None:
         """Write a note on a request that waits, and ask anew: whose it is, or what is shown of it, may be another matter now."""
         self._state.write(replace(note, id=ticket.decision.request_id))
         if ticket.place == "model":
@@ -393,7 +362,7 @@ class Docket:
         self._state.take_down(ticket.id)
         return self.route(ticket.decision)
 
-    def close(self, id: str, closing: Closing) -> Then:
+    def close(self, id: str, closing: decisions.Closing) -> decisions.Then:
         """Take a decision off the desk, and write what became of it."""
         # The last vote is written first: the response names the votes that made it, and what is counted is still on the desk then.
         votes = () if closing.vote is None else self._voted(id, closing.vote)
@@ -404,19 +373,19 @@ class Docket:
         return closing.then
 
     @staticmethod
-    def barred(ticket: Ticket, who: AnsweredBy) -> Misfit | None:
+    def barred(ticket: Ticket, who: AnsweredBy) -> decisions.Misfit | None:
         """Say why someone may not decide, nor end the turn instead; None where they may."""
         poll = ticket.decision.poll
-        return Misfit.barring(why) if poll is not None and (why := poll.barred(who)) else None
+        return decisions.Misfit.barring(why) if poll is not None and (why := poll.barred(who)) else None
 
-    def _put(self, decision: Decision, place: DeskPlace) -> None:
+    def _put(self, decision: decisions.Decision, place: DeskPlace) -> None:
         walk = self._forms.walk(decision.id)
         screen = walk.screen if walk else None
         if place == "inbox" and screen is not None:
             self._state.desk.leave(screen)
         self._state.desk.put(Ticket(decision, self._record.request.event_id, screen, place, self._state.written))
 
-    def _count(self, ticket: Ticket, vote: Vote) -> Then | None:
+    def _count(self, ticket: Ticket, vote: Vote) -> decisions.Then | None:
         """Write a vote that does not decide yet; the decision waits for the next person."""
         self._state.take_down(ticket.id)
         self._write_vote(vote)
@@ -457,12 +426,12 @@ class Children:
         """Begin anew: the tool runs again, and asks for them again."""
         self._heard = {}
 
-    def run(self, wanted: ChildWanted) -> None:
+    def run(self, wanted: steps.ChildWanted) -> None:
         """Have another agent run a turn: the one that was recorded before, else a new one."""
         known = self._record.child_like(wanted.child)
         child = known if known and known.event_id != wanted.lost else self._state.write(wanted.child)
         self._heard[child.event_id] = "moving"
-        self._state.want(RunChild(wanted.number, child))
+        self._state.want(steps.RunChild(wanted.number, child))
 
     def hear(self, child: str, now: str) -> None:
         """Take note of what one of them does."""

@@ -13,41 +13,14 @@ from midturn.question.answer import answer_from_words
 from midturn.question.answer_type import Answered, BooleanType, Edited, Replied, SecretType, Submitted, WentBack
 from midturn.question.question import Question
 from midturn.question.walker import Ask
-from midturn.record.events import (
-    NO_ONE_THERE,
-    AnsweredBy,
-    CancelReason,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    Vote,
-)
+from midturn.record import events as ev
 from midturn.record.open_question import address
 from midturn.record.prompt import Prompt
 from midturn.routing import messages
 from midturn.routing.messages import LimitName
 from midturn.routing.policy import DetachedPolicy, QuestionPolicy, Words
 from midturn.routing.table import AskAssistant, AskUser, Fail, Route, Suspend, UseCached, UseConfigured, UseDefault, route
-from midturn.turn.decision import (
-    BY_DEFAULT,
-    AwaitPerson,
-    Closing,
-    Consult,
-    Counted,
-    Escalate,
-    Give,
-    GoBack,
-    Going,
-    Leave,
-    Misfit,
-    Refuse,
-    Spoken,
-    View,
-    counted,
-    labelled,
-    put_to_people,
-)
+from midturn.turn import decision as decisions
 from midturn.turn.memory import answer_key, may_be_remembered
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.state import allowed, is_one_too_many, is_repeated_too_often
@@ -67,9 +40,9 @@ class Inquiry(Struct, frozen=True):
     was: then no policy for those who are absent closes it.
     """
 
-    view: View
+    view: decisions.View
     ask: Ask
-    request: InquiryRequest
+    request: ev.InquiryRequest
     question: Question[Any]
     policy: QuestionPolicy
     attached: bool
@@ -99,7 +72,7 @@ class Inquiry(Struct, frozen=True):
         notes = self.view.turn.notes
         return open_poll(self.request, notes) if notes or self.request.people is not None else None
 
-    def going(self) -> Going:
+    def going(self) -> decisions.Going:
         """Say what the routing table says, within the limits. What has people is theirs: nothing remembered or configured answers."""
         return _going(self)
 
@@ -122,94 +95,101 @@ class Inquiry(Struct, frozen=True):
             tool=call.name,
             arguments=call.arguments,
             deadline=self.request.deadline,
-            label=labelled(self.policy.prompt_label, poll) if poll else self.policy.prompt_label,
+            label=decisions.labelled(self.policy.prompt_label, poll) if poll else self.policy.prompt_label,
             verdict=self._verdict,
             people=self.request.people,
         )
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
+    def take(self, reply: decisions.Spoken, who: ev.AnsweredBy) -> decisions.Closing | decisions.Counted | decisions.Misfit:
         """Close with what a person did, or say why it does not fit."""
         poll = self.poll
         if poll is not None and (why := poll.barred(who)):
-            return Misfit.barring(why)
+            return decisions.Misfit.barring(why)
         if isinstance(reply, Answered):
             return self._take_answer(reply, who) if poll is None else self._take_vote(poll, reply, poll.named(who))
         return self._take_else(reply)
 
-    def _take_else(self, reply: WentBack | Replied | Edited | Submitted) -> Closing | Misfit:
+    def _take_else(self, reply: WentBack | Replied | Edited | Submitted) -> decisions.Closing | decisions.Misfit:
         """Close with what a person did in place of an answer."""
         match reply:
             case WentBack() if self.ask.can_go_back:
-                return self.cancel("back", GoBack())
+                return self.cancel("back", decisions.GoBack())
             case WentBack():
-                return Misfit.because("There is no earlier answer to go back to.")
+                return decisions.Misfit.because("There is no earlier answer to go back to.")
             case Replied():
-                return self.cancel("reply", Leave(reply), {"reply": reply.text} if self.tells_replies and reply.text else None)
+                return self.cancel("reply", decisions.Leave(reply), {"reply": reply.text} if self.tells_replies and reply.text else None)
             case Edited() | Submitted():
-                return Misfit.because("This question takes an answer.")
+                return decisions.Misfit.because("This question takes an answer.")
             case _ as other:
                 assert_never(other)
 
-    def fail(self, error: str) -> Closing:
+    def fail(self, error: str) -> decisions.Closing:
         """Close, because the prompter failed."""
         message = messages.prompt_failed(self.view.tool, self.question.text, error)
-        return self.cancel("backend_error", Refuse("backend_error", message))
+        return self.cancel("backend_error", decisions.Refuse("backend_error", message))
 
-    def expire(self) -> Closing:
+    def expire(self) -> decisions.Closing:
         """Close, because no one has answered in time."""
-        return self.cancel("deadline", Refuse("deadline", messages.past_deadline(self.view.tool, self.question.text)))
+        return self.cancel("deadline", decisions.Refuse("deadline", messages.past_deadline(self.view.tool, self.question.text)))
 
     def unattended(self) -> Inquiry:
         """Return the same question as if no one was attached."""
         return replace(self, attached=False)
 
-    def model_said(self, said: AssistantReplied) -> Closing:
+    def model_said(self, said: AssistantReplied) -> decisions.Closing:
         """Close with a model's answer; a "no" under escalation goes on to the user."""
-        who = AnsweredBy("assistant", model=said.model)
-        record = InquiryAnswered(id=self.request.id, answer=said.answer, answered_by=who, reason=said.reason, metadata=said.metadata)
+        who = ev.AnsweredBy("assistant", model=said.model)
+        record = ev.InquiryAnswered(id=self.request.id, answer=said.answer, answered_by=who, reason=said.reason, metadata=said.metadata)
         escalation = self._escalation(messages.recommended_rejection(said.reason)) if said.answer is False else None
         answered = Answered(self.question.check(said.answer), reason=said.reason, automatic=True)
-        return Closing(escalation or Give(self.request.question_id, answered, self.request.id, who.by), (record,))
+        return decisions.Closing(escalation or decisions.Give(self.request.question_id, answered, self.request.id, who.by), (record,))
 
-    def model_failed(self, failed: AssistantFailed) -> Closing:
+    def model_failed(self, failed: AssistantFailed) -> decisions.Closing:
         """Close without an answer; under escalation a person is asked: a failure is not a "no"."""
         message = messages.assistant_failed(self.view.tool, self.question.text, failed.error)
         escalation = self._escalation(messages.reviewer_failed(failed.error), failed.error)
-        return self.cancel("backend_error", escalation or Refuse("backend_error", message), failed.metadata)
+        return self.cancel("backend_error", escalation or decisions.Refuse("backend_error", message), failed.metadata)
 
-    def by_default(self, default: Json) -> Closing:
+    def by_default(self, default: Json) -> decisions.Closing:
         """Close with the default."""
-        return self.answer(Answered(default, automatic=True), BY_DEFAULT)
+        return self.answer(Answered(default, automatic=True), decisions.BY_DEFAULT)
 
     # How it closes --------------------------------------------------------------------------------------------------
 
-    def answer(self, answered: Answered, who: AnsweredBy) -> Closing:
+    def answer(self, answered: Answered, who: ev.AnsweredBy) -> decisions.Closing:
         """Close with an answer."""
-        give = Give(self.request.question_id, answered, self.request.id, who.by)
-        return Closing(give, (recorded_answer(self.request.id, answered, who),))
+        give = decisions.Give(self.request.question_id, answered, self.request.id, who.by)
+        return decisions.Closing(give, (recorded_answer(self.request.id, answered, who),))
 
-    def cancel(self, reason: CancelReason, then: GoBack | Leave | Refuse | Escalate, metadata: dict[str, Json] | None = None) -> Closing:
+    def cancel(
+        self,
+        reason: ev.CancelReason,
+        then: decisions.GoBack | decisions.Leave | decisions.Refuse | decisions.Escalate,
+        metadata: dict[str, Json] | None = None,
+    ) -> decisions.Closing:
         """Close without an answer."""
-        return Closing(then, (InquiryCancelled(id=self.request.id, reason=reason, metadata=metadata),))
+        return decisions.Closing(then, (ev.InquiryCancelled(id=self.request.id, reason=reason, metadata=metadata),))
 
-    def _take_answer(self, reply: Answered, who: AnsweredBy) -> Closing | Misfit:
+    def _take_answer(self, reply: Answered, who: ev.AnsweredBy) -> decisions.Closing | decisions.Misfit:
         try:
             value = self.question.check(reply.value)
         except AnswerError as error:
-            return Misfit(error.problems)
+            return decisions.Misfit(error.problems)
         remember = bool(reply.remember) and may_be_remembered(self.question)
         return self.answer(Answered(value, reason=reply.reason, remember=remember, automatic=who.by != "user"), who)
 
-    def _take_vote(self, poll: Poll, reply: Answered, who: AnsweredBy) -> Closing | Counted | Misfit:
+    def _take_vote(self, poll: Poll, reply: Answered, who: ev.AnsweredBy) -> decisions.Closing | decisions.Counted | decisions.Misfit:
         """Count a yes where several have to say it; the first no, and whatever one person may say alone, is the answer."""
         closing = self._take_answer(replace(reply, remember=False), who)
-        if isinstance(closing, Misfit) or poll.needed == 1:
+        if isinstance(closing, decisions.Misfit) or poll.needed == 1:
             return closing
         if reply.value is True and (why := poll.why_no_vote(who)):
-            return Misfit.barring(why)
-        return counted(poll, Vote(id=self.request.id, answer=reply.value is True, reason=reply.reason, answered_by=who), closing)
+            return decisions.Misfit.barring(why)
+        return decisions.counted(
+            poll, ev.Vote(id=self.request.id, answer=reply.value is True, reason=reply.reason, answered_by=who), closing
+        )
 
-    def _escalation(self, heading: str, error: str | None = None) -> Escalate | None:
+    def _escalation(self, heading: str, error: str | None = None) -> decisions.Escalate | None:
         """Return the question to the user in place of the model, where the policies have one to ask. None: what the model did stands."""
         if self.policy.target.kind != "assistant_with_escalation" or not self.is_boolean or self.is_asked_again:
             return None
@@ -219,7 +199,7 @@ class Inquiry(Struct, frozen=True):
             return None
         context = f"{heading}\n\n{original.context}" if original.context else heading
         asked = replace(original, context=context, default=UNSET)
-        return Escalate(self.ask, self.request, asked, UNSET if attached or policy == "defer" else default, error)
+        return decisions.Escalate(self.ask, self.request, asked, UNSET if attached or policy == "defer" else default, error)
 
     # Facts about it -------------------------------------------------------------------------------------------------
 
@@ -254,7 +234,7 @@ class Inquiry(Struct, frozen=True):
 # Where an inquiry goes: answered by what is there already, put to a model or a person, or refused -----------------------
 
 
-def _going(inquiry: Inquiry) -> Going:
+def _going(inquiry: Inquiry) -> decisions.Going:
     if is_repeated_too_often(inquiry.emissions, inquiry.view.settings.limits):
         return _exceed(inquiry, "repeats")
     if (poll := inquiry.poll) is not None:
@@ -265,37 +245,37 @@ def _going(inquiry: Inquiry) -> Going:
     return replace(going, warning=NO_SECRET_IN_WORDS) if _is_secret_in_words(inquiry) else going
 
 
-def _of_people(inquiry: Inquiry, poll: Poll) -> Going:
+def _of_people(inquiry: Inquiry, poll: Poll) -> decisions.Going:
     """Put it to a person who is attached and may answer; else leave it to those who come by later, unless that is denied."""
     if is_one_too_many(inquiry.request, inquiry.view.turn, inquiry.view.settings):
         return _exceed(inquiry, "shown")
     if why := poll.why_never:
-        refuse = Refuse("backend_error", messages.too_few(inquiry.view.tool, inquiry.question.text, why))
+        refuse = decisions.Refuse("backend_error", messages.too_few(inquiry.view.tool, inquiry.question.text, why))
         return replace(inquiry.cancel("backend_error", refuse), warning=why)
     if not inquiry.attached and inquiry.detached == "deny":
         return _fail_closed(inquiry, "detached_denied")
-    return put_to_people(poll, inquiry.view.settings, attached=inquiry.attached)
+    return decisions.put_to_people(poll, inquiry.view.settings, attached=inquiry.attached)
 
 
-def _carried_out(inquiry: Inquiry, way: Route) -> Going:
+def _carried_out(inquiry: Inquiry, way: Route) -> decisions.Going:
     match way:
         case AskUser() | AskAssistant() | Suspend() | UseDefault() | Fail() if inquiry.view.call.foretold and (agreed := _agreed(inquiry)):
             return agreed
         case UseCached(value) | UseConfigured(value) | UseDefault(value):
             return inquiry.answer(Answered(value, automatic=True), _giver(inquiry, way))
         case AskAssistant(escalate):
-            return Consult(inquiry.request, None if inquiry.is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
+            return decisions.Consult(inquiry.request, None if inquiry.is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
         case AskUser() if is_one_too_many(inquiry.request, inquiry.view.turn, inquiry.view.settings):
             return _exceed(inquiry, "shown")
         case AskUser() | Suspend():
-            return AwaitPerson("person" if isinstance(way, AskUser) else "inbox")
+            return decisions.AwaitPerson("person" if isinstance(way, AskUser) else "inbox")
         case Fail(reason):
             return _fail_closed(inquiry, reason)
         case _ as other:
             assert_never(other)
 
 
-def _agreed(inquiry: Inquiry) -> Closing | None:
+def _agreed(inquiry: Inquiry) -> decisions.Closing | None:
     """Close with the yes of the person who permitted the call, and saw this very question then."""
     if not inquiry.is_boolean or inquiry.is_asked_again or inquiry.policy.target.kind != "user":
         return None
@@ -303,15 +283,15 @@ def _agreed(inquiry: Inquiry) -> Closing | None:
     return inquiry.answer(Answered(True), who) if who is not None else None
 
 
-def _giver(inquiry: Inquiry, way: UseCached | UseConfigured | UseDefault) -> AnsweredBy:
+def _giver(inquiry: Inquiry, way: UseCached | UseConfigured | UseDefault) -> ev.AnsweredBy:
     """Say who gives an answer that is there already."""
     match way:
         case UseCached():
-            return AnsweredBy("cached")
+            return ev.AnsweredBy("cached")
         case UseConfigured():
-            return AnsweredBy("static", origin=inquiry.policy.origin)
+            return ev.AnsweredBy("static", origin=inquiry.policy.origin)
         case UseDefault():
-            return BY_DEFAULT
+            return decisions.BY_DEFAULT
         case _ as other:
             assert_never(other)
 
@@ -353,7 +333,7 @@ def _cached(inquiry: Inquiry) -> Json | UnsetType:
     return inquiry.view.turn.memory.answer(answer_key(inquiry.view.tool, asked.question_id), had)
 
 
-def _without_review(inquiry: Inquiry) -> Closing | None:
+def _without_review(inquiry: Inquiry) -> decisions.Closing | None:
     """Close the review of a model's answer where no one is there: by the default, or as the model left it. None: it waits."""
     policy, default = inquiry.detached, inquiry.ask.question.default
     if policy == "defer":
@@ -365,13 +345,13 @@ def _without_review(inquiry: Inquiry) -> Closing | None:
         answer = Answered(inquiry.question.check(before.answer), reason=before.reason, automatic=True)
         return inquiry.answer(answer, before.answered_by)
     message = messages.assistant_failed(inquiry.view.tool, inquiry.question.text, inquiry.error or "it gave no answer")
-    return inquiry.cancel("backend_error", Refuse("backend_error", message))
+    return inquiry.cancel("backend_error", decisions.Refuse("backend_error", message))
 
 
-def _fail_closed(inquiry: Inquiry, reason: CancelReason) -> Closing:
-    if reason in NO_ONE_THERE and inquiry.breaker_is_open:
+def _fail_closed(inquiry: Inquiry, reason: ev.CancelReason) -> decisions.Closing:
+    if reason in ev.NO_ONE_THERE and inquiry.breaker_is_open:
         return _exceed(inquiry, "rejected_cycles")
-    refusal = inquiry.cancel(reason, Refuse(reason, messages.refusal(inquiry.view.tool, reason, inquiry.request.question_id)))
+    refusal = inquiry.cancel(reason, decisions.Refuse(reason, messages.refusal(inquiry.view.tool, reason, inquiry.request.question_id)))
     return replace(refusal, warning=_why_it_does_not_fit(inquiry)) if reason == "invalid_static_answer" else refusal
 
 
@@ -387,17 +367,17 @@ def _why_it_does_not_fit(inquiry: Inquiry) -> str | None:
     return None
 
 
-def _exceed(inquiry: Inquiry, limit: LimitName) -> Closing:
+def _exceed(inquiry: Inquiry, limit: LimitName) -> decisions.Closing:
     """Close, because a limit is reached; the record says which."""
     message = messages.limit_exceeded(inquiry.view.tool, limit, allowed(limit, inquiry.view.settings.limits))
-    return inquiry.cancel("limit_exceeded", Refuse("limit_exceeded", message), {"limit": limit})
+    return inquiry.cancel("limit_exceeded", decisions.Refuse("limit_exceeded", message), {"limit": limit})
 
 
 # Records of secrets: who answered, and nothing else -------------------------------------------------------------------
 
 
-def recorded_answer(id: str, answered: Answered, who: AnsweredBy) -> InquiryAnswered | InquiryRedacted:
+def recorded_answer(id: str, answered: Answered, who: ev.AnsweredBy) -> ev.InquiryAnswered | ev.InquiryRedacted:
     """Return the event that an answer becomes. The class for a secret has no field that could hold it."""
     if isinstance(answered.value, SecretValue):
-        return InquiryRedacted(id=id, answered_by=who)
-    return InquiryAnswered(id=id, answer=answered.value, answered_by=who, reason=answered.reason, remembered=answered.remember is True)
+        return ev.InquiryRedacted(id=id, answered_by=who)
+    return ev.InquiryAnswered(id=id, answer=answered.value, answered_by=who, reason=answered.reason, remembered=answered.remember is True)

@@ -46,32 +46,7 @@ from typing import Final
 from msgspec import Struct
 
 from midturn.question.answer_type import BooleanType
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    ChatRequest,
-    ChatResponse,
-    Child,
-    ConfigDelta,
-    Escalated,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    InquiryResponse,
-    Note,
-    Notified,
-    OpaqueEvent,
-    Reassigned,
-    Reminded,
-    Suspended,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
-    TurnStart,
-    Vote,
-)
+from midturn.record import events as ev
 from midturn.record.exchange import ToolCall
 from midturn.record.window import Pairing, asking_call, is_foretold, names_of_call, names_of_result
 from midturn.turn.memory import CallSoFar, Memory, answer_key
@@ -80,7 +55,7 @@ from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, canonical
 WITH_A_MODEL: Final[Mapping[str, Json]] = {"asks": "assistant"}
 """Stands with a request that a model gets. Every other one that is open was put to a person."""
 
-_OF_THE_MODEL: Final = frozenset({ToolCallRequest, ChatResponse})
+_OF_THE_MODEL: Final = frozenset({ev.ToolCallRequest, ev.ChatResponse})
 
 
 class Attempt:
@@ -88,15 +63,15 @@ class Attempt:
 
     __slots__ = ("request", "response")
 
-    def __init__(self, request: InquiryRequest) -> None:
+    def __init__(self, request: ev.InquiryRequest) -> None:
         self.request = request
-        self.response: InquiryResponse | None = None
+        self.response: ev.InquiryResponse | None = None
 
     @property
     def is_rejection(self) -> bool:
         """Whether the answer is a no. `false` is a no only where a yes or no was asked: it may be an option like any other."""
         is_boolean = isinstance(self.request.question.answer_type, BooleanType)
-        return is_boolean and isinstance(self.response, InquiryAnswered) and self.response.answer is False
+        return is_boolean and isinstance(self.response, ev.InquiryAnswered) and self.response.answer is False
 
 
 class Chain:
@@ -133,25 +108,25 @@ class Chain:
     def is_superseded(self) -> bool:
         """Whether the tool went on without the answer: then it counts as never recorded."""
         response = self.last.response
-        return isinstance(response, InquiryCancelled) and response.reason == "superseded"
+        return isinstance(response, ev.InquiryCancelled) and response.reason == "superseded"
 
     @property
     def is_past_deadline(self) -> bool:
         """Whether no one has answered in time."""
         response = self.last.response
-        return isinstance(response, InquiryCancelled) and response.reason == "deadline"
+        return isinstance(response, ev.InquiryCancelled) and response.reason == "deadline"
 
     @property
     def is_refused(self) -> bool:
         """Whether there was no answer: that is told again only to a tool that wants to know."""
         response = self.last.response
-        return isinstance(response, InquiryCancelled) and response.reason != "back"
+        return isinstance(response, ev.InquiryCancelled) and response.reason != "back"
 
 
 class ChildRecord(Struct):
     """A turn of another agent inside a call, and its state as the turn around it has last recorded it."""
 
-    began: Child
+    began: ev.Child
     state: str = "running"
 
 
@@ -162,13 +137,13 @@ class CallRecord:
     what was recorded about reviews, each with how many chains there were by then.
     """
 
-    def __init__(self, request: ToolCallRequest) -> None:
+    def __init__(self, request: ev.ToolCallRequest) -> None:
         self.request = request
         self.arguments: Json = request.arguments  # type: ignore[assignment]
         self.chains: list[Chain] = []
         self.revisions: list[Chain] = []
-        self.approvals: list[Approval] = []
-        self.reviews: list[tuple[Approval, int]] = []
+        self.approvals: list[ev.Approval] = []
+        self.reviews: list[tuple[ev.Approval, int]] = []
         self.decided_at = -1
         """How many events of the turn came before the last thing that a person decided in the call; -1 where there is none."""
         self.undecided_at: dict[str, int] = {}
@@ -177,7 +152,7 @@ class CallRecord:
         """The ids of the approvals that were decided: the first decision stands."""
         self.foretold = False
         """Whether a person who decided about it has seen what its tool would ask."""
-        self.response: ToolCallResponse | None = None
+        self.response: ev.ToolCallResponse | None = None
         self.answers = CallSoFar()
         self.children: dict[str, ChildRecord] = {}
         """Turns of other agents that its tool has started, by the event that named them."""
@@ -190,13 +165,13 @@ class CallRecord:
         """The call as it runs."""
         return ToolCall(self.request.event_id, self.request.id, self.request.name, self.arguments)
 
-    def child_like(self, wanted: Child) -> Child | None:
+    def child_like(self, wanted: ev.Child) -> ev.Child | None:
         """Return what was recorded when the same agent was told the same for the same time."""
         found = [child.began for child in self.children.values() if _is_same(child.began, wanted)]
         return found[-1] if found else None
 
     @property
-    def open_children(self) -> list[Child]:
+    def open_children(self) -> list[ev.Child]:
         """The turns of other agents that the call may wait for; whether they wait for people, only they know."""
         return [] if self.response else [child.began for child in self.children.values() if child.state != "done"]
 
@@ -233,9 +208,9 @@ class CallRecord:
         """Whether an equal question of this call has had this very answer."""
         wanted = canonical(answer)
         responses = (chain.last.response for chain in self.asking(question_id, key))
-        return any(isinstance(r, InquiryAnswered) and canonical(r.answer) == wanted for r in responses)
+        return any(isinstance(r, ev.InquiryAnswered) and canonical(r.answer) == wanted for r in responses)
 
-    def agreed(self, request: InquiryRequest) -> AnsweredBy | None:
+    def agreed(self, request: ev.InquiryRequest) -> ev.AnsweredBy | None:
         """Return who has said yes to this very question when they permitted the call: its tool had foretold it. It counts once."""
         given = self.decided("run")
         if given is None or given.state != "approved" or given.answered_by is None or not is_foretold(given, request):
@@ -243,20 +218,20 @@ class CallRecord:
         is_the_first = len(self.asking(request.question_id, request.question.key)) == 1
         return given.answered_by if is_the_first and given.answered_by.by == "user" else None
 
-    def undecided(self, id: str) -> Approval | None:
+    def undecided(self, id: str) -> ev.Approval | None:
         """Return the approval with this id, where it waits."""
         found = next((approval for approval in reversed(self.approvals) if approval.id == id), None)
         return found if found and found.state == "waiting" else None
 
     @property
-    def open_approvals(self) -> list[Approval]:
+    def open_approvals(self) -> list[ev.Approval]:
         """The approvals that wait, in order; one whose line stands there twice waits once."""
         if not self.undecided_at:
             return []
         waiting = (approval for approval in self.approvals if approval.state == "waiting" and approval.id in self.undecided_at)
         return list({approval.event_id: approval for approval in waiting}.values())
 
-    def asks_again(self, review: Approval) -> bool:
+    def asks_again(self, review: ev.Approval) -> bool:
         """Whether a question is open that keeps a review of answers from being decided: Back may have opened one again."""
         if not self._open or review.form is None:
             return bool(self._open)
@@ -265,7 +240,7 @@ class CallRecord:
         ids = {str(question.get("id")) for question in form.questions} if form else set[str]()
         return any(chain.place >= first and chain.asked.revises and chain.asked.question_id in ids for chain in self._open.values())
 
-    def waiting(self, kind: str) -> Approval | None:
+    def waiting(self, kind: str) -> ev.Approval | None:
         """Return the approval of this kind that was left undecided."""
         of_kind = [a for a in self.approvals if a.kind == kind]
         return of_kind[-1] if of_kind and of_kind[-1].state == "waiting" else None
@@ -276,7 +251,7 @@ class CallRecord:
         permission = self.decided("run")
         return permission is not None and permission.state == "expired" and self.waiting("run") is None
 
-    def decided(self, kind: str) -> Approval | None:
+    def decided(self, kind: str) -> ev.Approval | None:
         """Return the last decision of this kind."""
         of_kind = [a for a in self.approvals if a.kind == kind and a.state != "waiting"]
         return of_kind[-1] if of_kind else None
@@ -301,13 +276,13 @@ class TurnRecord:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.started = False
-        self.ended: TurnEnd | None = None
+        self.ended: ev.TurnEnd | None = None
         self.calls: dict[str, CallRecord] = {}
         self.inquiries: dict[str, Attempt] = {}
-        self.approvals: list[Approval] = []
+        self.approvals: list[ev.Approval] = []
         """Every line about an approval, also those that belong to no call."""
         self.memory = Memory()
-        self.notes: dict[str, list[Note]] = {}
+        self.notes: dict[str, list[ev.Note]] = {}
         """What was noted on requests, by their ids: votes, who they were passed on to, who was told. None of it answers anything."""
         self.shown: set[tuple[str, str, bytes]] = set()
         self.cycle = CycleRecord()
@@ -334,7 +309,7 @@ class TurnRecord:
         self._chains: dict[str, tuple[CallRecord, Chain]] = {}
         self._model_speaks = False
 
-    def apply(self, event: Event) -> None:  # noqa: C901, PLR0912  one case for each kind that matters
+    def apply(self, event: ev.Event) -> None:  # noqa: C901, PLR0912  one case for each kind that matters
         """Take in one recorded event."""
         self._at += 1  # also for lines that change nothing: positions count the events of the turn
         self.last = event.event_id
@@ -344,31 +319,31 @@ class TurnRecord:
         if says and not self._model_speaks:  # the first thing that an answer of the model says
             self.cycle = CycleRecord()
             self.cycles += 1
-        self._model_speaks = says or (self._model_speaks and event.__class__ is TurnEnd)
+        self._model_speaks = says or (self._model_speaks and event.__class__ is ev.TurnEnd)
         match event:
-            case TurnStart() | ChatRequest() | ChatResponse():
+            case ev.TurnStart() | ev.ChatRequest() | ev.ChatResponse():
                 pass  # nothing else that a turn's state depends on
-            case ToolCallRequest():
+            case ev.ToolCallRequest():
                 self._call(event)
-            case InquiryRequest():
+            case ev.InquiryRequest():
                 self._ask(event)
-            case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
+            case ev.InquiryAnswered() | ev.InquiryCancelled() | ev.InquiryRedacted():
                 self._close(event)
-            case ToolCallResponse():
+            case ev.ToolCallResponse():
                 self._respond(event)
-            case TurnEnd():
+            case ev.TurnEnd():
                 self.ended = event
-            case Approval():
+            case ev.Approval():
                 self._approve(event)
-            case Suspended():
+            case ev.Suspended():
                 self.suspended_at = self._at
-            case Child():
+            case ev.Child():
                 self._follow_child(event)
-            case Vote() | Reassigned() | Reminded() | Escalated() | Notified():
+            case ev.Vote() | ev.Reassigned() | ev.Reminded() | ev.Escalated() | ev.Notified():
                 self.notes.setdefault(event.id, []).append(event)
-            case ConfigDelta():
+            case ev.ConfigDelta():
                 return
-            case OpaqueEvent():
+            case ev.OpaqueEvent():
                 self._unreadable.append(bytes(event.raw))
                 return
             case _:
@@ -436,7 +411,7 @@ class TurnRecord:
         calls = self.open_calls()
         return self.ended is None and (not calls or self.is_ready or any(map(_waits_for_no_one, calls)))
 
-    def _follow_child(self, event: Child) -> None:
+    def _follow_child(self, event: ev.Child) -> None:
         call = self.calls.get(event.call)
         if call is None:
             return
@@ -446,7 +421,7 @@ class TurnRecord:
         elif not event.of:
             call.children[event.event_id] = ChildRecord(event, event.state)
 
-    def _call(self, event: ToolCallRequest) -> None:
+    def _call(self, event: ev.ToolCallRequest) -> None:
         if event.event_id in self.calls:
             return  # its line stands there twice, and the second one would never get a response
         self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
@@ -454,7 +429,7 @@ class TurnRecord:
         self._calls_at[self._at] = record
         self.cycle.calls.append(record)
 
-    def _respond(self, event: ToolCallResponse) -> None:
+    def _respond(self, event: ev.ToolCallResponse) -> None:
         place = self._called.respond(self._at, *names_of_result(event))
         if place is None:
             return
@@ -465,7 +440,7 @@ class TurnRecord:
         if call in cycle.calls and cycle.is_complete:
             self.rejections_in_a_row = self.rejections_in_a_row + 1 if cycle.rejected and not cycle.otherwise else 0
 
-    def _ask(self, event: InquiryRequest) -> None:
+    def _ask(self, event: ev.InquiryRequest) -> None:
         known = self.inquiries.get(event.id)
         if known and known.request.event_id == event.event_id:
             return  # the same of a question
@@ -489,12 +464,12 @@ class TurnRecord:
         if event.revises:
             self.memory.forget(event.revises)
 
-    def _only_call_of(self, event: InquiryRequest) -> CallRecord | None:
+    def _only_call_of(self, event: ev.InquiryRequest) -> CallRecord | None:
         """Return the call that a question of another program belongs to."""
         call = asking_call(event, [call.request for call in self.open_calls()])
         return self.calls[call.event_id] if call else None
 
-    def _close(self, event: InquiryResponse) -> None:
+    def _close(self, event: ev.InquiryResponse) -> None:
         place = self._asked.respond(self._at, (event.id,))
         if place is None:  # two writers of another version: the first response stands
             return
@@ -506,27 +481,27 @@ class TurnRecord:
             call.take_note(chain)
             call.answers.close(request, event)
         match event:
-            case InquiryAnswered():
+            case ev.InquiryAnswered():
                 self._tally(attempt, call, event.answered_by)
                 call = self.calls.get(request.call)
                 if event.remembered and call:
                     self.memory.remember_answer(answer_key(call.request.name, request.question_id), event.answer, event.id)
-            case InquiryRedacted():
+            case ev.InquiryRedacted():
                 self._tally(attempt, call, event.answered_by)
-            case InquiryCancelled(reason="user" | "back" | "reply" | "deadline" as reason):
+            case ev.InquiryCancelled(reason="user" | "back" | "reply" | "deadline" as reason):
                 self._show(request)
                 if call and reason != "back":
                     self._decided(call)
-            case InquiryCancelled(reason="limit_exceeded", metadata={"limit": "rejected_cycles"}):
+            case ev.InquiryCancelled(reason="limit_exceeded", metadata={"limit": "rejected_cycles"}):
                 self.stopped_by_breaker = True
-            case InquiryCancelled():
+            case ev.InquiryCancelled():
                 pass  # it was never shown
 
     def _decided(self, call: CallRecord) -> None:
         call.decided_at = self._at
         self.has_closed_by_itself = True
 
-    def _tally(self, attempt: Attempt, call: CallRecord | None, who: AnsweredBy | None) -> None:
+    def _tally(self, attempt: Attempt, call: CallRecord | None, who: ev.AnsweredBy | None) -> None:
         by = who.by if who else ""
         if call and (who is None or by in ("user", "policy")):
             self._decided(call)
@@ -537,10 +512,10 @@ class TurnRecord:
         elif by in ("assistant", "user", "policy"):
             self.cycle.otherwise = True
 
-    def _show(self, request: InquiryRequest) -> None:
+    def _show(self, request: ev.InquiryRequest) -> None:
         self.shown.add((request.call, request.question_id, request.question.key))
 
-    def _approve(self, event: Approval) -> None:
+    def _approve(self, event: ev.Approval) -> None:
         self.approvals.append(event)
         call = self.calls.get(event.call)
         if call is None:
@@ -566,7 +541,7 @@ class TurnRecord:
             self.memory.remember_permission(call.request.name, "n" if event.state == "skipped" else "y", event.rule)
 
 
-def _is_same(one: Child, other: Child) -> bool:
+def _is_same(one: ev.Child, other: ev.Child) -> bool:
     return (one.agent, one.text_sha256, one.occurrence) == (other.agent, other.text_sha256, other.occurrence)
 
 

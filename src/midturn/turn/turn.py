@@ -53,18 +53,10 @@ from msgspec.structs import replace
 
 from midturn.errors import AnswerError
 from midturn.question.answer_type import EndedTurn, Unavailable
-from midturn.record.events import (
-    AnsweredBy,
-    ChatRequest,
-    ConfigDelta,
-    Event,
-    Suspended,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
-)
+from midturn.record import events as ev
 from midturn.record.exchange import Part, ToolCallPart, recorded
 from midturn.routing import messages
+from midturn.turn import step as steps
 from midturn.turn.record import CallRecord
 from midturn.turn.state import (
     Ending,
@@ -76,45 +68,6 @@ from midturn.turn.state import (
     out_of_time,
     why_the_model_is_not_asked,
     write_ending,
-)
-from midturn.turn.step import (
-    AnsweredElsewhere,
-    AssistantFailed,
-    AssistantReplied,
-    CallBegun,
-    CallLeft,
-    CallModel,
-    ChildMoved,
-    ChildWanted,
-    Effect,
-    EndTurn,
-    Foretold,
-    FormDropped,
-    Happened,
-    Interrupted,
-    LeaveOpen,
-    LoopEnded,
-    ModelAnswered,
-    ModelFailed,
-    Noted,
-    PromptFailed,
-    PromptUser,
-    StopModel,
-    SuspendTurn,
-    TimeIsUp,
-    TimePassed,
-    TimeRead,
-    ToldAtDesk,
-    ToldByTool,
-    ToolAwaits,
-    ToolDone,
-    ToolQueued,
-    ToolReturned,
-    TurnFailed,
-    TurnRequested,
-    TurnResumed,
-    TurnSettings,
-    UserReplied,
 )
 from midturn.values.json_value import json_equal
 
@@ -143,7 +96,7 @@ class Turn:
     durable before anything else of the tuple begins. `resume` folds recorded events into the same machine. `ids` gives `event_id`s.
     """
 
-    def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
+    def __init__(self, settings: steps.TurnSettings, ids: Iterator[str]) -> None:
         self._state = TurnState(settings, ids)
         self.record = self._state.record
         """What the turn's events add up to."""
@@ -154,13 +107,13 @@ class Turn:
         self._has_children = False
 
     @classmethod
-    def resume(cls, events: Sequence[Event], settings: TurnSettings, ids: Iterator[str]) -> tuple[Turn, tuple[Effect, ...]]:
+    def resume(cls, events: Sequence[ev.Event], settings: steps.TurnSettings, ids: Iterator[str]) -> tuple[Turn, tuple[steps.Effect, ...]]:
         """Fold the events of an open turn, and say what is to be done next. A turn that has ended needs nothing."""
         turn = cls.load(events, settings, ids)
-        return turn, turn.step(TurnResumed())
+        return turn, turn.step(steps.TurnResumed())
 
     @classmethod
-    def load(cls, events: Sequence[Event], settings: TurnSettings, ids: Iterator[str]) -> Turn:
+    def load(cls, events: Sequence[ev.Event], settings: steps.TurnSettings, ids: Iterator[str]) -> Turn:
         """Fold the events of a turn, and do nothing yet."""
         turn = cls(settings, ids)
         for event in events:
@@ -173,7 +126,7 @@ class Turn:
         """Whether the turn is suspended, left open, or ended: nothing that happens now changes it."""
         return self._over
 
-    def step(self, happened: Happened) -> tuple[Effect, ...]:
+    def step(self, happened: steps.Happened) -> tuple[steps.Effect, ...]:
         """Take in one thing that happened; return what is to be done, in order. What comes too late is dropped."""
         if self._over:
             return ()
@@ -192,7 +145,7 @@ class Turn:
         """Whether its tool cannot begin before that of another call is done, which waits for a person who comes by later."""
         return any(ahead in self._calls and self._calls[ahead].is_resting_inside for ahead in call.ahead)
 
-    def rest(self) -> tuple[Effect, ...]:
+    def rest(self) -> tuple[steps.Effect, ...]:
         """Say what is to be done when nothing else is under way: a turn that only people who come by later can move is suspended.
 
         This is not part of `step`, because a coroutine that asks several things at once asks them one after the other.
@@ -201,19 +154,19 @@ class Turn:
             self._suspend()
         return self._state.drain()
 
-    def needs_time(self, happened: Happened) -> bool:
+    def needs_time(self, happened: steps.Happened) -> bool:
         """Whether what is asked now has a deadline, so that the turn needs to know what time it is."""
         match happened:
-            case ToolAwaits() | ToolReturned():
+            case steps.ToolAwaits() | steps.ToolReturned():
                 live = self._calls.get(happened.call)
                 return live is not None and live.forms.has_deadline(happened.asking)
-            case ModelAnswered(parts):
+            case steps.ModelAnswered(parts):
                 return any(isinstance(part, ToolCallPart) and self._is_allowed_in_time(part.name) for part in parts)
-            case CallBegun(name=name):
+            case steps.CallBegun(name=name):
                 return self._is_allowed_in_time(name)
-            case Foretold(call):
+            case steps.Foretold(call):
                 return call in self._calls and self._is_allowed_in_time(self._calls[call].record.request.name)
-            case TurnResumed():
+            case steps.TurnResumed():
                 return any(self._is_allowed_in_time(call.request.name) for call in self.record.open_calls())
             case _:
                 return False
@@ -230,63 +183,79 @@ class Turn:
 
     # What happened --------------------------------------------------------------------------------------------------
 
-    def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input, the usual ones first
+    def _happen(self, happened: steps.Happened) -> None:  # noqa: C901, PLR0912  one line per input, the usual ones first
         match happened:
-            case ModelAnswered(parts):
+            case steps.ModelAnswered(parts):
                 self._answered(parts)
-            case ToolAwaits() | ToolDone() | ToolQueued() | ToolReturned() | Foretold() | FormDropped() | ChildWanted() | ChildMoved():
+            case (
+                steps.ToolAwaits()
+                | steps.ToolDone()
+                | steps.ToolQueued()
+                | steps.ToolReturned()
+                | steps.Foretold()
+                | steps.FormDropped()
+                | steps.ChildWanted()
+                | steps.ChildMoved()
+            ):
                 if live := self._calls.get(happened.call):
                     self._hear(live, happened)
-            case UserReplied() | AnsweredElsewhere() | AssistantReplied() | AssistantFailed() | PromptFailed() | Noted():
+            case (
+                steps.UserReplied()
+                | steps.AnsweredElsewhere()
+                | steps.AssistantReplied()
+                | steps.AssistantFailed()
+                | steps.PromptFailed()
+                | steps.Noted()
+            ):
                 if (ending := self._front.hear(happened)) is not None:
                     self._end(ending)
-            case TurnRequested():
+            case steps.TurnRequested():
                 self._requested(happened)
-            case TurnResumed():
+            case steps.TurnResumed():
                 self._resumed()
-            case CallBegun():
+            case steps.CallBegun():
                 self._begun(happened)
-            case CallLeft(call):
+            case steps.CallLeft(call):
                 if left := self._calls.pop(call, None):
                     left.abandon()
-            case LoopEnded():
+            case steps.LoopEnded():
                 self._loop_ended()
-            case ModelFailed(error):
-                self._leave(LeaveOpen(error))
-            case TurnFailed(error):
+            case steps.ModelFailed(error):
+                self._leave(steps.LeaveOpen(error))
+            case steps.TurnFailed(error):
                 self._end(failed(error, "backend_error"))
-            case TimePassed(now):
+            case steps.TimePassed(now):
                 self._time_passed(now)
-            case TimeRead(now):
+            case steps.TimeRead(now):
                 self._state.now = now
-            case TimeIsUp(seconds):
+            case steps.TimeIsUp(seconds):
                 self._end(out_of_time(seconds))
-            case Interrupted(parts):
+            case steps.Interrupted(parts):
                 self._interrupted(parts)
             case _ as other:
                 assert_never(other)
 
-    def _hear(self, call: Call, happened: ToldByTool) -> None:  # noqa: C901  one line per input
+    def _hear(self, call: Call, happened: steps.ToldByTool) -> None:  # noqa: C901  one line per input
         match happened:
-            case ToolAwaits(_, ask, asking):
+            case steps.ToolAwaits(_, ask, asking):
                 call.awaits(ask, asking)
-            case ToolDone(_, outcome):
+            case steps.ToolDone(_, outcome):
                 call.finished(outcome)
-            case ToolReturned(_, asking):
+            case steps.ToolReturned(_, asking):
                 call.returned(asking)
-            case ToolQueued(_, ahead):
+            case steps.ToolQueued(_, ahead):
                 call.ahead = ahead
-            case Foretold(_, question, said):
+            case steps.Foretold(_, question, said):
                 call.foretold(question, said)
-            case FormDropped(_, ask):
+            case steps.FormDropped(_, ask):
                 call.dropped(ask)
-            case ChildWanted():
+            case steps.ChildWanted():
                 self._has_children = True
                 if call.stage is Stage.RUN:
                     call.children.run(happened)
-            case ChildMoved(now="ended"):  # the end of a turn inside a tool ends the one around it
+            case steps.ChildMoved(now="ended"):  # the end of a turn inside a tool ends the one around it
                 self._end(ended_by_user({call.event}))
-            case ChildMoved(_, child, now):
+            case steps.ChildMoved(_, child, now):
                 call.children.hear(child, now)
             case _ as other:
                 assert_never(other)
@@ -303,12 +272,12 @@ class Turn:
         else:
             self._finish()
 
-    def _requested(self, request: TurnRequested) -> None:
+    def _requested(self, request: steps.TurnRequested) -> None:
         write = self._state.write
         write(self._state.settings.start)
         if request.delta is not None:
-            write(ConfigDelta(delta=request.delta))
-        write(ChatRequest(content=request.content, author=request.author, schema=request.schema))
+            write(ev.ConfigDelta(delta=request.delta))
+        write(ev.ChatRequest(content=request.content, author=request.author, schema=request.schema))
         self._ask_model()
 
     def _resumed(self) -> None:
@@ -332,14 +301,14 @@ class Turn:
         for record in self.record.open_calls():
             self._begin(record)
 
-    def _begun(self, begun: CallBegun) -> None:
+    def _begun(self, begun: steps.CallBegun) -> None:
         """Begin a call of a loop that is not ours: one that was left unfinished starts again, and replays what was recorded in it."""
         if not self.record.started:
             self._state.write(self._state.settings.start)
         unfinished = (record for record in self.record.open_calls() if record.request.event_id not in self._calls)
         record = next((record for record in unfinished if is_call(record.request, begun)), None)
         if record is None:
-            request = self._state.write(ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments))
+            request = self._state.write(ev.ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments))
             record = self.record.calls[request.event_id]
         self._begin(record)
 
@@ -373,7 +342,7 @@ class Turn:
         if policy is None:
             self._state.supersede_questions(record)  # they were asked when there still was such a tool
             content = messages.unknown_tool(name, list(self._state.settings.tools))
-            self._state.write(ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
+            self._state.write(ev.ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
             return
         self._calls[record.request.event_id] = call = _load_call()(self._state, record, policy)
         call.begin()
@@ -386,7 +355,7 @@ class Turn:
             self._end(failed(error, "limit_exceeded", {"limit": limit}))
         else:
             self._model_is_asked = True
-            self._state.want(CallModel())
+            self._state.want(steps.CallModel())
 
     # How it ends ----------------------------------------------------------------------------------------------------
 
@@ -395,28 +364,28 @@ class Turn:
         for attempt in list(self.record.inquiries.values()):
             if attempt.response is None:
                 self._state.supersede(attempt.request)
-        self._state.write(TurnEnd(status="completed"))
-        self._leave(EndTurn("completed"))
+        self._state.write(ev.TurnEnd(status="completed"))
+        self._leave(steps.EndTurn("completed"))
 
     def _end(self, ending: Ending) -> None:
         """Write the last batch, and stop whatever still moves."""
         write_ending(self._state, ending)
         if self._model_is_asked:
             self._model_is_asked = False
-            self._state.want(StopModel())
+            self._state.want(steps.StopModel())
         for call in self._calls.values():
             call.abandon()
-        self._leave(EndTurn(ending.status, ending.error))
+        self._leave(steps.EndTurn(ending.status, ending.error))
 
     def _suspend(self) -> None:
         """Leave the turn to people. Where the log would still read as if it could go on, it says that this run has seen it all."""
         if self.record.is_ready:
-            self._state.write(Suspended(through=self.record.last))
+            self._state.write(ev.Suspended(through=self.record.last))
         for call in self._calls.values():
             call.children.leave()
-        self._leave(SuspendTurn())
+        self._leave(steps.SuspendTurn())
 
-    def _leave(self, effect: SuspendTurn | LeaveOpen | EndTurn) -> None:
+    def _leave(self, effect: steps.SuspendTurn | steps.LeaveOpen | steps.EndTurn) -> None:
         self._over = True
         self._state.want(effect)
 
@@ -432,19 +401,19 @@ class FrontDesk:
         self._desk = state.desk
         self._calls = calls
 
-    def hear(self, happened: ToldAtDesk) -> Ending | None:
+    def hear(self, happened: steps.ToldAtDesk) -> Ending | None:
         """Act on what was said; return how the turn ends, where a person ends it."""
         match happened:
-            case UserReplied():
+            case steps.UserReplied():
                 return self._replied(happened)
-            case AnsweredElsewhere():
+            case steps.AnsweredElsewhere():
                 return self._answered_elsewhere(happened)
-            case AssistantReplied() | AssistantFailed():
+            case steps.AssistantReplied() | steps.AssistantFailed():
                 self._consulted(happened)
-            case PromptFailed(id, error):
+            case steps.PromptFailed(id, error):
                 if ticket := self._came_back(id):
                     self._fail(ticket, error)
-            case Noted(event_id, note):
+            case steps.Noted(event_id, note):
                 if ticket := self._desk.waiting_for(event_id):
                     call = self._calls[ticket.call]
                     call.follow(ticket.id, call.docket.note(ticket, note))
@@ -464,7 +433,7 @@ class FrontDesk:
             self._show(ticket)
         return False
 
-    def _replied(self, happened: UserReplied) -> Ending | None:
+    def _replied(self, happened: steps.UserReplied) -> Ending | None:
         """Act on a prompter's reply. One that does not fit is asked for again; the third such reply counts as the prompter's failure.
 
         What is not for the one who replied to decide is left to others.
@@ -487,7 +456,7 @@ class FrontDesk:
             self._fail(ticket, misfit.why)
         return None
 
-    def _answered_elsewhere(self, happened: AnsweredElsewhere) -> Ending | None:
+    def _answered_elsewhere(self, happened: steps.AnsweredElsewhere) -> Ending | None:
         """Act on an answer from outside the prompt. Where it does not fit, nothing has happened."""
         ticket = self._desk.waiting_for(happened.event_id)
         if ticket is None:
@@ -504,7 +473,7 @@ class FrontDesk:
         taken = self._take(ticket, happened.reply, happened.who, happened.about)
         return taken if isinstance(taken, Ending) else None
 
-    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy, about: str = "") -> Misfit | Ending | None:
+    def _take(self, ticket: Ticket, reply: Reply, who: ev.AnsweredBy, about: str = "") -> Misfit | Ending | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not, or how the turn ends by it."""
         call = self._calls[ticket.call]
         match reply:
@@ -516,7 +485,7 @@ class FrontDesk:
             case _:
                 return call.decided(ticket, reply, who, about)
 
-    def _consulted(self, happened: AssistantReplied | AssistantFailed) -> None:
+    def _consulted(self, happened: steps.AssistantReplied | steps.AssistantFailed) -> None:
         """Close a question that a model was asked, unless it was closed meanwhile."""
         ticket = self._desk.find(happened.id)
         if ticket is not None and ticket.place == "model":
@@ -539,9 +508,9 @@ class FrontDesk:
     def _show(self, ticket: Ticket, error: str | None = None) -> None:
         self._desk.show(ticket)
         prompt = ticket.decision.prompt()
-        self._state.want(PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
+        self._state.want(steps.PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
 
 
-def is_call(request: ToolCallRequest, begun: CallBegun) -> bool:
+def is_call(request: ev.ToolCallRequest, begun: steps.CallBegun) -> bool:
     """Say whether a recorded call is the one that another loop makes."""
     return (request.id, request.name) == (begun.id, begun.name) and json_equal(request.arguments, begun.arguments)

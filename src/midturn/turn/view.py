@@ -13,36 +13,23 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar, cast
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, Answerer, DeadlinePassed, NoSuchQuestion, NotOpen
-from midturn.record.events import (
-    AnsweredBy,
-    Approval,
-    Child,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallRequest,
-    ToolCallResponse,
-    TurnEnd,
-)
+from midturn.record import events as ev
 from midturn.record.open_question import Address, Asker, asker_of
 from midturn.record.window import Window, last_turn, turns
 from midturn.turn.record import CallRecord, ChildRecord, TurnRecord
 
-E = TypeVar("E", bound=Event)
-CallPair: TypeAlias = tuple[ToolCallRequest, ToolCallResponse | None]
+E = TypeVar("E", bound=ev.Event)
+CallPair: TypeAlias = tuple[ev.ToolCallRequest, ev.ToolCallResponse | None]
 
 
 class Exchange(NamedTuple):
     """A question with what closed it: `response` is None while it is open."""
 
-    request: InquiryRequest
-    response: InquiryResponse | None
+    request: ev.InquiryRequest
+    response: ev.InquiryResponse | None
 
 
-_WAITING: Final = (InquiryRequest, Approval)
+_WAITING: Final = (ev.InquiryRequest, ev.Approval)
 _NO_TURN: Final = Window(())
 
 
@@ -57,12 +44,12 @@ class TurnView:
             self.record = record
 
     @classmethod
-    def last(cls, events: Sequence[Event]) -> TurnView:
+    def last(cls, events: Sequence[ev.Event]) -> TurnView:
         """View the last turn. The events may begin anywhere before its start."""
         return cls(last_turn(events))
 
     @classmethod
-    def of(cls, events: Sequence[Event], event_id: str) -> TurnView:
+    def of(cls, events: Sequence[ev.Event], event_id: str) -> TurnView:
         """View the turn that holds an event; none where it is in none."""
         holding = (window for window in reversed(turns(events)) if any(event.event_id == event_id for event in window.events))
         return cls(next(holding, None))
@@ -142,19 +129,19 @@ class TurnView:
         """Return a question with its response."""
         return next((pair for pair in self.inquiries if pair.request.event_id == event_id), None)
 
-    def decision(self, event_id: str) -> InquiryResponse | Approval | None:
+    def decision(self, event_id: str) -> ev.InquiryResponse | ev.Approval | None:
         """Return how a question was closed; None while it is open, or where there is none."""
         if found := self.attempt(event_id):
             return found[1]
         waiting = next((approval.id for approval in self.record.approvals if approval.event_id == event_id), None)
         return None if waiting is None else _decided(self.record.approvals, waiting)
 
-    def answer(self, event_id: str) -> InquiryAnswered | InquiryRedacted | Approval | None:
+    def answer(self, event_id: str) -> ev.InquiryAnswered | ev.InquiryRedacted | ev.Approval | None:
         """Return the answer to a question; None of one that is open, was withdrawn or replied to, or was decided where that is not seen."""
         match self.decision(event_id):
-            case Approval() as decision if decision.state in ("superseded", "expired") or decision.is_reply:
+            case ev.Approval() as decision if decision.state in ("superseded", "expired") or decision.is_reply:
                 return None
-            case InquiryCancelled():
+            case ev.InquiryCancelled():
                 return None
             case decision:
                 return decision
@@ -165,17 +152,17 @@ class TurnView:
         return [Exchange(attempt.request, attempt.response) for attempt in self.record.attempts]
 
     @property
-    def answered(self) -> list[tuple[InquiryRequest, InquiryAnswered]]:
+    def answered(self) -> list[tuple[ev.InquiryRequest, ev.InquiryAnswered]]:
         """Every question with its answer, in order; one whose answer is a secret is not among them."""
-        return [(request, response) for request, response in self.inquiries if isinstance(response, InquiryAnswered)]
+        return [(request, response) for request, response in self.inquiries if isinstance(response, ev.InquiryAnswered)]
 
     @property
-    def answerers(self) -> list[AnsweredBy | None]:
+    def answerers(self) -> list[ev.AnsweredBy | None]:
         """Who has answered its questions, in order."""
-        return [response.answered_by for _, response in self.inquiries if isinstance(response, InquiryAnswered | InquiryRedacted)]
+        return [response.answered_by for _, response in self.inquiries if isinstance(response, ev.InquiryAnswered | ev.InquiryRedacted)]
 
     @property
-    def decided(self) -> Iterator[tuple[InquiryRequest | Approval, InquiryResponse | Approval]]:
+    def decided(self) -> Iterator[tuple[ev.InquiryRequest | ev.Approval, ev.InquiryResponse | ev.Approval]]:
         """Everything that was put to people in it and is closed, with what closed it: questions first, then approvals that had to wait."""
         yield from ((request, response) for request, response in self.inquiries if response is not None)
         waiting = {approval.id: approval for approval in self.record.approvals if approval.state == "waiting"}
@@ -184,10 +171,10 @@ class TurnView:
     @property
     def cancel_reasons(self) -> set[str]:
         """Why questions of it were closed without an answer."""
-        return {response.reason for _, response in self.inquiries if isinstance(response, InquiryCancelled)}
+        return {response.reason for _, response in self.inquiries if isinstance(response, ev.InquiryCancelled)}
 
     @property
-    def permissions(self) -> list[Approval]:
+    def permissions(self) -> list[ev.Approval]:
         """What was asked and decided about whether its calls may run, in order."""
         return [approval for approval in self.record.approvals if approval.kind == "run"]
 
@@ -204,40 +191,40 @@ class TurnView:
     # Turns of other agents inside of its calls ----------------------------------------------------------------------
 
     @property
-    def open_children(self) -> list[Child]:
+    def open_children(self) -> list[ev.Child]:
         """The turns inside of calls that have no response yet. Which of them are over, only they know."""
         return [child.began for child in self._children()]
 
     @property
-    def awaited_children(self) -> list[Child]:
+    def awaited_children(self) -> list[ev.Child]:
         """Those of them that the turn had not taken in when it was left."""
         return [child.began for child in self._children() if child.state != "done"]
 
     def _children(self) -> Iterator[ChildRecord]:
-        if not self.is_open or Child not in map(type, self.events):  # most turns have none
+        if not self.is_open or ev.Child not in map(type, self.events):  # most turns have none
             return
         for call in self.record.open_calls():
             yield from call.children.values()
 
 
-def _decided(approvals: Iterable[Approval], id: str) -> Approval | None:
+def _decided(approvals: Iterable[ev.Approval], id: str) -> ev.Approval | None:
     return next((approval for approval in approvals if approval.id == id and approval.state != "waiting"), None)
 
 
 # The same of a whole stream -------------------------------------------------------------------------------------------
 
 
-def views(events: Iterable[Event]) -> list[TurnView]:
+def views(events: Iterable[ev.Event]) -> list[TurnView]:
     """View every turn."""
     return [*map(TurnView, turns(events))]
 
 
-def pairs(events: Iterable[Event]) -> list[Exchange]:
+def pairs(events: Iterable[ev.Event]) -> list[Exchange]:
     """Return every inquiry of a turn, or of a whole stream, with its response (`None` where it has none)."""
     return [pair for view in views(events) for pair in view.inquiries]
 
 
-def calls(events: Iterable[Event]) -> list[CallPair]:
+def calls(events: Iterable[ev.Event]) -> list[CallPair]:
     """Return every tool call of a turn, or of a whole stream, with its response (`None` where it has none)."""
     return [pair for view in views(events) for pair in view.calls]
 
@@ -252,7 +239,7 @@ def waiting_until(call: CallRecord) -> Iterator[tuple[str, str]]:
             yield each.event_id, each.deadline
 
 
-def expired_requests(turn: TurnView, now: str, ids: Iterator[str]) -> tuple[Event, ...]:
+def expired_requests(turn: TurnView, now: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
     """Return the events that close what no one has answered in time; its call goes on when the turn does."""
     over = {event_id for event_id, deadline in turn.deadlines.items() if deadline <= now}
     if not over:
@@ -264,30 +251,30 @@ def expired_requests(turn: TurnView, now: str, ids: Iterator[str]) -> tuple[Even
     return tuple(_expired(each, next(ids)) for each in sorted(waiting, key=lambda each: place[each.event_id]))
 
 
-def closed_call(turn: TurnView, content: str, ids: Iterator[str]) -> tuple[Event, ...]:
+def closed_call(turn: TurnView, content: str, ids: Iterator[str]) -> tuple[ev.Event, ...]:
     """Return the events that end the call of another agent: what still waits is superseded, and `content` is what the agent reads."""
     call = next(iter(turn.record.calls.values()), None)
     if call is None or not turn.is_open:
         return ()
     asked = [attempt.request for attempt in turn.record.attempts if attempt.response is None]
-    events: list[Event] = [InquiryCancelled(id=request.id, reason="superseded") for request in asked]
+    events: list[ev.Event] = [ev.InquiryCancelled(id=request.id, reason="superseded") for request in asked]
     if waiting := call.waiting("run"):
-        events.append(Approval(id=waiting.id, call=waiting.call, kind="run", state="superseded"))
+        events.append(ev.Approval(id=waiting.id, call=waiting.call, kind="run", state="superseded"))
     if call.response is None:
-        events.append(ToolCallResponse(id=call.request.id, call=call.request.event_id, content=content))
-    events.append(TurnEnd(status="completed"))
+        events.append(ev.ToolCallResponse(id=call.request.id, call=call.request.event_id, content=content))
+    events.append(ev.TurnEnd(status="completed"))
     return tuple(replace(event, event_id=next(ids)) for event in events)
 
 
-def _waiting(call: CallRecord) -> list[InquiryRequest | Approval]:
+def _waiting(call: CallRecord) -> list[ev.InquiryRequest | ev.Approval]:
     return [*(chain.last.request for chain in call.open_chains), *call.open_approvals]
 
 
-def _expired(waiting: InquiryRequest | Approval, event_id: str) -> Event:
+def _expired(waiting: ev.InquiryRequest | ev.Approval, event_id: str) -> ev.Event:
     """Return the event that closes what waits."""
-    if isinstance(waiting, InquiryRequest):
-        return InquiryCancelled(event_id=event_id, id=waiting.id, reason="deadline")
-    return Approval(
+    if isinstance(waiting, ev.InquiryRequest):
+        return ev.InquiryCancelled(event_id=event_id, id=waiting.id, reason="deadline")
+    return ev.Approval(
         event_id=event_id,
         id=waiting.id,
         call=waiting.call,
@@ -311,7 +298,7 @@ _CANCELLED: Final[Mapping[str, str]] = {
 }
 
 
-def why_closed(events: Sequence[Event], at: Address, now: str = "") -> AlreadyAnswered | NotOpen:
+def why_closed(events: Sequence[ev.Event], at: Address, now: str = "") -> AlreadyAnswered | NotOpen:
     """Return the error for an answer that comes too late, or to no question: `events` are of its conversation, or of its turn alone.
 
     A deadline that has passed by `now` counts, whether or not that is on record.
@@ -338,14 +325,14 @@ def past_deadline(at: Address, deadline: str) -> DeadlinePassed:
 def _passed(turn: TurnView, event_id: str) -> str:
     """Return the deadline at which a question is on record as over; empty where it is not."""
     decision = turn.decision(event_id)
-    expired = isinstance(decision, InquiryCancelled) and decision.reason == "deadline"
-    if decision is None or (not expired and not (isinstance(decision, Approval) and decision.state == "expired")):
+    expired = isinstance(decision, ev.InquiryCancelled) and decision.reason == "deadline"
+    if decision is None or (not expired and not (isinstance(decision, ev.Approval) and decision.state == "expired")):
         return ""
     asked = turn.attempt(event_id)
     return asked[0].deadline if asked and asked[0].deadline else decision.timestamp
 
 
-def went_on(events: Sequence[Event], at: Address) -> NotOpen:
+def went_on(events: Sequence[ev.Event], at: Address) -> NotOpen:
     """Return the error for a question that is not what its turn waits for, whatever was answered."""
     return NotOpen(f"The question {at} is closed: {_how_it_ended(TurnView.of(events, at.event_id))}.")
 
@@ -355,7 +342,7 @@ def no_question(id: str) -> NoSuchQuestion:
     return NoSuchQuestion(f"There is no question {id!r}.", id=id)
 
 
-def answered_before(at: Address, by: AnsweredBy | None, when: str) -> AlreadyAnswered:
+def answered_before(at: Address, by: ev.AnsweredBy | None, when: str) -> AlreadyAnswered:
     """Return the error for an answer that comes after that of `by`."""
     who = describe(by)
     answerer = Answerer(by.user or by.model or by.name or by.by if by else "", by.via if by else None, when)
@@ -363,16 +350,16 @@ def answered_before(at: Address, by: AnsweredBy | None, when: str) -> AlreadyAns
     return AlreadyAnswered(f"The question {at} was answered before{first}. That answer stands.", who, answered_by=answerer)
 
 
-def describe(by: AnsweredBy | None) -> str:
+def describe(by: ev.AnsweredBy | None) -> str:
     """Say who answered, for a person; empty where that is not on record."""
     match by:
         case None:
             return ""
-        case AnsweredBy(by="user"):
+        case ev.AnsweredBy(by="user"):
             name = by.user or "a person"
-        case AnsweredBy(by="policy"):
+        case ev.AnsweredBy(by="policy"):
             name = f"the policy {by.name}" if by.name else "a policy"
-        case AnsweredBy(by="static" | "configuration"):
+        case ev.AnsweredBy(by="static" | "configuration"):
             name = f"the configuration ({by.origin})" if by.origin else "the configuration"
         case _:
             name = {"assistant": by.model or "an assistant", "cached": "an earlier answer", "default": "the default"}.get(by.by, by.by)
@@ -389,11 +376,11 @@ def why_unanswered(turn: TurnView, event_id: str) -> str:
     if elsewhere := why_superseded(turn, event_id):
         return elsewhere
     match turn.decision(event_id):
-        case InquiryCancelled(reason=reason) if reason != "user":
+        case ev.InquiryCancelled(reason=reason) if reason != "user":
             return cancelled(reason)
-        case Approval(state="superseded" | "expired" as state):
+        case ev.Approval(state="superseded" | "expired" as state):
             return cancelled("deadline" if state == "expired" else state)
-        case Approval():
+        case ev.Approval():
             return cancelled("reply")
         case _:
             return _how_it_ended(turn)
@@ -410,7 +397,7 @@ def why_superseded(turn: TurnView, event_id: str) -> str:
     match turn.decision(event_id):
         case None if told is None:
             return turn.asker.in_own_dialog if turn.asker.ends else ""
-        case InquiryCancelled(reason="superseded") | Approval(state="superseded"):
+        case ev.InquiryCancelled(reason="superseded") | ev.Approval(state="superseded"):
             return told.content.removesuffix(".") if told else ""
         case _:
             return ""

@@ -12,17 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from midturn.errors import (
-    AlreadyAnswered,
-    AnswerError,
-    DeadlinePassed,
-    NotAllowed,
-    NotOpen,
-    PersonNeeded,
-    Problem,
-    QuestionError,
-    StoreError,
-)
+from midturn import errors
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.store.outside_answers import Receipt
@@ -108,12 +98,12 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
     how: dict[str, Any] = {key: body[key] for key in _KEYS if key in body}
     try:
         receipt = await _given(found, how, visitor, site)
-    except (AnswerError, QuestionError) as error:
-        return misfit([Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
-    except (AlreadyAnswered, NotOpen) as closed_meanwhile:
+    except (errors.AnswerError, errors.QuestionError) as error:
+        return misfit([errors.Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
+    except (errors.AlreadyAnswered, errors.NotOpen) as closed_meanwhile:
         await site.board.look_again()
         return await late(found.id, closed_meanwhile, site)
-    except (StoreError, PersonNeeded, NotAllowed) as error:
+    except (errors.StoreError, errors.PersonNeeded, errors.NotAllowed) as error:
         why = unrecorded(error)
         return problem(why.status, why.error, why.message)
     await site.board.look_again()
@@ -175,11 +165,11 @@ async def gone(id: str, site: Site) -> Response:
     return await late(id, found.why, site)
 
 
-async def late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Response:
+async def late(id: str, error: errors.AlreadyAnswered | errors.NotOpen, site: Site) -> Response:
     """Say who was faster; their answer may still be on its way into the record."""
-    if isinstance(error, DeadlinePassed):
+    if isinstance(error, errors.DeadlinePassed):
         return problem(410, "deadline_passed", str(error), deadline=error.deadline)
-    if isinstance(error, NotOpen):
+    if isinstance(error, errors.NotOpen):
         return problem(410, "closed", str(error))
     found = await recorded(site.board.port, id)
     by = found.answered_by if found else None
@@ -187,24 +177,24 @@ async def late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Respons
     return problem(409, "already_answered", str(error), answered_by=answered_by)
 
 
-def misfit(problems: Sequence[Problem]) -> Response:
+def misfit(problems: Sequence[errors.Problem]) -> Response:
     """Say what is wrong with an answer."""
     """Say what is wrong with an answer."""
     listed = [{"pointer": one.pointer, "message": one.message} for one in problems]
     return problem(422, "does_not_fit", "The answer was not recorded; the question is still open.", problems=listed)
 
 
-def _problems(body: Mapping[str, Json]) -> list[Problem]:
+def _problems(body: Mapping[str, Json]) -> list[errors.Problem]:
     """Say what is wrong with a body, whatever the question is."""
-    found = [Problem(pointer_to("", key), f"unknown; known are {', '.join(_KEYS)}.") for key in body if key not in _KEYS]
+    found = [errors.Problem(pointer_to("", key), f"unknown; known are {', '.join(_KEYS)}.") for key in body if key not in _KEYS]
     given = [key for key in WAYS if key in body]
     if len(given) != 1:
-        found.append(Problem("", f"give exactly one of {', '.join(WAYS)}, not {' and '.join(given) or 'none'}."))
+        found.append(errors.Problem("", f"give exactly one of {', '.join(WAYS)}, not {' and '.join(given) or 'none'}."))
     for key, shape in _SHAPES.items():
         if key in body and not isinstance(body[key], shape):
-            found.append(Problem(f"/{key}", f"must be {_NAMES[shape]}."))
+            found.append(errors.Problem(f"/{key}", f"must be {_NAMES[shape]}."))
     found += [
-        Problem(f"/{key}", "must be true: leave it out to do something else.")
+        errors.Problem(f"/{key}", "must be true: leave it out to do something else.")
         for key in ("back", "cancel", "take_back")
         if body.get(key) is False
     ]

@@ -27,21 +27,8 @@ from midturn.errors import NoConversation, StoreError
 from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
 from midturn.store.watching import StoreChange, Watch, happened_and_recorded
-from midturn.web import api
+from midturn.web import api, gate
 from midturn.web.board import Board
-from midturn.web.gate import (
-    CookieAccess,
-    Names,
-    Peers,
-    ProgramAccess,
-    RequestGate,
-    TooLarge,
-    Visitor,
-    WhoIsIt,
-    admitted,
-    is_for_programs,
-    too_large,
-)
 from midturn.web.installed import manifest, press, subscribe, worker
 from midturn.web.library import Library
 from midturn.web.openapi import openapi
@@ -62,7 +49,7 @@ _QUIET = 15.0  # seconds after which something is sent, so that proxies and tele
 _LONGEST = 600.0  # seconds after which one comes back: the program around us may have signed its user out
 
 
-async def events(request: Request, visitor: Visitor, site: Site) -> Response:
+async def events(request: Request, visitor: gate.Visitor, site: Site) -> Response:
     """Stream what changes from now on, or from where the browser was cut off: of all questions, or each event of one conversation."""
     conversation = request.query_params.get("conversation")
     found = await (_of_all(request, site) if conversation is None else _of_one(request, site, conversation))
@@ -159,7 +146,7 @@ def server_ends() -> bool:
 
 _PACKED_FROM = 4_096  # bytes of a response; less is sent as it is
 _LOG = logging.getLogger(__name__)
-_Page: TypeAlias = Callable[[Request, Visitor, Site], Awaitable[Response]]
+_Page: TypeAlias = Callable[[Request, gate.Visitor, Site], Awaitable[Response]]
 _FILES = {
     "style.css": "text/css; charset=utf-8",
     "script.js": "text/javascript; charset=utf-8",
@@ -169,7 +156,9 @@ _FILES = {
 }
 
 
-def inbox(agent_or_store: Agent | ConversationStore, *, user: WhoIsIt, may_answer: MayAnswer | None = None, resume: bool = True) -> ASGIApp:
+def inbox(
+    agent_or_store: Agent | ConversationStore, *, user: gate.WhoIsIt, may_answer: MayAnswer | None = None, resume: bool = True
+) -> ASGIApp:
     """Return the inbox as an application, to be mounted in Starlette, FastAPI or Django.
 
     Args:
@@ -183,10 +172,10 @@ def inbox(agent_or_store: Agent | ConversationStore, *, user: WhoIsIt, may_answe
     guarded = store if may_answer is None else store.guarded(may_answer)
     port = Port(guarded)
     resumer = Resuming(port, agent_or_store.resume) if resume and isinstance(agent_or_store, Agent) else None
-    return application(Site(board=Board(port), library=Library(port), access=ProgramAccess(user), resumer=resumer), names=None)
+    return application(Site(board=Board(port), library=Library(port), access=gate.ProgramAccess(user), resumer=resumer), names=None)
 
 
-def application(site: Site, names: Names | None, peers: Peers = "any") -> ASGIApp:
+def application(site: Site, names: gate.Names | None, peers: gate.Peers = "any") -> ASGIApp:
     """Return the application of a site; `names` are those under which it may be asked for, `peers` whose connections it takes."""
 
     @asynccontextmanager
@@ -221,15 +210,15 @@ def application(site: Site, names: Names | None, peers: Peers = "any") -> ASGIAp
         *_sign_in(site),
         *_installed(site),
     ]
-    handlers = {TooLarge: _too_large, HTTPException: _problem, StoreError: _unavailable}
+    handlers = {gate.TooLarge: _too_large, HTTPException: _problem, StoreError: _unavailable}
     packed = [Middleware(GZipMiddleware, minimum_size=_PACKED_FROM, compresslevel=4)]
     app = Starlette(routes=routes, lifespan=lifespan, middleware=packed, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
-    return RequestGate(app, names, peers)
+    return gate.RequestGate(app, names, peers)
 
 
 def _for_visitors(site: Site, show: _Page) -> Callable[[Request], Awaitable[Response]]:
     async def shown(request: Request) -> Response:
-        visitor = await admitted(request, site.access)
+        visitor = await gate.admitted(request, site.access)
         if site.resumer:
             site.resumer.begin()  # here, too: an application that is mounted hears of no start
         return await stranger(request, site) if visitor is None else await show(request, visitor, site)
@@ -239,7 +228,7 @@ def _for_visitors(site: Site, show: _Page) -> Callable[[Request], Awaitable[Resp
 
 def _sign_in(site: Site) -> list[Route]:
     access = site.access
-    if not isinstance(access, CookieAccess):
+    if not isinstance(access, gate.CookieAccess):
         return []
 
     async def entering(request: Request) -> Response:
@@ -275,7 +264,7 @@ _WORDS = {400: "not_readable", 404: "not_found", 405: "not_allowed", 415: "no_js
 
 
 async def _too_large(request: Request, _error: Exception) -> Response:
-    return too_large(request.scope)
+    return gate.too_large(request.scope)
 
 
 async def _unavailable(request: Request, error: StoreError) -> Response:
@@ -285,7 +274,7 @@ async def _unavailable(request: Request, error: StoreError) -> Response:
 
 
 async def _problem(request: Request, error: HTTPException) -> Response:
-    if is_for_programs(request.scope):
+    if gate.is_for_programs(request.scope):
         return api.problem(error.status_code, _WORDS.get(error.status_code, "refused"), error.detail)
     if "text/html" in request.headers.get("accept", ""):
         return page(request, "message.html", {"title": "Not here", "text": error.detail}, error.status_code)

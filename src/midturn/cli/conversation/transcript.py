@@ -9,37 +9,12 @@ from typing import TypeAlias, assert_never
 
 from msgspec import UNSET
 
+from midturn.cli import output
 from midturn.cli.drawing import drawing
-from midturn.cli.output import (
-    Shown,
-    block,
-    columns,
-    drawn,
-    indented,
-    joined,
-    line,
-    presented,
-    say,
-    say_json,
-    spoken,
-    table,
-    wrapped,
-)
 from midturn.prompts.body import argument_lines
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.walker import Cancelled
-from midturn.record.entries import (
-    ApprovalEntry,
-    CallEntry,
-    EndEntry,
-    Entry,
-    NoteEntry,
-    RequestEntry,
-    ResponseEntry,
-    ResultEntry,
-    WordsEntry,
-    told,
-)
+from midturn.record import entries
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
 from midturn.record.exchange import ToolCall
 from midturn.record.prompt import approval_text, asked_text
@@ -68,7 +43,7 @@ def words(response: InquiryResponse, result: ToolCallResponse | None) -> str:
     return (cancelled.reply or "") if cancelled else ""
 
 
-def replied_at_review(call: CallEntry) -> Cancelled | None:
+def replied_at_review(call: entries.CallEntry) -> Cancelled | None:
     """Return what was said at the review of a form, where its answers were not sent.
 
     The result of the call is all that tells of it. So this is said of `ask_user` only: another tool may write what it likes.
@@ -76,7 +51,7 @@ def replied_at_review(call: CallEntry) -> Cancelled | None:
     return None if call.event.name != ASK_USER or _has_reply(call) else _marker(call.result)
 
 
-def _has_reply(call: CallEntry) -> bool:
+def _has_reply(call: entries.CallEntry) -> bool:
     return any(is_reply(asked.response) for asked in call.requests)
 
 
@@ -85,7 +60,13 @@ def _marker(result: ToolCallResponse | None) -> Cancelled | None:
     return None if result is None or result.is_error else Cancelled.read(result.content)
 
 
-_TEXT, _RESULT, _ERROR, _DETAIL, _CONTEXT = line("  "), line("  | "), line("  ! "), line("      "), line("    ")
+_TEXT, _RESULT, _ERROR, _DETAIL, _CONTEXT = (
+    output.line("  "),
+    output.line("  | "),
+    output.line("  ! "),
+    output.line("      "),
+    output.line("    "),
+)
 _WIDE = 80
 _HANG = "      "
 _UNANSWERED = {"user": "(end turn)"}
@@ -98,39 +79,43 @@ def print_transcript(turns: Iterable[Window]) -> None:
         transcript = _Transcript(turn)
         for entry in transcript.entries:
             for row in transcript.rows(entry):
-                say(row)
+                output.say(row)
 
 
 class _Transcript:
     """The entries of a turn, and what is shown of them."""
 
     def __init__(self, turn: Window) -> None:
-        self.entries = told(turn.events)
-        self._revised = {entry.event.revises for entry in self.entries if isinstance(entry, RequestEntry) and entry.event.revises}
+        self.entries = entries.told(turn.events)
+        self._revised = {entry.event.revises for entry in self.entries if isinstance(entry, entries.RequestEntry) and entry.event.revises}
         self._agreed = agreed_before(turn.events)
         self._is_open = turn.open
 
-    def rows(self, entry: Entry) -> Iterable[Shown]:  # noqa: PLR0911  one return a kind of entry
+    def rows(self, entry: entries.Entry) -> Iterable[output.Shown]:  # noqa: PLR0911  one return a kind of entry
         """Return the rows of an entry; of a call all that belongs to it, its result included."""
         match entry:
-            case WordsEntry(kind="request"):
-                return [line("{}:", entry.author or "You"), *indented(spoken(entry.text), _TEXT), line("")]
-            case WordsEntry(kind="message"):
-                return [line("Assistant:"), *_said(entry.text), line("")]
-            case WordsEntry(kind="structured"):
-                return [line("Assistant:"), *indented(block(json.dumps(entry.value, ensure_ascii=False, indent=2)), _TEXT), line("")]
-            case CallEntry():
-                return [*_called(entry), *self._asked(entry), *self._result(entry), line("")]
-            case ResultEntry(call=None):
-                return [*_result_rows(entry.event), line("")]
-            case EndEntry(event=end) if end.status == "failed":
-                return [line("The turn failed: {}", end.error or ""), line("")]
-            case EndEntry(event=end) if end.status == "ended_by_user":
-                return [line("The turn was ended by the user."), line("")]
+            case entries.WordsEntry(kind="request"):
+                return [output.line("{}:", entry.author or "You"), *output.indented(output.spoken(entry.text), _TEXT), output.line("")]
+            case entries.WordsEntry(kind="message"):
+                return [output.line("Assistant:"), *_said(entry.text), output.line("")]
+            case entries.WordsEntry(kind="structured"):
+                return [
+                    output.line("Assistant:"),
+                    *output.indented(output.block(json.dumps(entry.value, ensure_ascii=False, indent=2)), _TEXT),
+                    output.line(""),
+                ]
+            case entries.CallEntry():
+                return [*_called(entry), *self._asked(entry), *self._result(entry), output.line("")]
+            case entries.ResultEntry(call=None):
+                return [*_result_rows(entry.event), output.line("")]
+            case entries.EndEntry(event=end) if end.status == "failed":
+                return [output.line("The turn failed: {}", end.error or ""), output.line("")]
+            case entries.EndEntry(event=end) if end.status == "ended_by_user":
+                return [output.line("The turn was ended by the user."), output.line("")]
             case _:
                 return []
 
-    def _asked(self, call: CallEntry) -> list[Shown]:
+    def _asked(self, call: entries.CallEntry) -> list[output.Shown]:
         """Return a row a question, permissions and deliveries included: what was asked, the answer, who gave it and why."""
         decided = [self._decision(approval, call) for approval in _about(call, "run")]
         asked = [self._inquiry(entry, call) for entry in self._shown(call)]
@@ -138,13 +123,13 @@ class _Transcript:
         after = [self._decision(approval, call) for approval in (*reviews, *_about(call, "deliver"))]
         return [row for rows in (*decided, *asked, _replied(call), *after) for row in rows]
 
-    def _shown(self, call: CallEntry) -> list[RequestEntry]:
+    def _shown(self, call: entries.CallEntry) -> list[entries.RequestEntry]:
         """Return the questions of a call that have a row: none that was asked again, or that its permission has answered."""
         hidden = self._revised | self._agreed
         asked = [entry for entry in call.requests if entry.event.id not in self._revised and entry.event.event_id not in hidden]
         return [entry for entry in asked if not _is_gone_back(entry.response)]
 
-    def _inquiry(self, entry: RequestEntry, call: CallEntry) -> list[Shown]:
+    def _inquiry(self, entry: entries.RequestEntry, call: entries.CallEntry) -> list[output.Shown]:
         request, response = entry.event, entry.response
         who = ""
         if response is None:
@@ -158,7 +143,7 @@ class _Transcript:
             answer, who = answer_text(request, response), who_answered(response.answered_by, reason)
         return [*_drawn(request.question), *_row(request.question.text, answer, who)]
 
-    def _decision(self, approval: Approval, call: CallEntry) -> list[Shown]:
+    def _decision(self, approval: Approval, call: entries.CallEntry) -> list[output.Shown]:
         text = asked_text(approval, call.event.name)
         if approval.state == "waiting":
             return [*_drawn(approval.question), *_row(text, self._unanswered(), "")]
@@ -168,7 +153,7 @@ class _Transcript:
     def _unanswered(self) -> str:
         return "(waits for an answer)" if self._is_open else "(the turn ended without an answer)"
 
-    def _result(self, call: CallEntry) -> Iterable[Shown]:
+    def _result(self, call: entries.CallEntry) -> Iterable[output.Shown]:
         """Return the result; answers and replies that stand above are not repeated."""
         if call.result is None or (_has_reply(call) and _marker(call.result) is not None):
             return []
@@ -176,37 +161,37 @@ class _Transcript:
             return []
         return _result_rows(call.result)
 
-    def _all_answered(self, call: CallEntry) -> bool:
+    def _all_answered(self, call: entries.CallEntry) -> bool:
         of_call = [entry.response for entry in self._shown(call)]
         return bool(of_call) and not any(response is None or response.outcome == "cancelled" for response in of_call)
 
 
-def _called(entry: CallEntry) -> list[Shown]:
+def _called(entry: entries.CallEntry) -> list[output.Shown]:
     """Name a call, with its arguments below it; what a question shows of them is not shown twice."""
     event = entry.event
     call = ToolCall(event.event_id, event.id, event.name, event.arguments)
     if event.name == ASK_USER and entry.requests:
-        return _hanging(line("· {}", event.name))
+        return _hanging(output.line("· {}", event.name))
     asked = (*(one.event.question for one in entry.requests), *(one.event.question for one in entry.approvals))
     if any(question and question.context for question in asked):
-        return _hanging(line("· {}", presented(label(call))))
-    return [*_hanging(line("· {}", event.name)), *_details(argument_lines(call))]
+        return _hanging(output.line("· {}", output.presented(label(call))))
+    return [*_hanging(output.line("· {}", event.name)), *_details(argument_lines(call))]
 
 
-def _replied(call: CallEntry) -> list[Shown]:
+def _replied(call: entries.CallEntry) -> list[output.Shown]:
     """Return the row of a reply at the review of a form."""
     cancelled = replied_at_review(call)
     return _row(approval_text("review", call.event.name), reply_text(cancelled.reply or ""), "") if cancelled else []
 
 
-def _about(call: CallEntry, kind: str) -> list[Approval]:
+def _about(call: entries.CallEntry, kind: str) -> list[Approval]:
     """Return the decisions of a kind about a call, and of what was not decided the request."""
     of_call = [one.event for one in call.approvals if one.event.kind == kind and one.event.state != "superseded"]
     decided = {one.id for one in of_call if one.state != "waiting"}
     return [one for one in of_call if one.state != "waiting" or one.id not in decided]
 
 
-def _says_something(review: Approval, call: CallEntry) -> bool:
+def _says_something(review: Approval, call: entries.CallEntry) -> bool:
     """Tell whether a review is worth a row; that answers were sent in the same breath, or gone back from, their own rows show."""
     if review.state == "waiting":
         return call.result is None
@@ -218,39 +203,39 @@ def _is_gone_back(response: InquiryResponse | None) -> bool:
     return response is not None and response.outcome == "cancelled" and response.reason in _GONE_BACK
 
 
-def _drawn(question: PersistedQuestion | None) -> list[Shown]:
+def _drawn(question: PersistedQuestion | None) -> list[output.Shown]:
     """Show what stands above a question, as its prompt did."""
     if question is None or not question.context:
         return []
     draws = drawing(sys.stdout)
     if draws is None:
-        return indented(block(question.context), _CONTEXT)
-    return [drawn(f"{_CONTEXT}{row}".rstrip()) for row in draws.context(question.context, _room(_CONTEXT))]
+        return output.indented(output.block(question.context), _CONTEXT)
+    return [output.drawn(f"{_CONTEXT}{row}".rstrip()) for row in draws.context(question.context, _room(_CONTEXT))]
 
 
-def _said(text: str) -> list[Shown]:
+def _said(text: str) -> list[output.Shown]:
     """Show what a model said, as it was when it came."""
     draws = drawing(sys.stdout)
     if draws is None:
-        return indented(spoken(text), _TEXT)
-    return [drawn(f"{_TEXT}{row}".rstrip()) for row in draws.words(text, _room(_TEXT))]
+        return output.indented(output.spoken(text), _TEXT)
+    return [output.drawn(f"{_TEXT}{row}".rstrip()) for row in draws.words(text, _room(_TEXT))]
 
 
-def _room(indent: Shown) -> int:
-    return max(1, (columns(sys.stdout) or _WIDE) - len(indent))
+def _room(indent: output.Shown) -> int:
+    return max(1, (output.columns(sys.stdout) or _WIDE) - len(indent))
 
 
-def _row(question: str, answer: str, who: str) -> list[Shown]:
-    return _hanging(line("  {}  {}", question, joined("  ", [presented(part) for part in (answer, who) if part])))
+def _row(question: str, answer: str, who: str) -> list[output.Shown]:
+    return _hanging(output.line("  {}  {}", question, output.joined("  ", [output.presented(part) for part in (answer, who) if part])))
 
 
-def _hanging(text: Shown) -> list[Shown]:
-    return wrapped(text, sys.stdout, _HANG)
+def _hanging(text: output.Shown) -> list[output.Shown]:
+    return output.wrapped(text, sys.stdout, _HANG)
 
 
-def _details(rows: Iterable[str]) -> list[Shown]:
+def _details(rows: Iterable[str]) -> list[output.Shown]:
     """Show lines that were made fit to be shown where they come from."""
-    return [shown for row in rows for shown in indented(presented(row), _DETAIL)]
+    return [shown for row in rows for shown in output.indented(output.presented(row), _DETAIL)]
 
 
 def _edited(approval: Approval, call: ToolCallRequest) -> list[str]:
@@ -261,23 +246,23 @@ def _edited(approval: Approval, call: ToolCallRequest) -> list[str]:
     return []
 
 
-def _result_rows(response: ToolCallResponse) -> Iterable[Shown]:
-    return indented(block(response.content), _ERROR if response.is_error else _RESULT)
+def _result_rows(response: ToolCallResponse) -> Iterable[output.Shown]:
+    return output.indented(output.block(response.content), _ERROR if response.is_error else _RESULT)
 
 
-_Row: TypeAlias = tuple[Shown, Shown]
-_NOTHING = line("")
+_Row: TypeAlias = tuple[output.Shown, output.Shown]
+_NOTHING = output.line("")
 _WAITS = "waits for an answer"
 _LEFT = "the turn ended without an answer"
 
 
 def print_inquiries_json(conversation: Conversation) -> None:
     """Print every pair of request and response as JSON."""
-    found = [entry for entry in told(conversation.events) if isinstance(entry, RequestEntry)]
-    say_json([_pair(entry) for entry in dict.fromkeys(found)])
+    found = [entry for entry in entries.told(conversation.events) if isinstance(entry, entries.RequestEntry)]
+    output.say_json([_pair(entry) for entry in dict.fromkeys(found)])
 
 
-def _pair(entry: RequestEntry) -> Json:
+def _pair(entry: entries.RequestEntry) -> Json:
     notes: dict[str, Json] = {"notes": [note.event.to_json() for note in entry.notes]} if entry.notes else {}
     return {"request": entry.event.to_json(), "response": entry.response.to_json() if entry.response else None, **notes}
 
@@ -286,56 +271,58 @@ def print_inquiries(conversation: Conversation) -> None:
     """Draw the audit trail."""
     for turn in turns(conversation.events):
         trail = _Trail(is_open=turn.open)
-        for entry in told(turn.events):
-            if isinstance(entry, WordsEntry) and entry.kind == "request":
+        for entry in entries.told(turn.events):
+            if isinstance(entry, entries.WordsEntry) and entry.kind == "request":
                 trail.begin()
-                for row in wrapped(line("Turn: {}", next(iter(entry.text.splitlines()), "")), sys.stdout, "  "):
-                    say(row)
+                for row in output.wrapped(output.line("Turn: {}", next(iter(entry.text.splitlines()), "")), sys.stdout, "  "):
+                    output.say(row)
             elif rows := trail.rows(entry):
-                for text in table([(line("  {}", left), right) for left, right in rows]):
-                    say(text)
+                for text in output.table([(output.line("  {}", left), right) for left, right in rows]):
+                    output.say(text)
 
 
 class _Trail:
     """The entries of a turn, one after the other."""
 
     def __init__(self, *, is_open: bool) -> None:
-        self._unanswered = line(_WAITS if is_open else _LEFT)
+        self._unanswered = output.line(_WAITS if is_open else _LEFT)
         self._remembered: dict[tuple[str, str], Event] = {}
 
     def begin(self) -> None:
         """Forget what was remembered: the user asks for something else."""
         self._remembered.clear()
 
-    def rows(self, entry: Entry) -> list[_Row]:  # noqa: PLR0911  one return a kind of entry
+    def rows(self, entry: entries.Entry) -> list[_Row]:  # noqa: PLR0911  one return a kind of entry
         """Return the rows of one entry, the first of them with its time; what was asked has all that became of it."""
         match entry:
-            case RequestEntry(event=request, response=response):
+            case entries.RequestEntry(event=request, response=response):
                 noted = [*_timed(request, [_asked(request), *_whose(request)]), *self._noted(entry)]
                 if response is None:
                     return [*noted, *_untimed([self._unanswered])]
                 outcome = self._outcome(entry, response)
                 return [*noted, *(_timed(response, outcome) if entry.notes else _untimed(outcome))]
-            case ApprovalEntry(event=approval) if entry.waits:
+            case entries.ApprovalEntry(event=approval) if entry.waits:
                 put_to = _whose(approval)
-                asked = line("{} {}: asked", approval.kind, _tool(entry.call) or "?")
+                asked = output.line("{} {}: asked", approval.kind, _tool(entry.call) or "?")
                 return [*_timed(approval, [asked, *put_to]), *self._noted(entry)] if put_to else []
-            case ApprovalEntry(event=approval):
+            case entries.ApprovalEntry(event=approval):
                 return _timed(approval, self._decided(approval, _tool(entry.call)))
-            case ResultEntry(event=result, call=CallEntry() as call) if result.call and (cancelled := replied_at_review(call)):
-                return _timed(result, [line("review {}: replied to", call.event.name), *_reply(cancelled.reply or "")])
-            case ResponseEntry(event=response):
+            case entries.ResultEntry(event=result, call=entries.CallEntry() as call) if result.call and (
+                cancelled := replied_at_review(call)
+            ):
+                return _timed(result, [output.line("review {}: replied to", call.event.name), *_reply(cancelled.reply or "")])
+            case entries.ResponseEntry(event=response):
                 self._keep(entry)
                 return []
             case _:
                 return []
 
-    def _keep(self, entry: ResponseEntry) -> None:
+    def _keep(self, entry: entries.ResponseEntry) -> None:
         """Keep what is remembered of an answer."""
         if entry.event.outcome == "answered" and entry.event.remembered and entry.request:
             self._remembered[_tool(entry.request.call), entry.request.event.question_id] = entry.request.event
 
-    def _noted(self, entry: RequestEntry | ApprovalEntry) -> list[_Row]:
+    def _noted(self, entry: entries.RequestEntry | entries.ApprovalEntry) -> list[_Row]:
         """Return what was noted on a request, in order."""
         rows = list[_Row]()
         for place, note in enumerate(entry.notes, 1):
@@ -343,64 +330,69 @@ class _Trail:
             rows += _timed(note.event, self._note(note, poll.tally if poll else ""))
         return rows
 
-    def _note(self, note: NoteEntry, tally: str) -> list[Shown]:
+    def _note(self, note: entries.NoteEntry, tally: str) -> list[output.Shown]:
         to = ", ".join(note.to)
-        said: list[Shown] = []
+        said: list[output.Shown] = []
         match note.kind:
             case "taken back":
-                said = [line("yes taken back{}", self._by(note.by))]
+                said = [output.line("yes taken back{}", self._by(note.by))]
             case "yes":
-                edited = [] if note.arguments is UNSET else [line("arguments: {}", json.dumps(note.arguments, ensure_ascii=False))]
-                said = [line("yes{} ({})", self._by(note.by), tally), *edited, *_reason(note.reason)]
+                edited = [] if note.arguments is UNSET else [output.line("arguments: {}", json.dumps(note.arguments, ensure_ascii=False))]
+                said = [output.line("yes{} ({})", self._by(note.by), tally), *edited, *_reason(note.reason)]
             case "no":
                 pass  # the no is the answer
             case "passed on":
-                said = [line("passed on to {}{}", to, self._by(note.by)), *_reason(note.reason)]
+                said = [output.line("passed on to {}{}", to, self._by(note.by)), *_reason(note.reason)]
             case "reminded":
-                said = [line("reminder {} to {}", str(note.number), to)]
+                said = [output.line("reminder {} to {}", str(note.number), to)]
             case "escalated":
-                said = [line("put to {}, too", to)]
+                said = [output.line("put to {}, too", to)]
             case "not told":
-                said = [line("{} could not be told: {}", to, note.reason or "")]
+                said = [output.line("{} could not be told: {}", to, note.reason or "")]
             case "told":
-                said = [line("told {}", to)] if note.about in ("asked", "reassigned") else []
+                said = [output.line("told {}", to)] if note.about in ("asked", "reassigned") else []
             case _ as other:
                 assert_never(other)
         return said
 
-    def _outcome(self, entry: RequestEntry, response: InquiryResponse) -> list[Shown]:
+    def _outcome(self, entry: entries.RequestEntry, response: InquiryResponse) -> list[output.Shown]:
         if response.outcome == "redacted":
-            return [line("answered <redacted>{}", self._by(response.answered_by))]
+            return [output.line("answered <redacted>{}", self._by(response.answered_by))]
         if response.outcome == "answered":
             by = self._by(response.answered_by, (_tool(entry.call), entry.event.question_id))
-            return [line("answered {}{}", json.dumps(response.answer, ensure_ascii=False), by), *_reason(response.reason)]
+            return [output.line("answered {}{}", json.dumps(response.answer, ensure_ascii=False), by), *_reason(response.reason)]
         said = words(response, entry.call.result if entry.call else None) if response.reason == "reply" else ""
-        return [line("cancelled ({})", response.reason), *_reply(said)]
+        return [output.line("cancelled ({})", response.reason), *_reply(said)]
 
-    def _decided(self, approval: Approval, tool: str) -> list[Shown]:
+    def _decided(self, approval: Approval, tool: str) -> list[output.Shown]:
         if approval.is_reply:
-            return [line("review {}: replied to{}", tool or "?", self._by(approval.answered_by)), *_reply(approval.reason or "")]
-        decided = line("{} {}: {}{}", approval.kind, tool or "?", approval.state, self._by(approval.answered_by, (tool, "")))
+            return [output.line("review {}: replied to{}", tool or "?", self._by(approval.answered_by)), *_reply(approval.reason or "")]
+        decided = output.line("{} {}: {}{}", approval.kind, tool or "?", approval.state, self._by(approval.answered_by, (tool, "")))
         if approval.remembered:
             self._remembered[tool, ""] = approval
         return [decided, *_ran_instead(approval), *_reason(approval.reason)]
 
-    def _by(self, who: AnsweredBy | None, remembered: tuple[str, str] = ("", "")) -> Shown:
+    def _by(self, who: AnsweredBy | None, remembered: tuple[str, str] = ("", "")) -> output.Shown:
         """Say who answered; of what was remembered, since when: the time of the row that tells of it."""
         if who is None:
             return _NOTHING
         if who.by == "cached":
             since = self._remembered.get(remembered)
-            return line(" (remembered from {})", _time(since)) if since else line(" (remembered)")
+            return output.line(" (remembered from {})", _time(since)) if since else output.line(" (remembered)")
         detail = who.model or who.origin or who.name or who.user
-        return line(" by {}{}{}", who.by, line(" {}", detail) if detail else _NOTHING, line(" via {}", who.via) if who.via else _NOTHING)
+        return output.line(
+            " by {}{}{}",
+            who.by,
+            output.line(" {}", detail) if detail else _NOTHING,
+            output.line(" via {}", who.via) if who.via else _NOTHING,
+        )
 
 
-def _tool(call: CallEntry | None) -> str:
+def _tool(call: entries.CallEntry | None) -> str:
     return call.event.name if call else ""
 
 
-def _whose(request: InquiryRequest | Approval) -> list[Shown]:
+def _whose(request: InquiryRequest | Approval) -> list[output.Shown]:
     """Say whose it is, where it is not anyone's."""
     poll = poll_of(request, (), is_yes_or_no=True)
     if poll is None:
@@ -409,45 +401,45 @@ def _whose(request: InquiryRequest | Approval) -> list[Shown]:
     votes = f"{asked.needed} people have to say yes" if asked.needed > 1 else ""
     only = " only" if asked.eligible is not None else ""
     said = " · ".join(filter(None, (f"for {', '.join(asked.ask)}{only}" if asked.ask else "", votes)))
-    return [line("{}", said)] if said else []
+    return [output.line("{}", said)] if said else []
 
 
-def _timed(event: Event, details: Sequence[Shown]) -> list[_Row]:
+def _timed(event: Event, details: Sequence[output.Shown]) -> list[_Row]:
     """Return rows of which the first has the time of an event."""
     return [(_time(event) if place == 0 else _NOTHING, detail) for place, detail in enumerate(details)]
 
 
-def _untimed(details: Sequence[Shown]) -> list[_Row]:
+def _untimed(details: Sequence[output.Shown]) -> list[_Row]:
     return [(_NOTHING, detail) for detail in details]
 
 
-def _asked(request: InquiryRequest) -> Shown:
+def _asked(request: InquiryRequest) -> output.Shown:
     marks = [
         mark
         for mark, is_set in (("human only", request.question.exclusive), ("review", request.escalates), ("again", request.revises))
         if is_set
     ]
-    shown_marks = line("  [{}]", joined(", ", marks)) if marks else _NOTHING
-    return line("{} asks: {}{}", request.source.header, request.question.text, shown_marks)
+    shown_marks = output.line("  [{}]", output.joined(", ", marks)) if marks else _NOTHING
+    return output.line("{} asks: {}{}", request.source.header, request.question.text, shown_marks)
 
 
-def _ran_instead(approval: Approval) -> list[Shown]:
+def _ran_instead(approval: Approval) -> list[output.Shown]:
     """Show what was run in place of the model's arguments."""
     if approval.state != "edited" or approval.kind != "run" or approval.arguments is UNSET:
         return []
-    return [line("arguments: {}", json.dumps(approval.arguments, ensure_ascii=False))]
+    return [output.line("arguments: {}", json.dumps(approval.arguments, ensure_ascii=False))]
 
 
-def _reason(reason: str | None) -> list[Shown]:
-    return [line("reason: {}", reason)] if reason else []
+def _reason(reason: str | None) -> list[output.Shown]:
+    return [output.line("reason: {}", reason)] if reason else []
 
 
-def _reply(said: str) -> list[Shown]:
-    return [line("reply: {}", said)] if said else []
+def _reply(said: str) -> list[output.Shown]:
+    return [output.line("reply: {}", said)] if said else []
 
 
-def _time(event: Event) -> Shown:
+def _time(event: Event) -> output.Shown:
     try:
-        return line("{}", event.at.astimezone().strftime("%H:%M:%S"))
+        return output.line("{}", event.at.astimezone().strftime("%H:%M:%S"))
     except (ValueError, OverflowError):
-        return line("--:--:--")
+        return output.line("--:--:--")

@@ -8,71 +8,36 @@ from typing import assert_never, cast
 
 from msgspec import UNSET
 
-from midturn.prompts.accept import (
-    EMPTY_TEXT,
-    Argument,
-    NotAccepted,
-    accept,
-    accept_argument,
-    accept_arguments,
-    accept_json,
-    accept_number,
-    arguments_of,
-    by_rule,
-    empty_once,
-)
+from midturn.prompts import accept as accepting, keys as keyboard
 from midturn.prompts.answer_text import expected, is_number, is_text, number_text, shape, wanted
-from midturn.prompts.keys import (
-    Command,
-    Commands,
-    KeyStep,
-    find,
-    first_other,
-    initial,
-    leaves,
-    one_line,
-    pretty,
-    remembering,
-    skipped,
-    yes_no_default,
-)
 from midturn.prompts.rich.choice import Choice, Keys, ReviewChoice
 from midturn.prompts.rich.field import FieldSettings, SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.listing import MarkSeveral, OptionList, PickOne
 from midturn.prompts.rich.screen import MOST_WITH_KEYS, Face, Opened, Pressed, Sign
-from midturn.question.answer_type import (
-    Answered,
-    BooleanType,
-    Edited,
-    MultiSelectType,
-    Replied,
-    SchemaType,
-    SecretType,
-    SelectType,
-    Submitted,
-    TextType,
-)
+from midturn.question import answer_type as answers
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.values.json_value import Json, JsonObject
 
 
-def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: PLR0911 (one for each type)
+def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  # noqa: PLR0911 (one for each type)
     """Return the face that takes the first key; `tail` is the last row of the question."""
     if prompt.kind == "review":
-        return ReviewChoice(tail, Keys(offered, Command("Enter", "send the answers", Submitted(), word="send")), prompt)
+        return ReviewChoice(tail, Keys(offered, keyboard.Command("Enter", "send the answers", answers.Submitted(), word="send")), prompt)
     match prompt.question.answer_type:
-        case BooleanType():
-            return Choice(tail, Keys(offered, _default(prompt, offered), leaves=leaves(prompt), below=remembering(prompt)))
-        case SelectType(options=options) | MultiSelectType(options=options) if len(options) > MOST_WITH_KEYS:
+        case answers.BooleanType():
+            return Choice(
+                tail, Keys(offered, _default(prompt, offered), leaves=keyboard.leaves(prompt), below=keyboard.remembering(prompt))
+            )
+        case answers.SelectType(options=options) | answers.MultiSelectType(options=options) if len(options) > MOST_WITH_KEYS:
             return Filtering(prompt, tail)
-        case SelectType():
+        case answers.SelectType():
             return PickOne(prompt, tail, offered)
-        case MultiSelectType():
+        case answers.MultiSelectType():
             return MarkSeveral(prompt, tail, offered)
-        case TextType() | SchemaType():
+        case answers.TextType() | answers.SchemaType():
             return text_field(prompt, tail)
-        case SecretType():
+        case answers.SecretType():
             return SecretField(prompt, tail)
         case _ as other:
             assert_never(other)
@@ -80,16 +45,20 @@ def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: P
 
 def text_field(prompt: Prompt, tail: str) -> TextField:
     """Return the field of a text or of JSON, with the default (or the shape of what is asked for) in it."""
-    start = initial(prompt)
+    start = keyboard.initial(prompt)
     match prompt.question.answer_type:
-        case SchemaType(schema) if is_number(schema):
+        case answers.SchemaType(schema) if is_number(schema):
             settings = FieldSettings(tail, escape=Sign.MENU, about=expected(schema))
-            return TextField(settings, number_text(start), lambda typed: Answered(accept_number(prompt, typed)))
-        case SchemaType(schema) if not is_text(schema):
+            return TextField(settings, number_text(start), lambda typed: answers.Answered(accepting.accept_number(prompt, typed)))
+        case answers.SchemaType(schema) if not is_text(schema):
             example = shape(schema) if start is UNSET else ""
             settings = FieldSettings(tail, "json", Sign.MENU, example, about="" if example or start is not UNSET else wanted(schema))
-            return TextField(settings, "" if start is UNSET else pretty(start), lambda typed: Answered(accept_json(prompt, typed)))
-        case SchemaType(schema):
+            return TextField(
+                settings,
+                "" if start is UNSET else keyboard.pretty(start),
+                lambda typed: answers.Answered(accepting.accept_json(prompt, typed)),
+            )
+        case answers.SchemaType(schema):
             return _text(prompt, FieldSettings(tail, escape=Sign.MENU, about=expected(schema)))
         case _:
             return _text(prompt, FieldSettings(tail, escape=Sign.MENU))
@@ -97,25 +66,25 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
 
 def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
     """Return a field of plain words; an empty answer that is not called for is refused once."""
-    start = initial(prompt)
-    empty = empty_once(prompt)
+    start = keyboard.initial(prompt)
+    empty = accepting.empty_once(prompt)
 
     def answered(typed: str) -> Pressed:
-        value = accept(prompt, typed)
+        value = accepting.accept(prompt, typed)
         if not typed and empty.now():
-            raise NotAccepted([EMPTY_TEXT])
-        return Answered(value)
+            raise accepting.NotAccepted([accepting.EMPTY_TEXT])
+        return answers.Answered(value)
 
     return TextField(settings, start if isinstance(start, str) else "", answered)
 
 
-def text_menu(offered: Commands, *, secret: bool = False) -> Choice:
+def text_menu(offered: keyboard.Commands, *, secret: bool = False) -> Choice:
     """Return the row of keys of a text field: `a` goes (back) to the text."""
-    answer = Command("a", "answer: to the text", KeyStep.ANSWER, word="answer")
+    answer = keyboard.Command("a", "answer: to the text", keyboard.KeyStep.ANSWER, word="answer")
     return Choice("What next?", Keys((answer, *offered), answer, Sign.LEAVE, more=(_HIDDEN_HELP if secret else _TEXT_HELP,)))
 
 
-def cancel_menu(offered: Commands, *, filters: bool = False) -> Choice:
+def cancel_menu(offered: keyboard.Commands, *, filters: bool = False) -> Choice:
     """Return the ways out of a list; Escape goes back to it."""
     return Choice("Leave the list? (Esc goes back to it)", Keys(offered, escape=Sign.LEAVE, more=(_FILTER_HELP,) if filters else ()))
 
@@ -127,19 +96,19 @@ _FILTER_HELP = "in the list - letters filter, ↑↓ move, Tab marks where sever
 
 def reply_field() -> TextField:
     """Return the field for words to the assistant; none are needed."""
-    return TextField(FieldSettings("Your reply to the assistant (may be empty):"), "", lambda typed: Replied(typed.strip() or None))
+    return TextField(FieldSettings("Your reply to the assistant (may be empty):"), "", lambda typed: answers.Replied(typed.strip() or None))
 
 
 def reason_field() -> TextField:
     """Return the field for the reason of a no; none is needed."""
-    return TextField(FieldSettings("Why not? (may be empty)"), "", lambda typed: Answered(False, reason=typed.strip() or None))
+    return TextField(FieldSettings("Why not? (may be empty)"), "", lambda typed: answers.Answered(False, reason=typed.strip() or None))
 
 
 def other_field(prompt: Prompt, face: Face) -> TextField:
     """Return the field for words of the person's own: the answer itself, or one more of several."""
     settings = FieldSettings("In your own words:")
     typed_so_far = face.words if isinstance(face, OptionList) else ""
-    if isinstance(face, OptionList) and isinstance(prompt.question.answer_type, MultiSelectType):
+    if isinstance(face, OptionList) and isinstance(prompt.question.answer_type, answers.MultiSelectType):
 
         def keep(typed: str) -> Pressed:
             face.other = typed.strip() or None
@@ -148,20 +117,20 @@ def other_field(prompt: Prompt, face: Face) -> TextField:
         return TextField(settings, face.other or typed_so_far, keep)
 
     def answer(typed: str) -> Pressed:
-        return Answered(accept(prompt, {"other": typed.strip()})) if typed.strip() else Sign.LEAVE
+        return answers.Answered(accepting.accept(prompt, {"other": typed.strip()})) if typed.strip() else Sign.LEAVE
 
-    return TextField(settings, first_other(prompt) or typed_so_far, answer)
+    return TextField(settings, keyboard.first_other(prompt) or typed_so_far, answer)
 
 
 def subject_field(prompt: Prompt) -> TextField | None:
     """Return the field in which the arguments or the result are edited; what is submitted runs, or is given to the model."""
 
     def changed(value: Json) -> Pressed:
-        return Edited(value)
+        return answers.Edited(value)
 
     match prompt.subject:
         case CallSubject(call):
-            if arguments := arguments_of(prompt):
+            if arguments := accepting.arguments_of(prompt):
                 return _argument_field(prompt, arguments, cast("JsonObject", call.arguments))
             return _json_field(prompt, call.arguments)
         case ResultSubject(content=content):
@@ -170,18 +139,18 @@ def subject_field(prompt: Prompt) -> TextField | None:
             return None
 
 
-def _argument_field(prompt: Prompt, arguments: Sequence[Argument], so_far: JsonObject, place: int = 0) -> TextField:
+def _argument_field(prompt: Prompt, arguments: Sequence[accepting.Argument], so_far: JsonObject, place: int = 0) -> TextField:
     """Return the field of one argument; the field of the next one comes on top, and what the last one accepts runs."""
     argument = arguments[place]
 
     def accepted(typed: str) -> Pressed:
-        changed = accept_argument(prompt, so_far, argument, typed)
+        changed = accepting.accept_argument(prompt, so_far, argument, typed)
         last = place == len(arguments) - 1
-        return Edited(changed) if last else Opened(_argument_field(prompt, arguments, changed, place + 1))
+        return answers.Edited(changed) if last else Opened(_argument_field(prompt, arguments, changed, place + 1))
 
     title = f"[{place + 1}/{len(arguments)}] " if len(arguments) > 1 else ""
     settings = FieldSettings(
-        f"{title}{one_line(argument.name)}, as it will run:",
+        f"{title}{keyboard.one_line(argument.name)}, as it will run:",
         "json" if argument.is_json else "text",
         as_json=lambda: Opened(_json_field(prompt, so_far)),
     )
@@ -190,7 +159,7 @@ def _argument_field(prompt: Prompt, arguments: Sequence[Argument], so_far: JsonO
 
 def _json_field(prompt: Prompt, arguments: Json) -> TextField:
     settings = FieldSettings("The arguments, as they will run:", "json")
-    return TextField(settings, pretty(arguments), lambda typed: Edited(accept_arguments(prompt, typed)))
+    return TextField(settings, keyboard.pretty(arguments), lambda typed: answers.Edited(accepting.accept_arguments(prompt, typed)))
 
 
 def rule_field(prompt: Prompt) -> TextField | None:
@@ -198,11 +167,11 @@ def rule_field(prompt: Prompt) -> TextField | None:
     draft = prompt.rule
     if draft is None:
         return None
-    return TextField(FieldSettings("The rule, as it will stand in your configuration:"), draft.text, partial(by_rule, draft))
+    return TextField(FieldSettings("The rule, as it will stand in your configuration:"), draft.text, partial(accepting.by_rule, draft))
 
 
-def _default(prompt: Prompt, offered: Commands) -> Command | None:
-    if skipped(prompt):
-        return find(offered, "-")
-    default = yes_no_default(prompt)
-    return None if default is None else find(offered, "y" if default else "n")
+def _default(prompt: Prompt, offered: keyboard.Commands) -> keyboard.Command | None:
+    if keyboard.skipped(prompt):
+        return keyboard.find(offered, "-")
+    default = keyboard.yes_no_default(prompt)
+    return None if default is None else keyboard.find(offered, "y" if default else "n")

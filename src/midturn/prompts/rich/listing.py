@@ -9,24 +9,9 @@ from midturn.prompts.accept import NotAccepted, accept, bounds, chosen_values, u
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.keys import Command, Commands, KeyStep, find, first_other, label, marked, skipped
+from midturn.prompts.rich import screen
 from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
-from midturn.prompts.rich.screen import (
-    KEYS,
-    POINTER,
-    Frame,
-    OptionMark,
-    OptionRows,
-    Pressed,
-    Row,
-    Sign,
-    Size,
-    Span,
-    joined,
-    key_names,
-    parts_rows,
-    row,
-)
 from midturn.question.answer_type import Answered, MultiSelectType, SelectType, folded
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json
@@ -54,7 +39,7 @@ class OptionList:
         self._options = self._type.options
         self._several = isinstance(self._type, MultiSelectType)
         self._chosen = set(marked(prompt)) if self._several else set[int]()
-        self._drawn = OptionRows(self._options)
+        self._drawn = screen.OptionRows(self._options)
         self._refuses = unmarked_once(prompt) if self._several else unchosen_once(prompt)
         self._message: list[str] = []
         self.other = first_other(prompt)
@@ -74,24 +59,24 @@ class OptionList:
         """Put another last row of the question above: the window has another width."""
         self._tail = title
 
-    def _title(self, size: Size) -> list[Row]:
-        return [row(text) for text in hang(self._tail, size.columns, "  ")]
+    def _title(self, size: screen.Size) -> list[screen.Row]:
+        return [screen.row(text) for text in hang(self._tail, size.columns, "  ")]
 
-    def _said(self, size: Size) -> list[Row]:
+    def _said(self, size: screen.Size) -> list[screen.Row]:
         """Draw what there is to say about the last key."""
-        return [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
+        return [screen.row(text, "error") for line in self._message for text in wrap(line, size.columns)]
 
-    def _complain(self, *lines: str) -> Sign:
+    def _complain(self, *lines: str) -> screen.Sign:
         self._message = list(lines)
-        return Sign.RING
+        return screen.Sign.RING
 
-    def _answer(self, value: Json) -> Pressed:
+    def _answer(self, value: Json) -> screen.Pressed:
         try:
             return Answered(accept(self._prompt, value))
         except NotAccepted as error:
             return self._complain(*error.lines)
 
-    def _submit(self) -> Pressed:
+    def _submit(self) -> screen.Pressed:
         """Answer with all that is marked."""
         values = chosen_values(self._options, self._chosen, self.other)
         if not values and self._refuses.now():
@@ -103,7 +88,7 @@ class OptionList:
         if not self._several:
             self._refuses.not_any_more()
 
-    def _take(self, place: int) -> Pressed:
+    def _take(self, place: int) -> screen.Pressed:
         """Answer with the highlighted option, unless no one has chosen it yet."""
         if self._refuses.now():
             return self._complain(unchosen(label(self._options[place])))
@@ -128,7 +113,7 @@ class Listing(OptionList, ABC):
         self._at = self._start()
         self._help = Help()
 
-    def press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
+    def press(self, key: Key) -> screen.Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
         """Move, pick, toggle, or do what a key says."""
         self._message = []
         if isinstance(key, Paste):
@@ -136,14 +121,14 @@ class Listing(OptionList, ABC):
         if self._help.scrolls(key.key):
             return None
         if key.key == "escape":
-            return Sign.MENU
+            return screen.Sign.MENU
         command = find(self._offered, key.key)
         if command is not None and command.does is KeyStep.HELP:
             self._help.toggle()
             return None
         if command is not None:
             return command
-        place = KEYS.find(key.character) if key.character else -1
+        place = screen.KEYS.find(key.character) if key.character else -1
         if 0 <= place < len(self._options):
             self._at = place
             return self._pick()
@@ -151,16 +136,16 @@ class Listing(OptionList, ABC):
             return None
         return self._other_key(key.key)
 
-    def frame(self, size: Size) -> Frame:
+    def frame(self, size: screen.Size) -> screen.Frame:
         """Draw the question's last row, the options, the keys; the cursor stands on the highlighted row."""
         title = self._title(size)
-        listed: list[Row] = []
+        listed: list[screen.Row] = []
         cursor = 0
         for place in range(self._rows):
             if place == self._at:
                 cursor = len(title) + len(listed)
             listed += self._row(place, size, highlighted=place == self._at)
-        hint = parts_rows(self._hint().split(BETWEEN), size.columns)
+        hint = screen.parts_rows(self._hint().split(BETWEEN), size.columns)
         keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
         message = self._said(size)
         steady = self._steady(size) - len(listed)
@@ -168,12 +153,12 @@ class Listing(OptionList, ABC):
         others = len(title) + len(listed) + len(hint) + 1 + len(message)
         if helped and others + len(helped) > size.rows:  # it takes the place of the list
             window = self._help.window(helped, size.rows - len(title) - 1 - len(message))
-            return Frame(joined(title, window, [keys], message), (len(title) - 1, 0))
+            return screen.Frame(screen.joined(title, window, [keys], message), (len(title) - 1, 0))
         self._help.window(helped, len(helped))
-        blank: list[Row] = [()] * max(0, min(steady, size.rows - others - len(helped)))
-        return Frame(joined(title, listed, blank, hint, [keys], helped, message), (cursor, 2))
+        blank: list[screen.Row] = [()] * max(0, min(steady, size.rows - others - len(helped)))
+        return screen.Frame(screen.joined(title, listed, blank, hint, [keys], helped, message), (cursor, 2))
 
-    def kept(self, size: Size) -> list[Row]:
+    def kept(self, size: screen.Size) -> list[screen.Row]:
         """Draw what stays to be seen while something else takes the keys: the question and the options, one row each."""
         return [*self._title(size), *(drawn for place in range(self._rows) for drawn in self._row(place, size, highlighted=False))]
 
@@ -195,19 +180,22 @@ class Listing(OptionList, ABC):
         place = self._at - len(self._options)
         return self._below[place] if place >= 0 else None
 
-    def _row(self, place: int, size: Size, *, highlighted: bool) -> list[Row]:
+    def _row(self, place: int, size: screen.Size, *, highlighted: bool) -> list[screen.Row]:
         if place < len(self._options):
             return self._drawn.rows(place, self._mark(place), size, highlighted=highlighted)
         return self._row_below(self._below[place - len(self._options)], size, highlighted=highlighted)
 
-    def _row_below(self, command: Command, size: Size, *, highlighted: bool) -> list[Row]:
+    def _row_below(self, command: Command, size: screen.Size, *, highlighted: bool) -> list[screen.Row]:
         chosen = command.key == "o" and self.other is not None
-        mark = OptionMark(command.key, chosen=chosen if self._several and command.key == "o" else None).text
+        mark = screen.OptionMark(command.key, chosen=chosen if self._several and command.key == "o" else None).text
         text = choice_text({"other": self.other}) if chosen else _IN_WORDS[command.key]
         first, *more = hang(text, max(1, size.columns - 2 - cells(mark)), "")
-        pointer = Span(POINTER if highlighted else "  ", "pointer")
+        pointer = screen.Span(screen.POINTER if highlighted else "  ", "pointer")
         style = "chosen" if chosen else "strong" if highlighted else "dim"
-        return [(pointer, Span(mark, "key"), Span(first, style)), *(row(" " * (2 + cells(mark)) + text, style) for text in more)]
+        return [
+            (pointer, screen.Span(mark, "key"), screen.Span(first, style)),
+            *(screen.row(" " * (2 + cells(mark)) + text, style) for text in more),
+        ]
 
     def _move(self, key: str) -> bool:
         match key:
@@ -231,7 +219,7 @@ class Listing(OptionList, ABC):
         self._at = place
         return True
 
-    def _steady(self, size: Size) -> int:
+    def _steady(self, size: screen.Size) -> int:
         """Return how many rows the list has where the longest of its options is highlighted: it keeps them wherever one moves."""
         if self._tallest[:2] != (size.columns, self.other):
             low = [len(self._row(place, size, highlighted=False)) for place in range(self._rows)]
@@ -239,19 +227,19 @@ class Listing(OptionList, ABC):
             self._tallest = (size.columns, self.other, sum(low) + more)
         return self._tallest[2]
 
-    def _mark(self, place: int) -> OptionMark:
-        return OptionMark(KEYS[place])
+    def _mark(self, place: int) -> screen.OptionMark:
+        return screen.OptionMark(screen.KEYS[place])
 
-    def _helped(self, size: Size) -> list[Row]:
+    def _helped(self, size: screen.Size) -> list[screen.Row]:
         """Say what the keys do: first those that move and choose, then those that leave."""
         return [*help_rows((), self._help_lines(), size), *help_rows(self._offered, ["Ctrl-C - cancel and end the turn"], size)]
 
     @abstractmethod
-    def _pick(self) -> Pressed:
+    def _pick(self) -> screen.Pressed:
         """Do what the key of the highlighted row does."""
 
     @abstractmethod
-    def _other_key(self, key: str) -> Pressed:
+    def _other_key(self, key: str) -> screen.Pressed:
         """Do what the keys of this kind of list do."""
 
     @abstractmethod
@@ -283,7 +271,7 @@ _MOVES = (
 class PickOne(Listing):
     """Exactly one: its key answers at once, Enter takes the highlighted one."""
 
-    def press(self, key: Key) -> Pressed:
+    def press(self, key: Key) -> screen.Pressed:
         """Take a key; after a move, the highlighted option counts as chosen."""
         before = self._at
         pressed = super().press(key)
@@ -291,7 +279,7 @@ class PickOne(Listing):
             self._moved()
         return pressed
 
-    def _pick(self) -> Pressed:
+    def _pick(self) -> screen.Pressed:
         below = self._below_at()
         if below is None:
             return self._answer(self._options[self._at].value)
@@ -299,13 +287,13 @@ class PickOne(Listing):
             return self._answer({"other": self.other})
         return below
 
-    def _other_key(self, key: str) -> Pressed:
+    def _other_key(self, key: str) -> screen.Pressed:
         if key not in ENTER:
             return self._complain(_no_option(key))
         return self._take(self._at) if self._below_at() is None else self._pick()
 
     def _hint(self) -> str:
-        return f"{key_names(len(self._options))} or Enter picks"
+        return f"{screen.key_names(len(self._options))} or Enter picks"
 
     def _help_lines(self) -> list[str]:
         return [*_MOVES, "an option's key - pick it at once; Enter - pick the highlighted one; Esc - cancel menu"]
@@ -314,14 +302,14 @@ class PickOne(Listing):
 class MarkSeveral(Listing):
     """Any number: Space or an option's key toggles, Enter submits; words of the person's own may join them."""
 
-    def _pick(self) -> Pressed:
+    def _pick(self) -> screen.Pressed:
         below = self._below_at()
         if below is not None:
             return below
         self._chosen ^= {self._at}
         return None
 
-    def _other_key(self, key: str) -> Pressed:
+    def _other_key(self, key: str) -> screen.Pressed:
         everything = set(range(len(self._options)))
         if key in ENTER:
             below = self._below_at()
@@ -333,8 +321,8 @@ class MarkSeveral(Listing):
             return None
         return self._complain(_no_option(key))
 
-    def _mark(self, place: int) -> OptionMark:
-        return OptionMark(KEYS[place], chosen=place in self._chosen)
+    def _mark(self, place: int) -> screen.OptionMark:
+        return screen.OptionMark(screen.KEYS[place], chosen=place in self._chosen)
 
     def _hint(self) -> str:
         return f"{self._marked} · Space marks, Enter submits"
