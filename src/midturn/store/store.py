@@ -79,6 +79,14 @@ def _load_outside_answers() -> type[OutsideAnswers]:
     return OutsideAnswers
 
 
+@cache
+def _load_pruning() -> type[Pruning]:
+    """Load what removes: hardly ever is anything pruned."""
+    from midturn.store.pruning import Pruning
+
+    return Pruning
+
+
 class ConversationStore(Renamed):
     """Conversations by id, their open questions, and the way to answer them.
 
@@ -178,7 +186,7 @@ class ConversationStore(Renamed):
         Args:
             older: How long ago the last event of what is removed was recorded, at least.
         """
-        return await self._pruning(older).removed()
+        return await _load_pruning()(self.port, self._clock.now(), older).removed()
 
     async def prunable(self, older: timedelta) -> list[Prunable]:
         """Return what `prune` would remove now, the oldest first; each stands for its family.
@@ -186,12 +194,7 @@ class ConversationStore(Renamed):
         Args:
             older: As of `prune`.
         """
-        return [prunable async for prunable in self._pruning(older).found()]
-
-    def _pruning(self, older: timedelta) -> Pruning:
-        from midturn.store.pruning import Pruning  # hardly ever is anything pruned
-
-        return Pruning(self.port, self._clock.now(), older)
+        return [prunable async for prunable in _load_pruning()(self.port, self._clock.now(), older).found()]
 
     async def end_children(self, children: Sequence[Child], ending: Ending) -> None:
         """End the turns inside of tools that are open on record, as the turn around them ends.
