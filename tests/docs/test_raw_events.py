@@ -36,7 +36,8 @@ def _kinds() -> set[str]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    """Return the names in an expression, such as `Approval` and `ev.Approval`."""
+    return {ast.unparse(one) for one in ast.walk(node) if isinstance(one, ast.Name | ast.Attribute)}
 
 
 def _matched(tree: ast.AST) -> Iterator[str]:
@@ -45,23 +46,26 @@ def _matched(tree: ast.AST) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
                 yield from _names(kinds)
-            case ast.MatchClass(cls=ast.Name(id=name)):
-                yield name
+            case ast.MatchClass(cls=kind):
+                yield from _names(kind)
             case ast.Compare(left=ast.Attribute(attr="__class__") | ast.Call(func=ast.Name(id="type")), comparators=[kinds]):
                 yield from _names(kinds)
             case _:
                 pass
 
 
-def _imported(tree: ast.AST) -> set[str]:
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "midturn.record.events")
-    return {alias.asname or alias.name for node in found for alias in node.names}
+def _imported(tree: ast.AST, kinds: set[str]) -> set[str]:
+    """Return what a module calls the kinds: by the names that it imports, or by that of the vocabulary and theirs."""
+    lists = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = {one.asname or one.name for node in lists if node.module == "midturn.record.events" for one in node.names if one.name in kinds}
+    whole = [one.asname or one.name for node in lists if node.module == "midturn.record" for one in node.names if one.name == "events"]
+    return names | {f"{vocabulary}.{kind}" for vocabulary in whole for kind in kinds}
 
 
 def _matching(kinds: set[str]) -> Iterator[Path]:
     for path in sorted(SOURCE.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        if path.parent != EVENTS.parent and kinds & _imported(tree) & {*_matched(tree)}:
+        if path.parent != EVENTS.parent and _imported(tree, kinds) & {*_matched(tree)}:
             yield path.relative_to(SOURCE)
 
 

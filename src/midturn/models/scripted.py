@@ -14,6 +14,7 @@ from midturn.errors import ModelError, ScriptError
 from midturn.models import script_reader
 from midturn.record import exchange
 from midturn.record.events import Event, said_to_model
+from midturn.record.exchange import ModelEvent, ModelRequest
 from midturn.routing.messages import unknown_tool
 from midturn.values.json_value import Json, JsonObject
 
@@ -86,7 +87,7 @@ class ScriptedModel:
         """The script being played."""
         return self._script
 
-    def stream(self, request: exchange.ModelRequest) -> AsyncIterator[exchange.ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield the next entry of the script.
 
         Args:
@@ -98,7 +99,7 @@ class ScriptedModel:
         """
         return self._reply(request) if request.inquiry is None else self._answer(request, request.inquiry)
 
-    async def _reply(self, request: exchange.ModelRequest) -> AsyncIterator[exchange.ModelEvent]:
+    async def _reply(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         index = self._progress.take(request)
         delivered = False
         try:
@@ -120,7 +121,7 @@ class ScriptedModel:
             if not delivered:
                 self._progress.give_back(request, index)
 
-    async def _answer(self, request: exchange.ModelRequest, asked: exchange.InquiryAsked) -> AsyncIterator[exchange.ModelEvent]:
+    async def _answer(self, request: ModelRequest, asked: exchange.InquiryAsked) -> AsyncIterator[ModelEvent]:
         inquiry, answers = self._answers(asked)
         index = self._progress.take(request, inquiry)
         delivered = False
@@ -158,7 +159,7 @@ class ScriptedModel:
             f"{self._origin} has no answer to `{asked.question_id}` of `{asked.tool}`. Add an entry to `inquiries` that matches it."
         )
 
-    def _check_expectation(self, reply: script_reader.ScriptedReply, index: int, request: exchange.ModelRequest) -> None:
+    def _check_expectation(self, reply: script_reader.ScriptedReply, index: int, request: ModelRequest) -> None:
         newest = newest_message(request.events)
         if reply.expect is not None and reply.expect not in newest:
             raise self._failure(
@@ -207,7 +208,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 FunctionReply: TypeAlias = str | JsonObject | exchange.Part | Sequence[exchange.Part] | exchange.Finished
-Function: TypeAlias = Callable[[exchange.ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[exchange.ModelEvent]]
+Function: TypeAlias = Callable[[ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[ModelEvent]]
 _AT_ONCE = (str, dict, list, tuple, Struct)
 """Types that are never awaitable, as nearly every reply: asking a class for a protocol is slow."""
 
@@ -232,7 +233,7 @@ class FunctionModel:
         """The id under which answers are recorded."""
         return self._name
 
-    async def stream(self, request: exchange.ModelRequest) -> AsyncIterator[exchange.ModelEvent]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield what the function says.
 
         Args:
@@ -260,7 +261,7 @@ class FunctionModel:
         yield answer
 
 
-def _finished(said: FunctionReply, request: exchange.ModelRequest) -> exchange.Finished:
+def _finished(said: FunctionReply, request: ModelRequest) -> exchange.Finished:
     match said:
         case exchange.Finished():
             return said

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from midturn.record import events as ev
 from midturn.record.codec import Start, clean, decode_event, decode_kind, decode_stream, decode_visible
+from midturn.record.events import Event
 from midturn.record.window import (
     MAY_START,
     TurnByTurn,
@@ -37,14 +38,14 @@ class Cycle:
         self._responding = False
         self._in_batch = False
 
-    def ends_before(self, event: ev.Event) -> bool:
+    def ends_before(self, event: Event) -> bool:
         """Take the next event; say whether all calls before it must have their results by now."""
         ends = isinstance(event, ev.ChatRequest | ev.TurnEnd) or (not self._in_batch and self._speaks(event))
         self._responding = isinstance(event, ev.ToolCallResponse) or (self._responding and not ends)
         self._in_batch = event.more > 0 and isinstance(event, ev.ChatResponse | ev.ToolCallRequest)
         return ends
 
-    def _speaks(self, event: ev.Event) -> bool:
+    def _speaks(self, event: Event) -> bool:
         return isinstance(event, ev.ChatResponse) or (self._responding and isinstance(event, ev.ToolCallRequest))
 
 
@@ -81,7 +82,7 @@ class Repairs(Struct, frozen=True):
         )
 
 
-def sanitize(events: Iterable[ev.Event]) -> tuple[list[ev.Event], Repairs]:
+def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
     """Return a well-formed stream, and what had to be done to it.
 
     It starts with a `turn_start`; every call of a finished turn has a response; inquiries are whole inside their turn. Of the open turn
@@ -91,7 +92,7 @@ def sanitize(events: Iterable[ev.Event]) -> tuple[list[ev.Event], Repairs]:
         events: The events as they were read, oldest first.
     """
     events = list(events)
-    whole: list[ev.Event] = []
+    whole: list[Event] = []
     repairs = Repairs()
     for number, window in enumerate(turns(events)):
         content, started = (window.events, Repairs()) if number else _start(window.events)
@@ -122,12 +123,12 @@ def interrupted(call: ev.ToolCallRequest) -> ev.ToolCallResponse:
     )
 
 
-def _beside(event: ev.Event, what: str) -> str:
+def _beside(event: Event, what: str) -> str:
     """Derive an id for a synthetic event: no two events get the same one, and no run of it differs."""
     return f"{event.event_id}:{what}" if event.event_id else ""
 
 
-def _start(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
+def _start(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
     """Put the first turn's `turn_start` before everything else of it; make one where it is missing."""
     place = next((place for place, event in enumerate(events) if starts_turn(event)), None)
     if place is not None:
@@ -136,7 +137,7 @@ def _start(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
     return (start, *events), Repairs(started=(events[0].event_id,))
 
 
-def _drop_orphans(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
+def _drop_orphans(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
     orphans = {*pair_inquiries(events).orphans, *_orphaned_notes(events)}
     if not orphans:
         return events, Repairs()
@@ -144,7 +145,7 @@ def _drop_orphans(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repai
     return kept, Repairs(dropped=tuple(events[place].event_id for place in sorted(orphans)))
 
 
-def _orphaned_notes(events: Sequence[ev.Event]) -> list[int]:
+def _orphaned_notes(events: Sequence[Event]) -> list[int]:
     """Return the places of votes and other notes on requests that are not there."""
     if _NOTES.isdisjoint(map(type, events)):  # as usual
         return []
@@ -152,10 +153,10 @@ def _orphaned_notes(events: Sequence[ev.Event]) -> list[int]:
     return [place for place, event in enumerate(events) if isinstance(event, ev.Note) and event.id not in asked]
 
 
-def _cancel_requests(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
+def _cancel_requests(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
     """Cancel what was never answered: behind every response that has the same id, for pairs are found in order."""
     unanswered = pair_inquiries(events).unanswered
-    cancelled: dict[int, list[ev.Event]] = {}
+    cancelled: dict[int, list[Event]] = {}
     for place in sorted(unanswered):
         request = cast("ev.InquiryRequest", events[place])
         behind = max([place, *(at for at, event in enumerate(events) if isinstance(event, _RESPONSES) and event.id == request.id)])
@@ -165,10 +166,10 @@ def _cancel_requests(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Re
     return whole, Repairs(cancelled=tuple(events[place].event_id for place in sorted(unanswered)))
 
 
-def _answer_calls(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repairs]:
+def _answer_calls(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
     """Give every call without a response a synthetic one, before anything else is said."""
     unanswered = pair_calls(events).unanswered
-    whole: list[ev.Event] = []
+    whole: list[Event] = []
     due: list[ev.ToolCallRequest] = []
     cycle = Cycle()
     for place, event in enumerate(events):
@@ -182,7 +183,7 @@ def _answer_calls(events: Sequence[ev.Event]) -> tuple[Sequence[ev.Event], Repai
     return whole, Repairs(interrupted=tuple(events[place].event_id for place in sorted(unanswered)))
 
 
-def provider_view(events: Iterable[ev.Event]) -> list[ev.VisibleEvent]:
+def provider_view(events: Iterable[Event]) -> list[ev.VisibleEvent]:
     """Return the visible events, so that every provider accepts them: each call has exactly one response, before anything else is said.
 
     A call without a response, in the open turn too, gets a synthetic one. A response that stands too late moves to its place; one that
@@ -195,7 +196,7 @@ def provider_view(events: Iterable[ev.Event]) -> list[ev.VisibleEvent]:
     return [event for window in turns(events) for event in _turn_view(window.events)] if whole is None else whole
 
 
-def whole_view(events: Iterable[ev.Event | Start]) -> list[ev.VisibleEvent] | None:
+def whole_view(events: Iterable[Event | Start]) -> list[ev.VisibleEvent] | None:
     """Return the visible events as they are, where each call has its response in its place; else None."""
     view: list[Any] = []
     waiting: dict[str, str] = {}
@@ -226,12 +227,12 @@ _ENDING: Final = (Start, ev.TurnStart, ev.TurnEnd, ev.OpaqueEvent)
 """Behind these, or what they may stand for, no call of before gets its response."""
 
 
-def _turn_view(events: Sequence[ev.Event]) -> list[ev.VisibleEvent]:
+def _turn_view(events: Sequence[Event]) -> list[ev.VisibleEvent]:
     whole = whole_view(events)
     return mended_view(events) if whole is None else whole
 
 
-def mended_view(events: Sequence[ev.Event]) -> list[ev.VisibleEvent]:
+def mended_view(events: Sequence[Event]) -> list[ev.VisibleEvent]:
     """Return the visible events of one turn, each call with its response behind it."""
     pairing = pair_calls(events)
     asked_by = {response: request for request, response in pairing.responses.items()}
@@ -252,7 +253,7 @@ def mended_view(events: Sequence[ev.Event]) -> list[ev.VisibleEvent]:
     return [*view, *due.values()]
 
 
-def _result(events: Sequence[ev.Event], place: int | None, call: ev.ToolCallRequest) -> ev.ToolCallResponse:
+def _result(events: Sequence[Event], place: int | None, call: ev.ToolCallRequest) -> ev.ToolCallResponse:
     """Return the response of a call, under the id by which the provider knows the call."""
     if place is None:
         return interrupted(call)
@@ -291,14 +292,14 @@ class Past:
         return Past(lines, file, self if file == self._file and lines.startswith(self._lines) else None)
 
     @cached_property
-    def events(self) -> list[ev.Event]:
+    def events(self) -> list[Event]:
         """All events."""
         return decode_stream(self._lines, self._file)
 
-    def latest_first(self) -> Iterator[ev.Event]:
+    def latest_first(self) -> Iterator[Event]:
         """Yield the events from the end on: the last ones are read alone, and all only for a reader that goes further."""
         begin = self._lines.find(b"\n", -_LATE) + 1 if len(self._lines) > _LATE else 0
-        late: list[ev.Event] = []
+        late: list[Event] = []
         if "events" not in vars(self) and (begin or len(self._lines) <= _LATE):
             late = decode_stream(self._lines[begin:], self._file, self._lines.count(b"\n", 0, begin) + 1)
             yield from reversed(late)
@@ -343,10 +344,10 @@ class Past:
 NO_PAST = Past(b"", "")
 
 
-class EventLog(TurnByTurn, Sequence[ev.Event]):
+class EventLog(TurnByTurn, Sequence[Event]):
     """A view of a list that goes on growing, which can be read and not changed."""
 
-    def __init__(self, events: list[ev.Event], past: Past = NO_PAST) -> None:
+    def __init__(self, events: list[Event], past: Past = NO_PAST) -> None:
         """Show `events`, which stay with the maker of the list, behind a `past`; where there is one, they begin with a turn."""
         self._events = events
         self._past = past
@@ -386,12 +387,12 @@ class EventLog(TurnByTurn, Sequence[ev.Event]):
         return [*self._past.deltas, *config_deltas(self._events)]
 
     @overload
-    def __getitem__(self, index: int) -> ev.Event: ...
+    def __getitem__(self, index: int) -> Event: ...
 
     @overload
-    def __getitem__(self, index: slice) -> tuple[ev.Event, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[Event, ...]: ...
 
-    def __getitem__(self, index: int | slice) -> ev.Event | tuple[ev.Event, ...]:
+    def __getitem__(self, index: int | slice) -> Event | tuple[Event, ...]:
         """Return one event, or a copy of several."""
         if isinstance(index, slice):
             return tuple(list(self)[index])
@@ -403,13 +404,13 @@ class EventLog(TurnByTurn, Sequence[ev.Event]):
     def __len__(self) -> int:
         return self._past.length + len(self._events)
 
-    def __iter__(self) -> Iterator[ev.Event]:
+    def __iter__(self) -> Iterator[Event]:
         return chain(self._past.events, self._events) if self._past else iter(self._events)
 
-    def __reversed__(self) -> Iterator[ev.Event]:
+    def __reversed__(self) -> Iterator[Event]:
         return self._into_the_past() if self._past else reversed(self._events)
 
-    def _into_the_past(self) -> Iterator[ev.Event]:
+    def _into_the_past(self) -> Iterator[Event]:
         """Yield the latest first; the past is read only if a reader goes so far."""
         yield from reversed(self._events)
         yield from self._past.latest_first()

@@ -58,7 +58,7 @@ fs_create_file.foretells(_foretold_overwriting)
 
 @tool
 def fs_modify_file(path: FilePath, edits: Edits, ctx: ToolContext) -> str | Question[bool]:
-    """Change a text file by replacing pieces of its text. The change is shown to a person who approves it before it is made."""
+    """Change a text file by replacing pieces of its text. The change is shown to somebody who approves it before it is made."""
     return modify_file(ctx, path, edits)
 
 
