@@ -22,7 +22,7 @@ NAME_postgres := PostgreSQL
 NAME_channels := channels
 
 .PHONY: extras pythons attacks bars stories audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve demo-picture pictures cast
-.PHONY: parts newest-postgres test-postfix $(addprefix test-,$(REAL_PARTS))
+.PHONY: parts newest-postgres test-firefox test-postfix $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
 	@$(BIN)/midturn demo
@@ -49,6 +49,11 @@ test-channels: $(HOMESERVER)/.ready
 test-postfix: $(READY)
 	@tools/install_parts postfix
 	@MIDTURN_REAL=Postfix tools/run_tests -m real tests/channels/test_postfix.py
+
+# Web push in Firefox, against a push service of ours on the loopback.
+test-firefox: $(READY)
+	@tools/install_parts firefox
+	@MIDTURN_REAL=Firefox tools/run_tests -m real tests/web/test_push_in_firefox.py
 
 $(HOMESERVER)/.ready: tools/homeserver-requirements.txt
 	@$(PYTHON) -m venv $(HOMESERVER)

@@ -1,0 +1,85 @@
+"""Web push in Firefox, from a question to its notification: Firefox subscribes, decrypts and shows it. `make test-firefox` installs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("py_vapid")
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+from midturn.web.app import application
+from midturn.web.board import Board
+from midturn.web.gate import CookieAccess, Names
+from midturn.web.keyring import Keyring
+from midturn.web.library import Library
+from midturn.web.port import Port
+from midturn.web.push import Push, PushKeys, PushService, Subscribed, encrypted
+from midturn.web.site import Site
+from support import firefox
+from support.pages import agent_with
+from support.serving import free_port, serving
+
+pytestmark = [
+    pytest.mark.real("Firefox"),
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(bool(firefox.MISSING), reason=firefox.MISSING),
+]
+NAME = "qwertyuiopasdfgh.localhost"
+_SHOWN = """(async () => {
+    const all = await (await navigator.serviceWorker.ready).getNotifications();
+    return all.map(({ title, body, tag, actions }) => ({ title, body, tag, actions: (actions ?? []).map(({ action }) => action) }));
+})()"""
+
+
+class ByHand(PushService):
+    """Encrypts as it always does, and brings it to a push service that has no address: `tests/web/test_push.py` sends it there."""
+
+    def __init__(self, keys: PushKeys, service: firefox.PushService) -> None:
+        super().__init__(keys)
+        self._service = service
+
+    async def send(self, one: Subscribed, text: bytes, topic: str) -> str:
+        """Bring it."""
+        del topic
+        await self._service.deliver(one.endpoint, encrypted(text, one))
+        return ""
+
+
+@pytest.mark.parametrize(("place", "state"), [(0, "approved"), (1, "skipped")])
+def test_firefox_shows_what_is_asked_and_its_buttons_are_good(store: ConversationStore, tmp_path: Path, place: int, state: str) -> None:
+    asyncio.run(_played(store, tmp_path, place, state))
+
+
+async def _played(store: ConversationStore, directory: Path, place: int, state: str) -> None:
+    @mt.tool(run="ask")
+    def deploy(target: str) -> str:
+        """Deploy."""
+        return f"deployed to {target}"
+
+    port, service, keyring = free_port(), firefox.PushService(), Keyring()
+    address = f"http://{NAME}:{port}"
+    keys = PushKeys(directory / "push.json", address)
+    access = CookieAccess(keyring, cookie=f"midturn-{port}", name="ada")
+    push = Push(keys, access, ByHand(keys, service))
+    site = Site(board=Board(Port(store)), library=Library(Port(store)), access=access, push=push, signs_in=True)
+    names = Names(own=frozenset({f"{NAME}:{port}"}))
+    asked = (await agent_with(store, deploy, arguments={"target": "staging"}).run("Ship it.")).pending[0]
+    with serving(application(site, names), port):
+        async with service.serving(), firefox.firefox(directory / "profile", service) as browser:
+            await browser.open(f"{address}/enter?code={keyring.new_code()}")
+            await browser.evaluate("document.querySelector('[data-notify]').click()")
+            await browser.until("document.querySelector('[data-notify]').textContent === 'Notifications: on'")
+            assert await push.tell(asked, address) == []
+            (shown,) = await browser.until(_SHOWN)
+            assert (shown["title"], shown["body"], shown["tag"]) == ("deploy asks", 'deploy {"target": "staging"}', asked.id)
+            token = shown["actions"][place]
+            sent = {"method": "POST", "headers": {"Content-Type": "application/json"}, "body": json.dumps({"token": token})}
+            assert await browser.evaluate(f"fetch('/api/push/press', {json.dumps(sent)}).then((one) => one.status)") == 200
+    events = [event.to_json() for event in (await store.read(asked.conversation)).events]
+    (decided,) = [event for event in events if event["type"] == "approval" and event.get("state") != "waiting"]
+    assert decided["state"] == state
