@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, LiteralString
 import click
 from msgspec import Struct
 
-from midturn.cli import answer_submission
+from midturn.cli.answer_submission import (
+    VIA,
+    Submitting,
+    Typed,
+    TypedEdit,
+    TypedValue,
+    as_edited,
+    check_edit,
+    own_words,
+    read_value,
+    recorded_rows,
+)
 from midturn.cli.held import is_attached
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import ExitStatus, Shown, line, note, presented
@@ -118,7 +129,7 @@ def run_answer(given: SubmissionFlags) -> ExitStatus:
         return _note(place, question, given)
     if given.value is None and given.other is None and given.reply is None and not given.cancel:
         return _at_the_terminal(place, question, given)
-    submitting = answer_submission.Submitting(place.store, question, _who(), given.reason)
+    submitting = Submitting(place.store, question, _who(), given.reason)
     if given.cancel:
         submitting.cancel()
         note("midturn: the turn of conversation {} was ended.", question.conversation)
@@ -131,13 +142,9 @@ def run_answer(given: SubmissionFlags) -> ExitStatus:
         raise click.UsageError(
             f"A secret is only given at the terminal, never as a VALUE. Run `midturn answer {question.id}{place.option}` there."
         )
-    value = (
-        answer_submission.TypedValue(answer_submission.own_words(question, given.other))
-        if given.other is not None
-        else answer_submission.read_value(question, given.value or "")
-    )
-    answer_submission.check_edit(place, question, value)
-    if isinstance(value, answer_submission.TypedEdit) and given.reason is not None:
+    value = TypedValue(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
+    check_edit(place, question, value)
+    if isinstance(value, TypedEdit) and given.reason is not None:
         raise click.UsageError("`--reason` explains a yes or a no; an edit is recorded without one.")
     receipt = submitting.value(value)
     _say_recorded(question, value)
@@ -156,14 +163,14 @@ def _note(place: Place, question: OpenQuestion, given: SubmissionFlags) -> ExitS
     """Pass a question on, or take a yes back."""
     user = _who().user
     if given.take_back:
-        place.store.take_back_sync(question.id, user=user, via=answer_submission.VIA)
+        place.store.take_back_sync(question.id, user=user, via=VIA)
         note("midturn: your yes to {} is taken back.", question.question.text)
     else:
         known = load_directory()
         unknown = [name for name in given.pass_to if known.people and not known.knows(name)]
         if unknown:
             raise click.UsageError(f"There is no person or group {shown(unknown[0])} in the configuration.")
-        place.store.pass_on_sync(question.id, given.pass_to, reason=given.reason, user=user, via=answer_submission.VIA)
+        place.store.pass_on_sync(question.id, given.pass_to, reason=given.reason, user=user, via=VIA)
         note("midturn: {} is put to {} now.", question.question.text, ", ".join(given.pass_to))
     return ExitStatus.DONE
 
@@ -184,12 +191,12 @@ def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
     *more, words = given.more
     ids = [given.id, given.value or "", *more]
     questions = [find_question(place.store, each) for each in ids]
-    typed: list[answer_submission.Typed] = []
+    typed: list[Typed] = []
     for question in questions:
         if holds_secret(question):
             raise click.UsageError(f"{question.id} asks for a secret, which is given at the terminal, alone.")
-        typed.append(answer_submission.read_value(question, words))
-        answer_submission.check_edit(place, question, typed[-1])
+        typed.append(read_value(question, words))
+        check_edit(place, question, typed[-1])
     for question in questions:
         for left, right in question_rows(question):
             note("{}  {}", left, right)
@@ -197,8 +204,8 @@ def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
             note(row)
     status = ExitStatus.DONE
     for question, value in zip(questions, typed, strict=True):
-        receipt = answer_submission.Submitting(place.store, question, _who(), given.reason).value(value)
-        for asked, answer in answer_submission.recorded_rows(question, value):
+        receipt = Submitting(place.store, question, _who(), given.reason).value(value)
+        for asked, answer in recorded_rows(question, value):
             note("{}  {}", asked, presented(answer))
         status = _said_yes(question, receipt) or _go_on(question, given, held=receipt.held)
     return status
@@ -206,14 +213,14 @@ def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
 
 def _who() -> AnsweredBy:
     """Return who answers: the user of this command."""
-    return AnsweredBy("user", via=answer_submission.VIA, user=own_name(environment()))
+    return AnsweredBy("user", via=VIA, user=own_name(environment()))
 
 
-def _say_recorded(question: OpenQuestion, value: answer_submission.Typed) -> None:
+def _say_recorded(question: OpenQuestion, value: Typed) -> None:
     """Say what was recorded, under what a yes or a no was said to; and where a form has more questions, that they are still to come."""
-    for row in answered(answer_submission.as_edited(question, value), sys.stderr):
+    for row in answered(as_edited(question, value), sys.stderr):
         note(row)
-    rows = answer_submission.recorded_rows(question, value)
+    rows = recorded_rows(question, value)
     for asked, answer in rows:
         note("{}  {}", asked, presented(answer))
     place = place_of(question)
