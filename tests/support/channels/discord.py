@@ -256,9 +256,6 @@ async def _given(request: web.Request) -> tuple[dict[str, Any], list[tuple[str, 
 async def discord_server() -> AsyncGenerator[DiscordServer]:
     """Serve on this machine."""
     server = DiscordServer()
-    async with on_loopback(server.application) as server.served:
-        server.address = f"http://127.0.0.1:{server.served.port}"
-        try:
-            yield server
-        finally:
-            await server.drop()
+    async with on_loopback(server.application, server.drop) as server.served:
+        server.address = server.served.address
+        yield server

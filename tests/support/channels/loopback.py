@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -43,6 +43,11 @@ class Loopback:
         self._made = made
         self._runner: web.AppRunner | None = None
 
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
     async def begin(self) -> None:
         """Serve; after `leave`, at the same port."""
         await self.line.mend()
@@ -68,11 +73,13 @@ class Loopback:
 
 
 @asynccontextmanager
-async def on_loopback(made: Callable[[], web.Application]) -> AsyncGenerator[Loopback]:
-    """Serve an application on this machine."""
+async def on_loopback(made: Callable[[], web.Application], drop: Callable[[], Awaitable[None]] | None = None) -> AsyncGenerator[Loopback]:
+    """Serve an application on this machine; at the end, `drop` breaks what it holds open itself."""
     served = Loopback(made)
     await served.begin()
     try:
         yield served
     finally:
+        if drop is not None:
+            await drop()
         await served.remove()

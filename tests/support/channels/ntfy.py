@@ -200,5 +200,5 @@ async def ntfy_server() -> AsyncGenerator[NtfyServer]:
     """Serve it on this machine."""
     server = NtfyServer()
     async with on_loopback(server.application) as server.served:
-        server.address = f"http://127.0.0.1:{server.served.port}"
+        server.address = server.served.address
         yield server

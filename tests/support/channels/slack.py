@@ -231,9 +231,6 @@ def _problem(given: Mapping[str, Any]) -> str:
 async def slack_server() -> AsyncGenerator[SlackServer]:
     """Serve a workspace on this machine."""
     server = SlackServer()
-    async with on_loopback(server.application) as server.served:
-        server.address = f"http://127.0.0.1:{server.served.port}"
-        try:
-            yield server
-        finally:
-            await server.drop()
+    async with on_loopback(server.application, server.drop) as server.served:
+        server.address = server.served.address
+        yield server

@@ -186,5 +186,5 @@ async def telegram_server() -> AsyncGenerator[TelegramServer]:
     """Serve it on this machine."""
     server = TelegramServer()
     async with on_loopback(server.application) as server.served:
-        server.address = f"http://127.0.0.1:{server.served.port}/bot"
+        server.address = f"{server.served.address}/bot"
         yield server
