@@ -14,6 +14,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from types import FrameType
 from unittest.mock import patch
 
@@ -23,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from midturn import files
 from midturn.testing import Clock
 
-pytest_plugins = ["support.forked"]
+pytest_plugins = ["support.forked", "support.processor_time"]
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")  # how long a machine takes, however loaded, fails no test
@@ -33,6 +34,10 @@ REAL = os.environ.get("MIDTURN_REAL", "").split(",")
 
 SENT_TO_PROCESSES = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
 """What tests send to the processes that they start; `nohup` and `&` ignore some of them."""
+
+
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "data" / "authority.pem")
+"""The authority whom all trust: one that has signed nothing. No server is reached but our own, and each client would read 150 others."""
 
 
 def pytest_configure(config: pytest.Config) -> None:

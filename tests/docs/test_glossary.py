@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -44,7 +43,7 @@ AROUND = {"Ask|Question|Inquir|Prompt": 35, "Answer|Reply|Given|Receipt": 26}
 
 def _names() -> Iterator[str]:
     for path in sorted((ROOT / "src" / "midturn").rglob("*.py")):
-        yield from (node.name for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ClassDef))
+        yield from re.findall(r"^ *class (\w+)[(:\[]", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def test_no_class_is_named_by_a_word_of_another_family() -> None:

@@ -64,8 +64,11 @@ def _imported(tree: ast.AST, kinds: set[str]) -> set[str]:
 
 def _matching(kinds: set[str]) -> Iterator[Path]:
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if path.parent != EVENTS.parent and _imported(tree, kinds) & {*_matched(tree)}:
+        text = path.read_text(encoding="utf-8")
+        if path.parent == EVENTS.parent or "midturn.record" not in text:
+            continue
+        tree = ast.parse(text)
+        if (imported := _imported(tree, kinds)) and imported & {*_matched(tree)}:
             yield path.relative_to(SOURCE)
 
 

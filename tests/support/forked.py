@@ -28,6 +28,7 @@ import pytest
 
 from support import warm_commands
 from support.lasting import UNTIL_THE_END
+from support.warm_process import settle
 
 _AT_ONCE = 16  # tests that a worker is given, at most
 _SHARES = 8  # and no more than this part of what is left for each
@@ -69,8 +70,7 @@ class _Workers:
     def run(self) -> None:
         """Fork them, give them work, pass on what they report, and see them end."""
         warm_commands.share(self._number)
-        gc.collect()
-        gc.freeze()  # no worker looks through what is loaded, nor writes to it: it stays one in memory
+        settle()  # no worker looks through what is loaded, nor writes to it
         try:
             for place in range(self._number):
                 self._start(place)

@@ -34,6 +34,16 @@ class _Screen(pyte.Screen):
     def report_device_status(self, mode: int, **_: Any) -> None:
         super().report_device_status(mode)
 
+    @property
+    def display(self) -> list[str]:
+        """The rows, which are looked at after each piece of output; pyte measures every letter of them anew."""
+        return [self.row(number) for number in range(self.lines)]
+
+    def row(self, number: int) -> str:
+        """Return one row; the cell after a wide letter is empty."""
+        cells = self.buffer.get(number)
+        return "".join([cells[column].data for column in range(self.columns)]) if cells else " " * self.columns
+
 
 class _WarmChild:
     """A command that was forked from what has loaded everything, on a pseudo terminal: what this module needs of `pexpect.spawn`."""
@@ -207,7 +217,10 @@ class PtySession:
     @property
     def rows(self) -> list[str]:
         """The rows down to the last that is not empty."""
-        return [row.rstrip() for row in self.screen.display[: self._last_row()]]
+        rows = [row.rstrip() for row in self.screen.display]
+        while rows and not rows[-1]:
+            rows.pop()
+        return rows
 
     def framed(self, title: str) -> str:
         """Draw the screen with a frame and where the cursor is, as the golden screens are kept."""
@@ -225,7 +238,7 @@ class PtySession:
         return self.framed(title)
 
     def _before_cursor(self) -> str:
-        return self.screen.display[self.screen.cursor.y][: self.screen.cursor.x]
+        return self.screen.row(self.screen.cursor.y)[: self.screen.cursor.x]
 
     def _last_row(self) -> int:
         filled = [number for number, row in enumerate(self.screen.display, 1) if row.strip()]

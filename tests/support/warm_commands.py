@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from support import warm_process
-from support.warm_process import NUMBER, Request, packed
+from support.warm_process import COSTS, NUMBER, Request, packed
 
 _DECIDED_AT_START = ("PYTHON", "LC_", "LANG")
 _TO_END: list[Callable[[], None]] = []  # what ends the processes that were started here
@@ -35,6 +35,7 @@ _SHARED: dict[bool, list[socket.socket]] = {}  # the ways to the process for com
 _STARTING = threading.Lock()
 _START = Path(__file__).with_name("warm_start.py")
 _ADDRESSES: dict[bool, str] = {}  # where they are asked by what others start
+_TOLD: dict[str, str] = {}  # the file in which they tell what each command has cost, if anybody wants to know
 
 
 def can_be_warm(environment: Mapping[str, str]) -> bool:
@@ -213,6 +214,11 @@ def _write(end: int, data: bytes) -> None:
         stream.write(data)
 
 
+def tell_costs(file: Path) -> None:
+    """Have it told in a file what each command that is forked from now on has cost, and for which test."""
+    _TOLD[COSTS] = str(file)
+
+
 def share(number: int) -> None:
     """Have so many processes that are forked from this one start their commands through the same two processes."""
     _SHARED.update({speaks: _launch(speaks, number) for speaks in (False, True)})
@@ -245,7 +251,7 @@ def _launch(speaks: bool, number: int) -> list[socket.socket]:  # noqa: FBT001  
         listening.bind(_ADDRESSES[speaks])
         listening.listen()
         theirs = [listening.fileno(), *(passed_on.fileno() for _, passed_on in ways)]
-        environment = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error", **_TOLD}
         command = [sys.executable, "-P", str(warm_process.__file__), "learning" if speaks else "loaded", *map(str, theirs)]
         process = subprocess.Popen(command, pass_fds=theirs, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment)
     for _, passed_on in ways:

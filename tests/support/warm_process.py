@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ast
 import atexit
+import ctypes
 import fcntl
 import gc
 import importlib
 import importlib.util
+import json
 import marshal
 import os
 import pkgutil
+import resource
 import runpy
 import select
 import shutil
@@ -32,6 +35,10 @@ from typing import NamedTuple, NoReturn
 
 NUMBER = struct.Struct("i")
 LENGTH = struct.Struct("I")
+LARGE_PAGE = 2 << 20
+COLLAPSE = 25  # MADV_COLLAPSE, which neither `mmap` nor `ctypes` names
+MANY = 50  # modules: after so many more, what is loaded is settled again
+COSTS = "MIDTURN_TESTS_COSTS"  # names a file, where somebody wants to know what commands cost
 _LOADED = ("midturn.cli", "midturn.compose", "midturn.config", "midturn.prompts", "midturn.store", "midturn.terminal", "midturn.tools")
 _SCRIPTS = ("midturn.cli.demo.publish",)  # tools of the demo, which run when they are imported
 _TESTS = Path(__file__).parents[1]
@@ -123,15 +130,18 @@ class Ends:
 
     def __init__(self) -> None:
         self._of: dict[int, int] = {}
+        self._costs = Costs(os.environ[COSTS]) if COSTS in os.environ else None
         self.heard, self._told = os.pipe()
         for end in (self.heard, self._told):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._told, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _heard)  # the default would not wake us
 
-    def expect(self, command: int, status: int) -> None:
+    def expect(self, command: int, status: int, request: Request) -> None:
         """Tell which process a command is, and, later, how it ended."""
         self._of[command] = status
+        if self._costs:
+            self._costs.expect(command, request)
         with suppress(BrokenPipeError):  # who asked for it is gone
             os.write(status, NUMBER.pack(command))
 
@@ -147,9 +157,11 @@ class Ends:
         with suppress(BlockingIOError):
             os.read(self.heard, 65_536)
         with suppress(ChildProcessError):  # there is none
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                command, how = ended
+            while (ended := os.wait4(-1, os.WNOHANG))[0]:
+                command, how, used = ended
                 status = self._of.pop(command)
+                if self._costs:
+                    self._costs.tell(command, used)
                 with suppress(BrokenPipeError):  # its test does not care
                     os.write(status, NUMBER.pack(os.waitstatus_to_exitcode(how)))
                 os.close(status)
@@ -160,6 +172,48 @@ class Ends:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for end in (self.heard, self._told, *self._of.values()):
             os.close(end)
+
+
+class Costs:
+    """The processor time of commands, told in a file as `processor_time` reads it; what this process itself takes is told, too."""
+
+    def __init__(self, file: str) -> None:
+        self._file = Path(file)
+        self._tests: dict[int, str] = {}
+        self._told = 0.0
+
+    def expect(self, command: int, request: Request) -> None:
+        """Keep whose command it is, where its environment says so."""
+        test = request.environment.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+        self._tests[command] = test or f"a test: {request.program or 'midturn'}"
+
+    def tell(self, command: int, used: resource.struct_rusage) -> None:
+        """Tell what a command has taken, and this process meanwhile."""
+        here = time.process_time()
+        rows = [[self._tests.pop(command), 0, 0, used.ru_utime + used.ru_stime], ["what forks commands", here - self._told, 0, 0]]
+        self._told = here
+        with self._file.open("a") as file:
+            file.write("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def settle() -> None:
+    """Have all that is loaded stay one in memory: what is forked from here looks through none of it, and finds it in large pages.
+
+    To fork is to copy a table with a line for each page, which is undone when the fork ends: with pages of 2 MB that takes half the time.
+    A kernel that makes none on demand says no, and all is as it was.
+    """
+    gc.collect()
+    gc.freeze()
+    if not sys.platform.startswith("linux"):
+        return
+    collapse = ctypes.CDLL(None).madvise
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        place, access, _, _, _, *name = line.split()
+        if access == "rw-p" and name in ([], ["[heap]"]):
+            begin, end = (int(address, 16) for address in place.split("-"))
+            begin, end = -(-begin // LARGE_PAGE) * LARGE_PAGE, end // LARGE_PAGE * LARGE_PAGE
+            if begin < end:
+                collapse(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), COLLAPSE)
 
 
 def _heard(_number: int, _frame: FrameType | None) -> None:
@@ -186,13 +240,16 @@ class Lessons:
         for file in {request.program, request.served} - {"", *self._read}:
             self._read.add(file)
             names += _imported(file)
+        loaded = len(sys.modules)
         for name in names:
             if name not in sys.modules:
                 with suppress(Exception):  # it may load with others only
                     importlib.import_module(name)
-        if names:
+        if len(sys.modules) > loaded:
             self._known = {*sys.modules}
             gc.freeze()
+        if len(sys.modules) > loaded + MANY:
+            settle()
 
     def tell(self) -> None:
         """Tell what this process has loaded."""
@@ -223,7 +280,7 @@ def _serve(ways: Ways, lessons: Lessons | None) -> None:
                 importlib.import_module(module.name)
     if not lessons:
         _load_for_programs()
-    gc.freeze()  # what commands never look through stays one in memory
+    settle()
     ends = Ends()
     while received := ways.next(ends):
         request, streams, way = received
@@ -237,7 +294,7 @@ def _serve(ways: Ways, lessons: Lessons | None) -> None:
             os.close(status)
             _become(request, standard, lessons)
         ways.started(way, command)
-        ends.expect(command, status)
+        ends.expect(command, status, request)
         for stream in standard:
             os.close(stream)
 

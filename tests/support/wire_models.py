@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
@@ -54,6 +56,9 @@ WIRES: Sequence[OnWire] = (
     OnWire("google", "google", "gemini-4-argon", "google"),
     OnWire("openai-compatible", "local", "llama", "openai", "/v1"),
 )
+for _libraries in ("anthropic", "google", "openai"):  # here, once for all processes that tests are forked to: they take seconds
+    with suppress(ImportError):
+        import_module(f"pydantic_ai.models.{_libraries}")
 _MODULES = {"anthropic": "anthropic", "openai": "openai", "google": "google.genai"}
 Asked: TypeAlias = tuple[list[ModelEvent], Finished]
 
