@@ -5,7 +5,9 @@ Theory of operation
 
 The machine decides, the driver acts. Its loop takes one happening from a queue, gives it to `Turn.step`, makes the records of the step
 durable as one batch, and then begins the other effects, each as a task of one group. Nothing but this loop calls `step`, so the machine
-needs no lock; tasks only report into the queue.
+needs no lock; tasks only report into the queue. A tool that asks while the loop waits and the queue is empty is the one exception: the
+step is taken then and there, for a call that runs again has most of its answers on record, and gets them without a turn of the event
+loop. All else that the step leads to is left to the loop.
 
 A `Session` is a conversation that is held for writing. It makes a `Turn` for a new message, or loads the open one from its events, and a
 `Driver` for each. A driver is of one run and is thrown away with it: whatever the next run needs is on record.
@@ -64,36 +66,56 @@ if TYPE_CHECKING:
 _BREATHS = 10  # rounds of the event loop: a task group, a gather, or both inside each other begin their tasks in fewer
 
 
+class Stepped(Struct, frozen=True):
+    """The effects of a step that was taken ahead of the loop, which has yet to perform them."""
+
+    effects: Sequence[steps.Effect]
+
+
 class Happenings:
     """A queue with one reader, who can also find out that nothing is about to come."""
 
     def __init__(self) -> None:
-        self._reported: deque[steps.Happened] = deque()
+        self._reported: deque[steps.Happened | Stepped] = deque()
         self._waiting: asyncio.Future[None] | None = None
+        self._is_read = False
+        self._breaths = 0
 
-    def report(self, happened: steps.Happened) -> None:
+    def report(self, happened: steps.Happened | Stepped) -> None:
         """Add what happened, and wake the reader."""
         self._reported.append(happened)
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    async def next(self) -> steps.Happened:
+    def would_be_next(self) -> bool:
+        """Whether the reader waits for nothing but what happens now, which then need not be reported. It begins to wait anew."""
+        self._breaths = 0
+        return self._is_read and not self._reported
+
+    async def next(self) -> steps.Happened | Stepped:
         """Take what happened first, once there is anything."""
         await self.there()
         return self._reported.popleft()
 
     async def there(self) -> None:
         """Return when there is anything to take."""
-        while not self._reported:
-            self._waiting = asyncio.get_running_loop().create_future()
-            await self._waiting
+        self._is_read = True
+        try:
+            while not self._reported:
+                self._waiting = asyncio.get_running_loop().create_future()
+                await self._waiting
+        finally:
+            self._is_read = False
 
     async def are_coming(self) -> bool:
         """Whether anything happens that needs no more than the event loop: tasks that a tool has begun get to the point where they ask."""
-        for _ in range(_BREATHS):
-            if self._reported:
-                return True
-            await asyncio.sleep(0)
+        self._is_read, self._breaths = True, 0
+        try:
+            while not self._reported and self._breaths < _BREATHS:
+                self._breaths += 1
+                await asyncio.sleep(0)
+        finally:
+            self._is_read = False
         return bool(self._reported)
 
 
@@ -166,7 +188,7 @@ class Driver:
 
     @cached_property
     def _tools(self) -> ToolRuns:
-        return _load_tool_runs()(self._services.tools, self._surroundings, self.report, partial(_begun_inside, self._turn))
+        return _load_tool_runs()(self._services.tools, self._surroundings, self._hear, partial(_begun_inside, self._turn))
 
     @cached_property
     def _prompts(self) -> Dialogs:
@@ -225,6 +247,9 @@ class Driver:
                     continue
                 self._listen()
             happened = await self._happenings.next()
+            if isinstance(happened, Stepped):
+                await self._perform(happened.effects)
+                continue
             if isinstance(happened, steps.AnsweredElsewhere):
                 self._prompts.expect_answer(happened.event_id, happened.who)
             if self._turn.needs_time(happened):  # only then: a turn without deadlines plays again to the same events at any hour
@@ -233,6 +258,22 @@ class Driver:
             if isinstance(happened, steps.AnsweredElsewhere):
                 self._prompts.expect_nothing(happened.event_id)
         return self._ending
+
+    def _hear(self, told: steps.Happened) -> None:
+        """Report what a tool says. What it asks is heard here and now where the loop would hear it next: most of it is on record."""
+        if not (isinstance(told, steps.ToolAwaits) and self._happenings.would_be_next()) or self._turn.needs_time(told):
+            self.report(told)
+            return
+        try:
+            effects = self._turn.step(told)
+        except Exception as error:  # noqa: BLE001  it is the machine's, which ends the run, and not of the tool that asks
+            self._spawn(_raised(error))
+            return
+        match effects:
+            case (steps.GiveAnswers(at_once=True) as given,):
+                self._tools.answer(given)
+            case _:
+                self.report(Stepped(effects))
 
     async def _rest(self) -> None:
         """Leave the turn to people; inside a tool, wait with the turn around it, which may go on and so be answered meanwhile."""
@@ -492,6 +533,10 @@ async def record_expired(services: Services) -> None:
     now = trusted(services.clock).now(services.journal.events) if turn.deadlines else None
     if now is not None and (batch := expired_requests(turn, now, services.ids)):
         await record(batch, services.journal, services.clock, services.display)
+
+
+async def _raised(error: Exception) -> None:
+    raise error
 
 
 def _first(error: BaseException) -> BaseException:

@@ -265,7 +265,7 @@ class Call:
         if answers.ask is None:
             self._run()
         else:
-            self._state.want(steps.GiveAnswers(self.event, answers.ask, answers.given))
+            self._state.want(steps.GiveAnswers(self.event, answers.ask, answers.given, answers.at_once))
 
     def _deliver(self, id: str, response: decisions.Respond) -> None:
         self._approval = id

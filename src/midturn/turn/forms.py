@@ -27,10 +27,14 @@ from midturn.values.json_value import Json, SecretValue
 
 
 class Answers(Struct, frozen=True):
-    """A form is done: what its ask is given. `ask` is None for a form that the tool returned, to be run again with the answers."""
+    """A form is done: what its ask is given. `ask` is None for a form that the tool returned, to be run again with the answers.
+
+    `at_once` where the call has asked one question after the other so far.
+    """
 
     ask: int | None
     given: Given
+    at_once: bool = False
 
 
 Next: TypeAlias = Inquiry | ReviewStep | Answers | Respond
@@ -152,7 +156,7 @@ class CallForms:
                 self.answers |= answers
                 if self.unanswered:
                     self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
-                return Answers(walk.ask, walk.given(answers))
+                return Answers(walk.ask, walk.given(answers), self._view.call.is_one_by_one(max(walk.places, default=0)))
             case Cancelled() as cancelled:
                 return Respond(with_reasons(self._marker(walk, cancelled), self._replay), is_error=False)
             case FormEnded():

@@ -156,6 +156,7 @@ class CallRecord:
         self.answers = CallSoFar()
         self.children: dict[str, ChildRecord] = {}
         """Turns of other agents that its tool has started, by the event that named them."""
+        self._at_once: int | None = None  # the place of the first chain that was open when the next question was asked
         self._open: dict[int, Chain] = {}
         self._asking: dict[tuple[str, bytes], list[Chain]] = {}
         self._looked_up = 0
@@ -191,10 +192,16 @@ class CallRecord:
         """Take in a question that the tool asks."""
         chain = Chain(first, len(self.chains))
         self.chains.append(chain)
+        if self._open and self._at_once is None:
+            self._at_once = min(self._open)
         asked = first.request
         if asked.revises is not None:
             self.revisions.append(chain)
         return chain
+
+    def is_one_by_one(self, place: int) -> bool:
+        """Whether the tool asked one question after the other, up to a place."""
+        return self._at_once is None or place < self._at_once
 
     def asking(self, question_id: str, key: bytes) -> Sequence[Chain]:
         """Return what asked the same question, whole, in order. What another program has recorded may not say its id."""

@@ -354,11 +354,15 @@ class RunTool(Struct, frozen=True):
 
 
 class GiveAnswers(Struct, frozen=True):
-    """Resolve one `await ctx.ask` of a running tool."""
+    """Resolve one `await ctx.ask` of a running tool.
+
+    `at_once`: so far its call has asked one question after the other, so that no one else in it is about to ask who was there first.
+    """
 
     call: str
     ask: int
     answers: Given
+    at_once: bool = False
 
 
 class RunChild(Struct, frozen=True):
