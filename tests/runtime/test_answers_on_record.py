@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,12 @@ import midturn as mt
 from midturn.record.events import InquiryAnswered, InquiryRequest, ToolCallResponse
 from midturn.runtime.driver import Happenings
 from midturn.store.memory_conversations import MemoryStore
+from midturn.turn import forms
 from midturn.turn.turn import Turn
+from midturn.turn.walk import Walk
 
 WORDS = [mt.Question.text(id, f"{id}?") for id in "abc"]
+ASKED: list[mt.Question[object]] = [*WORDS, mt.Question.boolean("sure", "Sure?", optional=True)]
 SEEDS = 150
 
 
@@ -63,11 +67,11 @@ def test_an_answer_on_record_reaches_its_asker_within_one_turn_of_the_event_loop
 async def _played(seed: int) -> list[object]:
     """Play a turn whose tool asks from several tasks, equal questions among them; return who was told what, and what was recorded."""
     decide = random.Random(seed)
-    tasks = [[decide.choice(WORDS) for _ in range(decide.randint(1, 4))] for _ in range(decide.randint(1, 3))]
-    first = [decide.choice(WORDS) for _ in range(decide.randint(0, 2))]
-    told: list[list[str]] = []
+    tasks = [[decide.choice(ASKED) for _ in range(decide.randint(1, 4))] for _ in range(decide.randint(1, 3))]
+    first = [decide.choice(ASKED) for _ in range(decide.randint(0, 2))]
+    told: list[list[object]] = []
 
-    async def ask(ctx: mt.ToolContext, questions: list[mt.Question[str]], heard: list[str]) -> None:
+    async def ask(ctx: mt.ToolContext, questions: list[mt.Question[object]], heard: list[object]) -> None:
         for question in questions:
             answer = await ctx.ask(question)
             heard.append(answer)
@@ -87,7 +91,8 @@ async def _played(seed: int) -> list[object]:
         seen.append([list(heard) for heard in told])
         for question in decide.sample(result.pending, decide.randint(1, len(result.pending))):
             answers += 1
-            await store.answer(question.id, f"answer {answers}")
+            said = decide.choice((True, False, None)) if question.question.optional else f"answer {answers}"
+            await store.answer(question.id, said, reason=decide.choice((None, f"because of {answers}")))
         result = await agent(curious, store).resume(result.conversation)
     for event in (await store.read(result.conversation)).events:
         match event:
@@ -102,17 +107,28 @@ async def _played(seed: int) -> list[object]:
     return seen
 
 
+async def _all_played() -> list[list[object]]:
+    return [await _played(seed) for seed in range(SEEDS)]
+
+
 def _never(_: Happenings) -> bool:
     return False
 
 
-def test_who_hears_what_is_the_same_as_when_everything_waits_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def both() -> None:
-        at_once = [await _played(seed) for seed in range(SEEDS)]
-        monkeypatch.setattr(Happenings, "would_be_next", _never)
-        assert at_once == [await _played(seed) for seed in range(SEEDS)]
+class _Walked(Walk):
+    """A walk that has a walker for one question, too."""
 
-    asyncio.run(both())
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.is_of_one = False
+
+
+def test_who_hears_what_is_the_same_as_when_everything_waits_in_line_and_is_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = asyncio.run(_all_played())
+    monkeypatch.setattr(forms, "Walk", _Walked)
+    assert at_once == asyncio.run(_all_played())
+    monkeypatch.setattr(Happenings, "would_be_next", _never)
+    assert at_once == asyncio.run(_all_played())
 
 
 def test_a_defect_of_the_machine_ends_the_run_and_is_no_failure_of_the_tool(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,3 +149,28 @@ def test_a_defect_of_the_machine_ends_the_run_and_is_no_failure_of_the_tool(monk
         return [event.type for event in (await store.read(asked.conversation)).events]
 
     assert asyncio.run(play())[-1] == "inquiry_request"
+
+
+def test_what_a_tool_does_to_an_answer_changes_nothing_on_record() -> None:
+    which = mt.Question.multi_select("which", "Which?", ["a", "b"])
+    heard: list[list[str]] = []
+
+    @mt.tool
+    async def careless(ctx: mt.ToolContext) -> str:
+        """Ask, and change what was said."""
+        said = await ctx.ask(which)
+        heard.append(list(said))
+        said.clear()
+        await ctx.ask(WORDS[0])
+        return "asked"
+
+    async def play() -> list[object]:
+        store = MemoryStore()
+        result = await agent(careless, store).run("Go")
+        await store.answer(result.pending[0].id, ["a", "b"])
+        for _ in range(2):
+            result = await agent(careless, store).resume(result.conversation)
+        return [event.answer for event in (await store.read(result.conversation)).events if isinstance(event, InquiryAnswered)]
+
+    assert asyncio.run(play()) == [["a", "b"]]
+    assert heard == [["a", "b"]] * 2

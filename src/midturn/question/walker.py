@@ -153,7 +153,7 @@ class FormWalker:
         """
         match reply, self.step():
             case Answered(value, automatic=automatic), Ask(question):
-                self._take(question, _copied(_checked(question, value)), automatic=automatic)
+                self._take(question, copied(_checked(question, value)), automatic=automatic)
             case WentBack(), Ask(can_go_back=True) | Review():
                 self._at = self._back_from(self._at) or 0
             case Submitted(), Review():
@@ -242,7 +242,7 @@ class FormWalker:
     @property
     def collected(self) -> dict[str, Json | SecretValue]:
         """Every answer that the walk holds now, by question id; after Back, also those that are asked about again."""
-        return {key: _copied(collected.value) for key, collected in self._collected.items()}
+        return {key: copied(collected.value) for key, collected in self._collected.items()}
 
     @property
     def revises(self) -> bool:
@@ -270,7 +270,7 @@ class FormWalker:
 
     def _ask(self, question: Question[Any]) -> Ask:
         collected = self._collected.get(question.id)
-        prefill = UNSET if collected is None or isinstance(collected.value, SecretValue) else _copied(collected.value)
+        prefill = UNSET if collected is None or isinstance(collected.value, SecretValue) else copied(collected.value)
         return Ask(question, self._at + 1, self._length, prefill, self._back_from(self._at) is not None)
 
     def _take(self, question: Question[Any], value: Json | SecretValue, *, automatic: bool) -> None:
@@ -316,7 +316,7 @@ class FormWalker:
 
     def _answers(self) -> dict[str, Json | SecretValue]:
         collected = self._collected
-        return {q.id: _copied(collected[q.id].value) if q.id in collected else None for q in self._form.questions}
+        return {q.id: copied(collected[q.id].value) if q.id in collected else None for q in self._form.questions}
 
     def _answered(self) -> dict[str, Json]:
         return {key: value for key, value in self._answers().items() if value is not None and not isinstance(value, SecretValue)}
@@ -329,7 +329,7 @@ def _checked(question: Question[Any], value: Json | SecretValue) -> Json | Secre
     return question.check(value)
 
 
-def _copied(value: _V) -> _V:
+def copied(value: _V) -> _V:
     """Return a value of one's own: what goes in and out of a walk may be changed out there, the walk does not change with it."""
     return value if isinstance(value, _IMMUTABLE) else deepcopy(value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -276,11 +276,11 @@ class ToolRuns:
         numbers = itertools.count(1)
         is_over = False
 
-        async def ask(asking: steps.FormWanted) -> steps.Given:
+        def ask(asking: steps.FormWanted) -> Awaitable[steps.Given]:
             """Ask what the tool may ask, in its own name."""
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
-            return await self._ask(call.event, next(numbers), may_be_asked(tool, asking, limits, hide))
+            return self._ask(call.event, next(numbers), may_be_asked(tool, asking, limits, hide))
 
         run = replace(self._surroundings.of_run(call, answers, ask), queued=partial(self._queued, call.event), unanswered=effect.unanswered)
         outer = self._enter(call.event)

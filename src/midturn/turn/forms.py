@@ -12,7 +12,7 @@ from midturn.errors import AnswerError
 from midturn.question.answer_type import Answered, Replied, Reply
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
-from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review
+from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, copied
 from midturn.routing import messages
 from midturn.turn.approval import ReviewStep
 from midturn.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
@@ -22,7 +22,7 @@ from midturn.turn.record import Chain
 from midturn.turn.requests import Requests
 from midturn.turn.state import TurnState
 from midturn.turn.step import FormWanted, Given, NoAnswer
-from midturn.turn.walk import Replay, Walk, answers_to_form, cancel_marker, recorded, with_reasons
+from midturn.turn.walk import PLACEHOLDER, Replay, Walk, answers_to_form, cancel_marker, recorded, with_reasons
 from midturn.values.json_value import Json, SecretValue
 
 
@@ -103,7 +103,8 @@ class CallForms:
         """Say what comes next, past everything that is on record; None where a decision is awaited, or nothing is asked."""
         for walk in tuple(self._walks):
             while walk.waits_for is None:
-                found = self._step(walk)
+                begins = walk.is_of_one and not walk.places
+                found = self._reach(walk, walk.asking.form.questions[0]) if begins else self._step(walk)
                 if found is not None:
                     return found
         return None
@@ -142,8 +143,8 @@ class CallForms:
 
     def _step(self, walk: Walk) -> Next | None:
         match walk.step():
-            case Ask() as ask:
-                return self._reach(walk, ask)
+            case Ask(question):
+                return self._reach(walk, question)
             case Review(answers):
                 return self._review(walk, answers)
             case Completed() if self._replay.goes_back(walk):
@@ -152,11 +153,7 @@ class CallForms:
             case Completed(answers) if walk.placeholders:
                 return self._secret_again(walk, answers)
             case Completed(answers):
-                self._forget([walk])
-                self.answers |= answers
-                if self.unanswered:
-                    self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
-                return Answers(walk.ask, walk.given(answers), self._view.call.is_one_by_one(max(walk.places, default=0)))
+                return self._completed(walk, answers)
             case Cancelled() as cancelled:
                 return Respond(with_reasons(self._marker(walk, cancelled), self._replay), is_error=False)
             case FormEnded():
@@ -164,9 +161,15 @@ class CallForms:
             case _ as other:
                 assert_never(other)
 
-    def _reach(self, walk: Walk, ask: Ask) -> Inquiry | Answers | Respond | None:
+    def _completed(self, walk: Walk, answers: dict[str, Json | SecretValue]) -> Answers:
+        self._forget([walk])
+        self.answers |= answers
+        if self.unanswered:
+            self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
+        return Answers(walk.ask, walk.given(answers), self._view.call.is_one_by_one(max(walk.places, default=0)))
+
+    def _reach(self, walk: Walk, question: Question[Any]) -> Inquiry | Answers | Respond | None:
         """Count what the tool emits, then answer from the record, or ask."""
-        question = ask.question
         persisted = question.persisted()
         emissions = self._replay.emits(walk, question.id, persisted.key)
         chain, outcome = self._on_record(walk, question, persisted)
@@ -177,7 +180,10 @@ class CallForms:
         match outcome:
             case None:
                 walk.is_a_persons = walk.is_a_persons or self._replay.was_put_to_a_person(chain)
-                return self._requests.inquiry(walk, ask, chain.last.request, emissions)
+                return self._requests.inquiry(walk, walk.asks(), chain.last.request, emissions)
+            case Give(answered=Answered(value)) if walk.is_of_one and not self._view.call.revisions and value is not PLACEHOLDER:
+                walk.note(outcome)
+                return self._completed(walk, {question.id: copied(value)})
             case Give() | GoBack():
                 walk.follow(outcome)
                 return None

@@ -35,8 +35,10 @@ class Requests:
     def deadlines(self, asking: FormWanted) -> list[str | float]:
         """Return the deadlines of what is asked: moments, or in how many seconds; of its author, and of the configuration."""
         policy = self._view.policy
-        each = [(asked.deadline, asked.deadline_seconds, policy.question(asked.id).deadline) for asked in asking.form.questions]
-        return [moment for moments in each for moment in moments if moment is not None]
+        found: list[str | float | None] = []
+        for asked in asking.form.questions:
+            found += asked.deadline, asked.deadline_seconds, policy.question(asked.id).deadline
+        return [moment for moment in found if moment is not None]
 
     def escalated(self, walk: Walk, then: Escalate) -> Inquiry:
         """Record a person's review of what a model said, as the next link, and return it."""

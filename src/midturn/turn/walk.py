@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
@@ -29,7 +30,8 @@ class Walk:
     `number` counts the walks of a run of its call; `screen` names the screen that a form of several questions keeps. `waits_for` is the
     id of the decision that the walk waits for, `places` say which attempts of its call it has come by. `goes_back` means that Back is
     what happened last. `is_a_persons` means that a question of it was put to a person. `deadline` is that of all its questions,
-    from its first request; `people` are those of each, by its id.
+    from its first request; `people` are those of each, by its id. `is_of_one`: its form
+    is one question without a review, which is complete with its answer.
     """
 
     def __init__(self, number: int, ask: int | None, asking: FormWanted, drafts: Mapping[str, Json], screen: str | None) -> None:
@@ -37,7 +39,7 @@ class Walk:
         self.screen = screen
         self.ask = ask
         self.asking = asking
-        self.walker = FormWalker(asking.form, drafts=drafts)
+        self._drafts = drafts
         self.waits_for: str | None = None
         self.emitted: set[str] = set()
         self.inquiries: dict[str, str] = {}
@@ -47,9 +49,14 @@ class Walk:
         self.deadline = ""
         self.people: dict[str, People] = {}
         self.places: list[int] = []
-        self.form_is_recorded = len(asking.form.questions) == 1 and not asking.form.review
+        self.is_of_one = self.form_is_recorded = len(asking.form.questions) == 1 and not asking.form.review
         self._left: Cancelled | None = None
         self._given: dict[str, Answer[Json | SecretValue]] = {}
+
+    @cached_property
+    def walker(self) -> FormWalker:
+        """What goes through the form; one question that has its answer on record needs none."""
+        return FormWalker(self.asking.form, drafts=self._drafts)
 
     @property
     def tells_replies(self) -> bool:
@@ -59,6 +66,14 @@ class Walk:
     def step(self) -> Step:
         """Say what comes now."""
         return self._left or self.walker.step()
+
+    def asks(self) -> Ask:
+        """Return what is asked now."""
+        match self.step():
+            case Ask() as ask:
+                return ask
+            case step:
+                raise AssertionError(f"nothing is asked: {step}")
 
     def follow(self, then: Give | GoBack | Leave | Send) -> None:
         """Move by what a decision led to; it is waited for no more."""
@@ -96,7 +111,12 @@ class Walk:
                 self.walker.feed(WentBack())
 
     def _give(self, give: Give) -> None:
-        """Take an answer in."""
+        """Take an answer in, and go on."""
+        self.note(give)
+        self.walker.accept(give.question_id, give.answered.value, automatic=give.answered.automatic)
+
+    def note(self, give: Give) -> None:
+        """Note who gave an answer, and why."""
         question_id, answered = give.question_id, give.answered
         self.is_a_persons = self.is_a_persons or give.by == "user"
         self._given[question_id] = Answer(answered.value, answered.reason, give.by)
@@ -105,7 +125,6 @@ class Walk:
             self.placeholders.add(question_id)
         else:
             self.placeholders.discard(question_id)
-        self.walker.accept(question_id, answered.value, automatic=answered.automatic)
 
     def _leave(self, replied: Replied) -> None:
         """Cancel the form; a secret that is asked again after its walk has ended is part of the walk here."""
