@@ -172,6 +172,13 @@ def test_it_ends_nobody_outside(place: Place) -> None:
         other.kill()
 
 
+def test_a_link_to_itself_on_the_path_leads_nowhere_and_holds_nothing_up(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    where = Workplace(root=tmp_path, home=tmp_path / "home", private=(), path=f"{tmp_path}/loop:/usr/bin")
+
+    assert str(tmp_path / "loop") not in profile(Declared(), where, network=False).read
+
+
 def test_another_program_may_start_a_process_in_it(place: Place) -> None:
     """An MCP client starts its servers itself."""
     where = Workplace(root=place.root, home=place.home, private=(place.state, place.config), path=os.environ["PATH"])

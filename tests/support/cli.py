@@ -22,7 +22,7 @@ USER = "ana"
 Process: TypeAlias = Running | subprocess.Popen[str]
 """A command that goes on, forked or started."""
 _OURS = ("MIDTURN_", "CI", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "XDG_")
-_SPEAKING = ("mcp", "acp", "anthropic", "openai", "google", "gemini")
+_SPEAKING = ("mcp", "acp", "anthropic", "openai", "google", "gemini", "serve")
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 import types
@@ -25,8 +26,21 @@ from midturn.tools.command import read_outcome
 from support.documents import Block, is_updating, replace_block
 from support.programs import ALONE
 from support.transcripts import Names
+from support.warm_commands import started_by_others
 
 _SECONDS = 60
+_MIDTURN = """#!/bin/sh
+case "$*" in
+*--print-config*) PATH="${{PATH#*:}}" exec {midturn} "$@" ;;
+*) exec {forked} '' "$@" ;;
+esac
+"""
+_PYTHON = """#!/bin/sh
+case "$1" in
+*.py) program="$PWD/$1"; shift; exec {forked} "$program" "$@" ;;
+*) exec {python} "$@" ;;
+esac
+"""
 
 
 class Examples:
@@ -37,6 +51,7 @@ class Examples:
         self.home = directory / "home"
         self.root.mkdir()
         self.home.mkdir()
+        self._programs = _programs(directory / "programs")
         self._names = Names()
         self._status = 0
         self._printed = ""
@@ -139,7 +154,7 @@ class Examples:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        programs = os.pathsep.join((str(self._programs), str(Path(sys.executable).parent), os.environ["PATH"]))
         ours = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
         user = {"HOME": str(self.home), "MIDTURN_CFG_USER__NAME": "ana"}  # the login differs from machine to machine
         return {**ours, **user, "PATH": programs, "LC_ALL": "C.UTF-8", "GIT_CONFIG_GLOBAL": os.devnull}
@@ -187,6 +202,18 @@ class Examples:
         anew = self._names.as_shown(shown, printed)
         assert is_updating(), _difference(block, "", shown, anew)
         write(anew)
+
+
+def _programs(directory: Path) -> Path:
+    """Make `midturn` and `python` that are forked; a module, a line of code, and what says how it was started are not."""
+    directory.mkdir()
+    *forked, _ = started_by_others()
+    for name, text in {"midturn": _MIDTURN, "python": _PYTHON}.items():
+        program = directory / name
+        started = {"python": shlex.quote(sys.executable), "midturn": shlex.quote(str(Path(sys.executable).with_name("midturn")))}
+        program.write_text(text.format(forked=shlex.join(forked), **started), encoding="utf-8")
+        program.chmod(0o755)
+    return directory
 
 
 def _commands(block: Block) -> Iterator[tuple[str, str]]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from support import pty_session
 from support.pty_session import PtySession
 
 Steps: TypeAlias = list[list[Any]]
@@ -47,13 +48,24 @@ def streamed(text: str, length: int = 7) -> Steps:
     return [["model"], *(["text", text[at : at + length]] for at in range(0, len(text), length)), ["answered"]]
 
 
+def shown(
+    folder: Path, steps: Steps, *, size: tuple[int, int] = (80, 40), environment: Mapping[str, str] | None = None, **settings: Any
+) -> PtySession:
+    """Show a turn on a rich terminal, unless `environment` says that it is another."""
+    return pty_session.on_a_terminal(PLAY, [_written(folder, steps, settings)], size=size, environment={**RICH, **(environment or {})})
+
+
 def command(folder: Path, steps: Steps, **settings: Any) -> str:
-    """Write a turn down, and return the shell command that shows it."""
-    file = folder / "turn.json"
-    file.write_text(json.dumps({"settings": settings, "steps": steps}), encoding="utf-8")
-    return shlex.join([sys.executable, str(PLAY), str(file)])
+    """Write a turn down, and return the shell command that shows it: to a file, in the background, with a closed stream."""
+    return shlex.join([sys.executable, str(PLAY), _written(folder, steps, settings)])
 
 
 def on_a_terminal(shell: str, *, size: tuple[int, int] = (80, 40), environment: Mapping[str, str] | None = None) -> PtySession:
     """Run a shell command on a rich terminal, unless `environment` says that it is another."""
     return PtySession(["/bin/sh", "-c", shell], size=size, environment={**RICH, **(environment or {})})
+
+
+def _written(folder: Path, steps: Steps, settings: Mapping[str, Any]) -> str:
+    file = folder / "turn.json"
+    file.write_text(json.dumps({"settings": settings, "steps": steps}), encoding="utf-8")
+    return str(file)

@@ -40,6 +40,8 @@ COLLAPSE = 25  # MADV_COLLAPSE, which neither `mmap` nor `ctypes` names
 MANY = 50  # modules: after so many more, what is loaded is settled again
 COSTS = "MIDTURN_TESTS_COSTS"  # names a file, where somebody wants to know what commands cost
 _LOADED = ("midturn.cli", "midturn.compose", "midturn.config", "midturn.prompts", "midturn.store", "midturn.terminal", "midturn.tools")
+_SERVING = ("midturn.acp", "midturn.foreign", "midturn.mcp", "midturn.mcp_server", "midturn.models", "midturn.web")
+_PROVIDERS = ("pydantic_ai.models.anthropic", "pydantic_ai.models.google", "pydantic_ai.models.openai")
 _SCRIPTS = ("midturn.cli.demo.publish",)  # tools of the demo, which run when they are imported
 _TESTS = Path(__file__).parents[1]
 _OF_PROGRAMS = ("support.prompt_catalogue",)  # what programs of the tests import, and need not load each time
@@ -278,7 +280,9 @@ def _serve(ways: Ways, lessons: Lessons | None) -> None:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if module.name not in _SCRIPTS:
                 importlib.import_module(module.name)
-    if not lessons:
+    if lessons:
+        _load_for_servers()
+    else:
         _load_for_programs()
     settle()
     ends = Ends()
@@ -297,6 +301,14 @@ def _serve(ways: Ways, lessons: Lessons | None) -> None:
         ends.expect(command, status, request)
         for stream in standard:
             os.close(stream)
+
+
+def _load_for_servers() -> None:
+    """Load what serves, is killed and tells nothing of it, and what loads more than it could tell; a missing library is left out."""
+    modules = [one.name for package in _SERVING for one in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")]
+    for module in (*modules, *_PROVIDERS):
+        with suppress(ImportError):
+            importlib.import_module(module)
 
 
 def _load_for_programs() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.golden import assert_golden
-from support.shown_turns import ANSWER, RICH, Steps, command, on_a_terminal, streamed
+from support.shown_turns import ANSWER, RICH, Steps, command, on_a_terminal, shown, streamed
 
 LINK = re.compile(rb"\x1b\]8;;(?:https://[!-~]+)?\x1b\\")
 SGR = re.compile(rb"\x1b\[(?:0|1|3|4|1;4|31|32|33|35|36|4;36|90)(?:;\d+)?m")
@@ -35,7 +35,7 @@ A_TURN: Steps = [
 
 @pytest.mark.parametrize("columns", [80, 40, 30])
 def test_markdown_as_it_is_seen(tmp_path: Path, columns: int) -> None:
-    with on_a_terminal(command(tmp_path, streamed(ANSWER)), size=(columns, 70)) as session:
+    with shown(tmp_path, streamed(ANSWER), size=(columns, 70)) as session:
         assert session.wait_for_end() == 0
 
         assert_golden(f"words_{columns}", session.framed("Markdown, streamed"))
@@ -44,7 +44,7 @@ def test_markdown_as_it_is_seen(tmp_path: Path, columns: int) -> None:
 
 @pytest.mark.parametrize("columns", [80, 40])
 def test_markdown_where_nothing_is_drawn(tmp_path: Path, columns: int) -> None:
-    with on_a_terminal(command(tmp_path, streamed(ANSWER)), size=(columns, 70), environment={"TERM": "dumb"}) as session:
+    with shown(tmp_path, streamed(ANSWER), size=(columns, 70), environment={"TERM": "dumb"}) as session:
         assert session.wait_for_end() == 0
 
         assert_golden(f"words_plain_{columns}", session.framed("Markdown, in plain mode"))
@@ -52,7 +52,7 @@ def test_markdown_where_nothing_is_drawn(tmp_path: Path, columns: int) -> None:
 
 @pytest.mark.parametrize("columns", [80, 40])
 def test_a_turn_as_it_is_seen(tmp_path: Path, columns: int) -> None:
-    with on_a_terminal(command(tmp_path, A_TURN, hidden=["secretive"], reasoning=True), size=(columns, 40)) as session:
+    with shown(tmp_path, A_TURN, size=(columns, 40), hidden=["secretive"], reasoning=True) as session:
         assert session.wait_for_end() == 0
 
         assert_golden(f"turn_{columns}", session.framed("a turn: reasoning, tools, a notice"))
@@ -61,7 +61,7 @@ def test_a_turn_as_it_is_seen(tmp_path: Path, columns: int) -> None:
 @pytest.mark.parametrize("environment", PLAIN)
 def test_not_one_escape_where_none_is_wanted(tmp_path: Path, environment: dict[str, str]) -> None:
     steps: Steps = [*A_TURN, ["model"], ["sleep", 0.7], *streamed(ANSWER)]
-    with on_a_terminal(command(tmp_path, steps, reasoning=True), environment=environment) as session:
+    with shown(tmp_path, steps, environment=environment, reasoning=True) as session:
         assert session.wait_for_end() == 0
 
         assert b"\x1b" not in session.raw
@@ -83,7 +83,7 @@ def test_nothing_that_is_said_acts_on_the_terminal(tmp_path: Path) -> None:
         ["notice", HOSTILE, 0],
         ["reasoning", HOSTILE],
     ]
-    with on_a_terminal(command(tmp_path, steps, reasoning=True), size=(400, 60)) as session:
+    with shown(tmp_path, steps, size=(400, 60), reasoning=True) as session:
         assert session.wait_for_end() == 0
 
         assert not re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", SGR.sub(b"", session.raw))
@@ -138,7 +138,7 @@ def test_everything_for_the_screen_waits_while_a_prompt_is_open(tmp_path: Path) 
         ["sleep", 0.8],
         ["reply"],
     ]
-    with on_a_terminal(command(tmp_path, steps)) as session:
+    with shown(tmp_path, steps) as session:
         session.wait_for("Drop the production table?")
         session.wait_for_quiet(1.5)
         assert "deploy" not in session.text
@@ -155,7 +155,7 @@ def test_everything_for_the_screen_waits_while_a_prompt_is_open(tmp_path: Path) 
 def test_what_waits_is_bounded_and_the_loss_is_said(tmp_path: Path) -> None:
     lines: Steps = [["notice", f"line {number}", 0] for number in range(50)]
     steps: Steps = [["ask", "boolean_no_persistence"], *lines, ["sleep", 0.3], ["reply"]]
-    with on_a_terminal(command(tmp_path, steps, most_held=100)) as session:
+    with shown(tmp_path, steps, most_held=100) as session:
         session.wait_for("Drop the production table?")
         session.wait_for_quiet(0.6)
         session.send("y")
@@ -179,7 +179,7 @@ def test_a_file_does_not_wait_for_a_prompt(tmp_path: Path) -> None:
 
 def test_the_row_that_counts_is_gone_before_a_prompt(tmp_path: Path) -> None:
     steps: Steps = [["tool", "deploy", {}], ["sleep", 1.0], ["ask", "boolean_no_persistence"], ["reply"], ["sleep", 1.0]]
-    with on_a_terminal(command(tmp_path, steps)) as session:
+    with shown(tmp_path, steps) as session:
         session.wait_for("deploy 0 s")
         session.wait_for("Drop the production table?")
         assert session.rows[:2] == ["· deploy", "│ Assistant"]

@@ -140,7 +140,7 @@ def _uncovered(paths: Iterable[str | Path], private: Iterable[Path]) -> Iterator
     By their text: thousands are compared before each turn's first tool, and `Path` would take most of that turn's time.
     """
     hidden = [_beginning(str(one)) for one in private]
-    for path in dict.fromkeys(str(Path(path).resolve()) for path in paths):
+    for path in dict.fromkeys(os.path.realpath(path) for path in paths):
         yield from _without(path, hidden)
 
 
