@@ -28,6 +28,8 @@ MidturnError
 
 from __future__ import annotations
 
+import dis
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
 
@@ -274,9 +276,6 @@ def missing_name(said: str) -> AttributeError | ImportError:
     The statement `from … import …` shows nothing of an `AttributeError`, and says only that it "cannot import name": it gets an
     `ImportError` with the same words.
     """
-    import dis  # only where a name is wrong
-    import inspect
-
     here = inspect.currentframe()
     asking = here.f_back.f_back if here and here.f_back else None
     is_imported = asking is not None and asking.f_code.co_code[asking.f_lasti] == dis.opmap["IMPORT_FROM"]

@@ -21,11 +21,14 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
-from typing import Generic, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
 from midturn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 Kind: TypeAlias = Literal["store", "agent", "command", "tool", "channel"]
@@ -34,11 +37,20 @@ _METADATA = (".dist-info", ".egg-info")
 
 
 class Plugin(Struct, frozen=True):
-    """An addition of a package under one name: where it is defined, as `module:name`, and the package with its version."""
+    """An addition of a package, which is named with its version. One that cannot be read has no name."""
 
-    name: str
-    home: str
+    entry: EntryPoint
     package: str
+
+    @property
+    def name(self) -> str:
+        """The name that it is asked for by."""
+        return self.entry.name
+
+    @property
+    def home(self) -> str:
+        """The place where it is defined, as `module:name`."""
+        return self.entry.value
 
 
 class Registry(Struct, Generic[T], frozen=True, kw_only=True):
@@ -97,11 +109,9 @@ class Registry(Struct, Generic[T], frozen=True, kw_only=True):
         return ""
 
     def _loaded(self, plugin: Plugin) -> T:
-        from importlib.metadata import EntryPoint
-
         named = f"The {self.kind} {self._shown(plugin.name)} of {plugin.package}"
         try:
-            loaded = cast("object", EntryPoint(plugin.name, plugin.home, f"midturn.{self.kind}s").load())
+            loaded = cast("object", plugin.entry.load())
         except (Exception, SystemExit) as error:  # whatever the code of others does, the package is named
             raise ConfigError(
                 f"{named} cannot be loaded ({type(error).__name__}: {error}). Update that package, or uninstall it."
@@ -138,17 +148,18 @@ def _declared(kind: Kind) -> Iterator[Plugin]:
     folders = _folders(tuple(_places()))
     if not folders:
         return
-    from importlib.metadata import Distribution  # takes 30 ms, and most people have no plug-in
+    from importlib.metadata import Distribution, EntryPoint  # takes 30 ms, and most people have no plug-in
 
     for folder in folders:
         name, _, version = os.path.basename(folder).rpartition(".")[0].partition("-")  # noqa: PTH119  a text
+        group = f"midturn.{kind}s"
         package = f"{name.replace('_', '-')} {version}".strip()
         try:
-            entries = [*Distribution.at(folder).entry_points.select(group=f"midturn.{kind}s")]
+            entries = [*Distribution.at(folder).entry_points.select(group=group)]
         except (ValueError, TypeError):  # the file is not what it should be
-            yield Plugin("", "", package)
+            yield Plugin(EntryPoint("", "", group), package)
             continue
-        yield from (Plugin(entry.name, entry.value, package) for entry in entries)
+        yield from (Plugin(entry, package) for entry in entries)
 
 
 def _places() -> Iterator[str]:

@@ -193,8 +193,8 @@ def test_a_context_offers_what_is_promised() -> None:
     assert set(dir(mt.ToolContext)) >= set(OF_A_CONTEXT.split())
 
 
-def test_importing_what_a_program_begins_with_loads_no_event_loop_no_machine_and_no_store() -> None:
-    heavy = [*HEAVY.split(), "midturn.runtime", "midturn.turn", "midturn.store.store", "midturn.compose"]
+def test_importing_what_a_program_begins_with_loads_no_event_loop_and_no_machine() -> None:
+    heavy = [*HEAVY.split(), "midturn.runtime", "midturn.turn.turn", "midturn.compose"]
     code = f"from midturn import Agent, Question, open_store, tool; import sys; print(*sorted(set({heavy!r}) & set(sys.modules)))"
 
     assert output(python(code)).split() == []

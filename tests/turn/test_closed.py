@@ -13,7 +13,7 @@ from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Event, InquiryRequest, TurnEnd
 from midturn.record.open_question import Address
 from midturn.routing.policy import DetachedPolicies
-from midturn.turn.state import ending_batch, failed
+from midturn.turn.ending import ending_batch, failed
 from midturn.turn.view import TurnView, describe, why_closed
 from midturn.turn.visit import Visit
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings

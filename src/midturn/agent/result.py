@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from midturn.errors import ConfigError, MidturnError, ModelError
 from midturn.journal import Journal
 from midturn.question.python_types import Mismatch, schema_as_json, value_type
+from midturn.question.schema_check import misfits
 from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart, model_responses, user_requests
 from midturn.record.exchange import Spent, Usage, spent_in
 from midturn.record.open_question import OpenQuestion
@@ -205,8 +206,6 @@ def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: 
 
 def checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
     """Let an answer fail that does not fit its schema; one of more than the closed subset is checked by the model's provider alone."""
-    from midturn.question.schema_check import misfits  # the validator is slow to load, and most answers are text
-
     problems = misfits(schema, cast("Json", result.structured))
     return _misfit(result, "; ".join(map(str, problems))) if problems else result
 

@@ -31,6 +31,7 @@ from midturn.foreign.clients import OURS
 from midturn.record.open_question import Asker
 from midturn.sandbox.doors import remember
 from midturn.sandbox.marks import keep_to_itself
+from midturn.store.sync_forms import in_a_loop
 from midturn.values.json_value import JsonObject, members, text
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -157,7 +158,7 @@ class _Run(Struct, frozen=True, kw_only=True):
         if not isinstance(self.occasion, hook_agent.Nothing):
             cwd = Path(text(self.document.get("cwd")) or ".")
             place = place_in(cwd if cwd.is_dir() else Path.cwd(), store)
-            if not self._only_ends_what_waits or not place.is_on_disk or place.run(place.store.port.ids(which="open")):
+            if not self._only_ends_what_waits or place.has_open_turn():
                 self._go(place)
         self.say(hook_agent.Said())
 
@@ -167,23 +168,20 @@ class _Run(Struct, frozen=True, kw_only=True):
 
     def _go(self, place: Place) -> None:
         """Ask, wait and answer; the hook itself says what is true where it cannot ask."""
-        import asyncio  # this and the following take half as long again as all that was loaded before
+        from midturn.cli.loading import rules_in  # this and the following take half as long again as all that was loaded before
+        from midturn.foreign import errands, hook
 
-        from midturn.cli.loading import rules_in
-        from midturn.foreign.errands import Errands
-        from midturn.foreign.hook import HookRun
-
-        run = HookRun(
+        run = hook.HookRun(
             agent=self.agent,
             document=self.document,
             occasion=self.occasion,
-            errands=Errands(place.store, self.asker, SYSTEM, rules=rules_in(place)),
+            errands=errands.Errands(place.store, self.asker, SYSTEM, rules=rules_in(place)),
             clock=SYSTEM,
             wait=self.wait,
             say=self.say,
             needed=hook_agent.agent_lives(self.asker),
         )
-        asyncio.run(run.go())
+        in_a_loop(run.go())
 
 
 class Sink:

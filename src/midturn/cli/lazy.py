@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import LiteralString, TypeVar, cast
 
 import click
@@ -131,8 +132,6 @@ class LazyGroup(click.Group):
         word = unknown.casefold()
         known = [*self.entries, *self.added]
         begun = [name for name in known if len(word) >= _BEGINNING and name.startswith(word)]
-        from difflib import get_close_matches  # only where a name is wrong
-
         words = [*known, *self.shortcuts, *self.meanings]
         swapped = [name for name in words if sorted(name) == sorted(word)]
         close = swapped[:1] or get_close_matches(word, words, n=1)

@@ -88,16 +88,15 @@ def _listening(address: str, tls_cert: Path | None, tls_key: Path | None, *, beh
 
 
 async def _serve(seconds: float, listening: Listening | None, store: StoreAddress | None, *, tasks: bool) -> int:
-    from midturn.mcp_server.asking import ServerWait
-    from midturn.mcp_server.server import make_server, serve_http, serve_stdio
+    from midturn.mcp_server import asking, server as serving
 
     place = place_in(Path.cwd(), store)
-    settings = ServerWait(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks, rules=rules_in(place))
-    server = make_server(place.store, {} if listening else environment(), SYSTEM, settings)
+    settings = asking.ServerWait(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks, rules=rules_in(place))
+    server = serving.make_server(place.store, {} if listening else environment(), SYSTEM, settings)
     if listening is None:
-        await serve_stdio(server, environment())
+        await serving.serve_stdio(server, environment())
         return 0
-    return await serve_http(
+    return await serving.serve_http(
         server,
         listening,
         lambda url, token: note("midturn: serving {}; clients send the header `Authorization: Bearer {}`.", url, token),

@@ -6,8 +6,9 @@ import os
 import re
 import shlex
 from collections.abc import Coroutine
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +17,7 @@ from midturn.cli.output import note
 from midturn.config.places import configured_store
 from midturn.errors import StoreError
 from midturn.files import first_time
-from midturn.store.file_conversations import FileConversations
-from midturn.store.file_store import FileStore
-from midturn.store.opening import folder_of, store_at
-from midturn.store.store import ConversationStore
+from midturn.store.open_index import OpenIndex
 from midturn.store.sync_forms import drive, in_a_loop
 from midturn.store.workspace import (
     Workspace,
@@ -32,6 +30,10 @@ from midturn.store.workspace import (
     own_conversations,
 )
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from midturn.store.file_conversations import FileConversations
+    from midturn.store.store import ConversationStore
 
 T = TypeVar("T")
 
@@ -57,17 +59,35 @@ class StoreAddress(Struct, frozen=True):
         return replace(self, where=self.where.absolute()) if isinstance(self.where, Path) else self
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class Place(Struct, frozen=True, kw_only=True, dict=True):
     """`workspace` is None outside of any; `folder` has the conversations, unless they are in a database.
 
-    `address`: the store was named, and is not where conversations always are.
+    `address`: the store was named, and is not where conversations always are. `limits`: those of a batch of events.
     """
 
     workspace: Workspace | None
     folder: Path | None
-    store: ConversationStore
     cwd: Path
     address: StoreAddress | None = None
+    limits: Limits = DEFAULT_LIMITS
+
+    @cached_property
+    def store(self) -> ConversationStore:
+        """The store, opened on first use: a hook mostly finds that no turn is open, and needs none."""
+        from midturn.store.opening import store_at
+
+        if self.address is not None:
+            return store_at(self.address.where, self.limits)
+        if self.workspace is not None:
+            return store_at(self.workspace.conversations, self.limits, self.workspace.found)
+        own = own_conversations()
+        return store_at(own, self.limits, partial(found_folder, own))
+
+    def has_open_turn(self) -> bool:
+        """Say whether any question may be open here. Where the index of the folder is whole and empty, nothing else is looked at."""
+        if self.folder is None:
+            return True
+        return OpenIndex(self.folder).names() != [] and bool(self.run(self.store.port.ids(which="open", limit=1)))
 
     @property
     def root(self) -> Path:
@@ -90,7 +110,7 @@ class Place(Struct, frozen=True, kw_only=True):
     @property
     def is_on_disk(self) -> bool:
         """Whether the conversations are files; else they are in a database."""
-        return isinstance(self.store, FileStore)
+        return self.folder is not None
 
     @property
     def files(self) -> FileConversations:
@@ -99,8 +119,8 @@ class Place(Struct, frozen=True, kw_only=True):
         Raises:
             StoreError: They are in a database.
         """
-        if isinstance(self.store, FileStore):
-            return self.store.files
+        if self.is_on_disk:
+            return cast("FileConversations", self.store.port)
         raise StoreError(
             "The conversations are in a database and have no files. `midturn conversation export --format jsonl` writes one out, and "
             "`midturn conversation import` takes it in."
@@ -108,7 +128,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
     def under(self, limits: Limits) -> Place:
         """Return the same place with the configured limits."""
-        return replace(self, store=_store(self.workspace, self.address, limits))
+        return replace(self, limits=limits)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something that the store does to its end."""
@@ -187,6 +207,8 @@ def place_in(cwd: Path, store: StoreAddress | None = None) -> Place:
     if address is None:
         return place_of(workspace, cwd)
 
+    from midturn.store.opening import folder_of  # few name a store
+
     folder = folder_of(address.where)
     if workspace and folder:
         check_outside(folder, workspace.root, address.by)
@@ -196,13 +218,13 @@ def place_in(cwd: Path, store: StoreAddress | None = None) -> Place:
 def place_at(address: StoreAddress, workspace: Workspace | None, cwd: Path) -> Place:
     """Return the place of a store that was named."""
     folder = address.where if isinstance(address.where, Path) else None
-    return Place(workspace=workspace, folder=folder, store=_store(workspace, address), cwd=cwd, address=address)
+    return Place(workspace=workspace, folder=folder, cwd=cwd, address=address)
 
 
 def place_of(workspace: Workspace | None, cwd: Path) -> Place:
     """Return the place of a workspace, or the one outside of any, in the user's data directory."""
     folder = workspace.conversations if workspace else own_conversations()
-    return Place(workspace=workspace, folder=folder, store=_store(workspace, None), cwd=cwd)
+    return Place(workspace=workspace, folder=folder, cwd=cwd)
 
 
 def every_place(here: Place) -> list[Place]:
@@ -225,15 +247,6 @@ def _say_what_is_elsewhere(workspace: Workspace) -> None:
 def _configured() -> StoreAddress | None:
     where = configured_store(environment())
     return StoreAddress(where, "conversation.store") if where else None
-
-
-def _store(workspace: Workspace | None, address: StoreAddress | None, limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
-    if address is not None:
-        return store_at(address.where, limits)
-    if workspace is not None:
-        return FileStore(workspace.conversations, limits=limits, found=workspace.found)
-    own = own_conversations()
-    return FileStore(own, limits=limits, found=lambda: found_folder(own))
 
 
 def environment() -> dict[str, str]:

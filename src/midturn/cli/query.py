@@ -28,6 +28,7 @@ from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.errors import ConfigError
 from midturn.models.wrapper import request_json
+from midturn.question.schema import check_schema
 from midturn.record.events import ChatRequest, Event
 from midturn.routing.policy import Toggle
 from midturn.turn.step import TurnRequested
@@ -114,8 +115,6 @@ def _file(name: str) -> bytes:
 
 
 def _check_shape(schema: JsonObject, origin: str) -> None:
-    from midturn.question.schema import check_schema  # heavy, and most queries have no schema
-
     problems = check_schema(schema)
     if problems:
         raise click.UsageError("\n".join([f"{origin}: this schema cannot be used.", *map(str, problems)]))

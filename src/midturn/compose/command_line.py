@@ -31,7 +31,7 @@ from midturn.tools.ask_user_call import AskUserTool
 from midturn.tools.describe_tools import DescribeTools, Redescribed, Wording
 from midturn.tools.fs.described import file_tools
 from midturn.tools.names import name_problem
-from midturn.turn.state import as_it_ended
+from midturn.turn.ending import as_it_ended
 from midturn.turn.step import Interrupted, ModelAnswered, TurnRequested, TurnSettings
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView

@@ -13,6 +13,7 @@ from msgspec import Struct
 from midturn.assistant.request import ChosenAssistant
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
+from midturn.models import registry
 from midturn.models.wrapper import LoggedModel, ObservedModel, Retrying, RetryingModel, RetryPolicy
 from midturn.ports import Display, Model, Notice
 from midturn.values.json_value import Json, JsonObject
@@ -31,12 +32,10 @@ def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: C
         ConfigError: There is no such model, or its provider's extra or key is missing; the message says what to do.
     """
     if id.startswith(SCRIPTED):
-        from midturn.models.scripted import ScriptedModel
+        from midturn.models.scripted import ScriptedModel  # few models are scripts
 
         return ScriptedModel.from_file(id.removeprefix(SCRIPTED))
-    from midturn.models.registry import Lookup, model_named as provider_model_named  # a script needs none of it
-
-    return provider_model_named(id, Lookup(providers=providers_json(llm or {}), report=report))
+    return registry.model_named(id, registry.Lookup(providers=providers_json(llm or {}), report=report))
 
 
 def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
@@ -46,8 +45,6 @@ def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
         ConfigError: Its provider is not known, or it writes no text.
     """
     if not id.startswith(SCRIPTED):
-        from midturn.models import registry
-
         registry.spec_named(id, registry.Lookup(providers=providers_json(llm)))
         registry.refuse_mute(id)
 
@@ -59,8 +56,6 @@ def refuse_no_model(id: str) -> None:
         ConfigError: It is neither `<provider>/<model>` nor a script.
     """
     if not id.startswith(SCRIPTED):
-        from midturn.models import registry
-
         registry.id_parts(id)
 
 

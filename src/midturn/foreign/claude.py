@@ -223,24 +223,25 @@ def _asked(arguments: JsonObject) -> JsonObject:
 
 def questions_of(arguments: JsonObject, *, gates: bool) -> hook_agent.Occasion:
     """Return the questions of its own tool as a form."""
-    from midturn.question.form import Form  # few calls ask
+    from midturn.question import elicitation, form as forms  # few calls ask
 
     listed = objects(arguments.get("questions"))
     texts = [text(asked.get("question")) for asked in listed]
     if len(set(texts)) != len(texts):
         return hook_agent.Unaskable(why="two questions have the same text, by which their answers go", gates=gates)
     try:
-        form = Form.from_json([_question(number, asked) for number, asked in enumerate(listed)])
+        asked = [
+            _question(number, elicitation.one_line(said), question)
+            for number, (said, question) in enumerate(zip(texts, listed, strict=True))
+        ]
+        form = forms.Form.from_json(asked)
     except QuestionError as error:
         return hook_agent.Unaskable(why=str(error), gates=gates)
     return hook_agent.PutForm(id="", tool=ASKS, arguments=_asked(arguments), form=form, gates=gates)
 
 
-def _question(number: int, asked: JsonObject) -> Json:
-    from midturn.question.elicitation import one_line  # as above
-
+def _question(number: int, line: str, asked: JsonObject) -> Json:
     said = text(asked.get("question"))
-    line = one_line(said)
     options: list[Json] = [_option(option) for option in objects(asked.get("options"))]
     kind = "multi_select" if asked.get("multiSelect") is True else "select"
     answer_type: JsonObject = {"type": kind, "options": options, "allow_other": True} if options else {"type": "text"}
@@ -261,14 +262,12 @@ def answers_by_text(form: Form, given: FormCompleted) -> dict[str, Json]:
 
 
 def _elicitation(document: JsonObject, *, alone: bool) -> hook_agent.Occasion:
-    from midturn.question.elicitation import form_of  # as above
-
     server = text(document.get("mcp_server_name")) or "server"
     if document.get("mode") not in ("form", None, ""):
         return hook_agent.Nothing()  # an address is opened where the browser is
     message = f"The MCP server {server} asks: {text(document.get('message'))}"
     try:
-        elicited = form_of(document.get("requested_schema"), message)
+        elicited = hook_agent.elicited(document.get("requested_schema"), message)
     except QuestionError:
         return hook_agent.Nothing()  # its own dialog may know how
     arguments: JsonObject = {"message": document.get("message"), "requested_schema": document.get("requested_schema")}
@@ -278,12 +277,10 @@ def _elicitation(document: JsonObject, *, alone: bool) -> hook_agent.Occasion:
 
 
 def _elicited(document: JsonObject, outcome: Decided) -> hook_agent.Said:
-    from midturn.question.elicitation import form_of  # as above
-
     answer: dict[str, Json] = {"hookEventName": "Elicitation"}
     match outcome:
         case FormCompleted(answers):
-            elicited = form_of(document.get("requested_schema"), "")
+            elicited = hook_agent.elicited(document.get("requested_schema"), "")
             return hook_agent.Said({"hookSpecificOutput": {**answer, "action": "accept", "content": elicited.content(answers)}})
         case RepliedTo() | Refused():
             return hook_agent.Said({"hookSpecificOutput": {**answer, "action": "decline"}})

@@ -90,10 +90,9 @@ def _question(arguments: JsonObject, *, gates: bool, seconds: float | None) -> h
 
 def _elicited(arguments: JsonObject) -> Elicited:
     """Read what its model asks as a form. Its own dialog takes own words beside every choice, and so does ours."""
-    from midturn.question.elicitation import form_of  # few calls ask
-    from midturn.question.form import Form  # as above
+    from midturn.question.form import Form  # few calls ask
 
-    elicited = form_of(arguments.get("requestedSchema"), text(arguments.get("message")))
+    elicited = hook_agent.elicited(arguments.get("requestedSchema"), text(arguments.get("message")))
     questions = [
         replace(asked, answer_type=replace(asked.answer_type, allow_other=True))
         if isinstance(asked.answer_type, SelectType | MultiSelectType)

@@ -16,10 +16,11 @@ from msgspec import Struct
 
 from midturn.foreign.words import Decided
 from midturn.record.open_question import Asker
-from midturn.store.lock import lives, mark, parent
+from midturn.store.lock import lives, mark, parent, ps
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
 
 if TYPE_CHECKING:
+    from midturn.question.elicitation import Elicited
     from midturn.question.form import Form
 
 
@@ -87,6 +88,17 @@ class Unaskable(Struct, frozen=True, kw_only=True):
 
 class Nothing(Struct, frozen=True):
     """Nothing that we know of: a later version, or an event that is not ours."""
+
+
+def elicited(schema: object, message: str) -> Elicited:
+    """Return what is asked by a schema as a form.
+
+    Raises:
+        QuestionError: No form can ask that.
+    """
+    from midturn.question.elicitation import form_of  # few calls ask
+
+    return form_of(schema, message)
 
 
 Occasion: TypeAlias = Permit | PutForm | Done | Ran | Stopping | MovedOn | Unaskable | Nothing
@@ -354,9 +366,4 @@ def _arguments(pid: int) -> list[str]:
     try:
         return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).rstrip("\0").split("\0")
     except OSError:
-        if Path("/proc/self/cmdline").exists():
-            return []
-        import subprocess  # a system without `/proc` is the exception
-
-        printed = subprocess.run(["/bin/ps", "-o", "args=", "-p", str(pid)], capture_output=True, check=False)  # noqa: S603
-        return os.fsdecode(printed.stdout).split()
+        return ps(pid, "args").split()

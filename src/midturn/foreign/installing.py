@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -15,10 +15,8 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError
 from midturn.files import read_regular, write_private
+from midturn.foreign.settings_text import SettingsText
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
-
-if TYPE_CHECKING:
-    from midturn.foreign.settings_text import SettingsText
 
 _BY_HAND = "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
 _LARGEST = 16 * 1024 * 1024
@@ -276,8 +274,6 @@ def _bytes(file: Path) -> bytes | None:
 
 
 def _text(file: Path, content: bytes | None) -> SettingsText:
-    from midturn.foreign.settings_text import SettingsText  # as above
-
     try:
         text = (content or b"").decode()
     except ValueError as error:
@@ -297,8 +293,6 @@ def _value(settings: SettingsText, file: Path) -> dict[str, Any]:
 
 def _write(file: Path, content: bytes | None) -> None:
     """Put the settings in the place of what was there, whole, with the permissions that it had; None removes the file."""
-    import secrets  # hooks, which are run far more often, write none
-
     target = Path(os.path.realpath(file))  # a link into the user's dotfiles stays one
     try:
         if content is None:
@@ -306,7 +300,7 @@ def _write(file: Path, content: bytes | None) -> None:
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
             stream.write(content)
             stream.flush()

@@ -14,6 +14,7 @@ from midturn.prompts.keys import Ruled, description, initial, label, one_line, p
 from midturn.question import answer
 from midturn.question.answer import NotChosen, SelectOptions, named_option
 from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, folded
+from midturn.question.schema_check import misfits
 from midturn.record.prompt import CallSubject, Prompt, RuleDraft
 from midturn.values.json_value import Json, JsonObject, NotJson, read_json
 from midturn.values.text import exact
@@ -148,8 +149,6 @@ def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Pr
     """Return what is wrong with the arguments; where the tool does not say what it takes, or says it badly, it judges them itself."""
     if not parameters:
         return ()
-    from midturn.question.schema_check import misfits  # the validator is slow to load, and hardly any arguments are edited
-
     return misfits(parameters, arguments)
 
 

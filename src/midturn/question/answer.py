@@ -8,6 +8,7 @@ from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
 from midturn.question import answer_type as answers
+from midturn.question.schema_check import validate
 from midturn.values.json_value import (
     DEFAULT_LIMITS,
     Json,
@@ -74,8 +75,6 @@ def _secret(value: object) -> SecretValue:
 
 
 def _under_schema(schema: JsonObject, value: Json) -> Json:
-    from midturn.question.schema_check import validate  # only questions that have a schema pay for it
-
     problems = validate(schema, value)
     if problems:
         whole = [

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeGuard, cast
 
 from midturn.errors import Problem
 from midturn.question import answer_type as answers
+from midturn.question.schema import check_schema
 from midturn.values.json_value import Json, Limits, canonical, pointer_to, shown
 from midturn.values.text import did_you_mean
 
@@ -79,8 +80,6 @@ def read_answer_type(value: Json, limits: Limits, findings: Findings) -> answers
 
 
 def _schema(value: Mapping[str, Json], findings: Findings) -> answers.SchemaType | None:
-    from midturn.question.schema import check_schema
-
     schema = value.get("schema")
     if not isinstance(schema, Mapping):
         findings.add(f"{_AT}/schema", "`schema` is missing or not an object. Give a JSON Schema.")

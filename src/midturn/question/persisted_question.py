@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem, QuestionError
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, UnknownType, read_persisted_type
+from midturn.question.schema import check_schema
 from midturn.values.json_value import Json, JsonObject, canonical, is_canonical
 
 if TYPE_CHECKING:
@@ -150,8 +151,6 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
 
 
 def _refuse_outside_subset(schema: JsonObject) -> None:
-    from midturn.question.schema import check_schema
-
     problems = check_schema(schema)
     if problems:
         raise QuestionError([Problem(f"/answer_type/schema{problem.pointer}", problem.message) for problem in problems])

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias, cast
 from urllib.parse import unquote
 
-import jsonschema_rs
 import msgspec
 from msgspec import Struct
 
@@ -69,6 +68,8 @@ def pattern_size(pattern: str) -> int | None:
 
     Matching takes at most about a tenth of a microsecond for each of these kilobytes and each byte of text.
     """
+    import jsonschema_rs  # here and in `schema_check` alone: most programs check no schema
+
     for size in SIZES:
         options = jsonschema_rs.RegexOptions(size_limit=size * 1024, dfa_size_limit=size * 1024)
         try:

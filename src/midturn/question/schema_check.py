@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, cast
 
-import jsonschema_rs
 import msgspec
 
 from midturn.errors import Problem
@@ -371,6 +370,8 @@ class _Size:
 @lru_cache(maxsize=32)
 def _compiled(encoded: bytes) -> ValidatorMap:
     """Compile a schema of the subset, and each schema in it."""
+    import jsonschema_rs
+
     largest = SIZES[-1] * 1024
     return jsonschema_rs.validator_map_for(
         cast("dict[str, Any]", _asserting(msgspec.json.decode(encoded))),

@@ -31,6 +31,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
@@ -241,8 +242,6 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         """The JSON Schema of an answer, for a form library; None for a secret, and for a type of a newer version."""
         if isinstance(self.question.answer_type, SecretType | UnknownType):
             return None
-        from midturn.question.answer_schema import answer_schema  # who lists questions for people needs no schemas
-
         return answer_schema(BareType(self.question.answer_type, self.question.optional))
 
     @property

@@ -17,6 +17,8 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError, QuestionError
 from midturn.question.people import People, in_a_table, read_people
+from midturn.question.schema import check_schema
+from midturn.question.schema_check import TOO_LARGE, validate
 from midturn.values.json_value import Json, JsonObject, canonical, compact
 
 _WILD: Final = frozenset("*?[")
@@ -272,8 +274,6 @@ def _problem(condition: Condition) -> str | None:
         return "give exactly one of `below`, `one_of` and `matches`."
     if comparison.matches is None:
         return None
-    from midturn.question.schema import check_schema  # the validator is slow to load, and few rules have patterns
-
     broken = check_schema(_pattern(comparison.matches)) or check_schema(_pattern(comparison.matches, whole=True))
     return broken[0].message if broken else None
 
@@ -321,8 +321,6 @@ def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
     text = _text(value)
     if text is None or comparison.matches is None:
         return False
-    from midturn.question.schema_check import TOO_LARGE, validate  # as above
-
     problems = validate(_pattern(comparison.matches, whole=fits.whole), text)
     if problems and problems[0].message == TOO_LARGE:  # it was not looked at: found where that is stricter, and nowhere else
         return not fits.whole

@@ -46,16 +46,16 @@ from midturn.record.window import last_turn, open_turn
 from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold
+from midturn.runtime.prompts import Dialogs
 from midturn.runtime.surroundings import Observed, Services, Surroundings
 from midturn.turn import step as steps
+from midturn.turn.ending import as_it_ended
 from midturn.turn.record import TurnRecord
-from midturn.turn.state import as_it_ended
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, expired_requests, waiting_until
 
 if TYPE_CHECKING:
     from midturn.record.prompt import Prompt
-    from midturn.runtime.prompts import Dialogs
     from midturn.runtime.tool_runs import ToolRuns
 
 
@@ -192,8 +192,6 @@ class Driver:
 
     @cached_property
     def _prompts(self) -> Dialogs:
-        from midturn.runtime.prompts import Dialogs
-
         return Dialogs(self._services, self._surroundings, self.report)
 
     @cached_property

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from midturn.errors import MidturnError, StoreError, TurnOpen
 from midturn.prompter import Prompter
 from midturn.record.events import Child, Parent
+from midturn.turn.ending import Ending, left_by_its_call
 from midturn.turn.record import TurnRecord
-from midturn.turn.state import Ending, left_by_its_call
 from midturn.turn.step import ChildMoved, ChildWanted, Happened
 from midturn.values.json_value import Limits
 

@@ -27,7 +27,7 @@ from midturn.runtime.surroundings import Surroundings
 from midturn.tools.docstring import source_of
 from midturn.tools.returned import Rejected, deliverable, failure
 from midturn.turn import step as steps
-from midturn.turn.state import Ending
+from midturn.turn.ending import Ending
 from midturn.values.json_value import Json, Limits, pointer_to
 
 # ----------------------------------------------------------------------------------------------------------------------

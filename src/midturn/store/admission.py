@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from midturn.errors import NotAllowed
+from midturn.record.events import AnsweredBy, Event
+from midturn.record.open_question import OpenQuestion
 from midturn.store.port import PortJournal
-
-if TYPE_CHECKING:
-    from midturn.record.events import AnsweredBy, Event
-    from midturn.record.open_question import OpenQuestion
-    from midturn.store.submission import HandedOver
+from midturn.store.submission import HandedOver
+from midturn.turn.pending import pending
+from midturn.turn.people import poll_about
 
 MayAnswer: TypeAlias = "Callable[[OpenQuestion, str | None], bool | Awaitable[bool]]"
 _LOG = logging.getLogger("midturn.store")
@@ -60,8 +60,6 @@ class Admission:
         await self.check(question, who.user)
         if question.whose is None:
             return
-        from midturn.turn.people import poll_about  # a hook that has nothing to ask loads nothing of the machine
-
         poll = poll_about(question.request, turn)
         if poll is not None:
             poll.check(who)
@@ -85,8 +83,6 @@ class AdmittedFeed:
         handed = await self._feed.collect()
         if not handed:
             return handed
-        from midturn.turn.pending import pending  # most stores have no rule
-
         waiting = {question.request.event_id: question for question in pending(self._journal.events, self._journal.conversation)}
         return [answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))]
 

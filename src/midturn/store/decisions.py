@@ -23,7 +23,6 @@ from midturn.turn.view import TurnView
 if TYPE_CHECKING:
     from midturn.turn.visit import Visit
 
-
 _WAYS: Mapping[PromptKind, tuple[str, ...]] = {
     "tool": (),
     "run": ("approve", "arguments"),
@@ -46,8 +45,7 @@ _INSTEAD: Mapping[PromptKind, str] = {
 
 @cache
 def _load_visit() -> type[Visit]:
-    """Load the machine: a list of open questions does without it."""
-    from midturn.turn.visit import Visit
+    from midturn.turn.visit import Visit  # a list of open questions does without the machine
 
     return Visit
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache, partial
-from typing import TYPE_CHECKING
+from functools import partial
 
 from midturn.clock import TimeOfDay
 from midturn.errors import NoConversation, StoreError
 from midturn.record.events import Child, Event
 from midturn.record.window import children_of, open_turn, parent_of, turns
 from midturn.store.batch import stamped
+from midturn.store.decisions import is_ready
 from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn, StorePort
-
-if TYPE_CHECKING:
-    from midturn.turn.state import Ending
-    from midturn.turn.view import TurnView
+from midturn.turn.ending import Ending, ended_by_user, ending_batch
+from midturn.turn.view import TurnView
 
 
 async def root_of(port: StorePort, id: str) -> str:
@@ -65,7 +63,7 @@ async def _was_born_inside(port: StorePort, id: str) -> bool:
 
 async def end_family(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
     """End the turns around one that was ended, and those inside of it."""
-    await end_children(port, clock, _view(turn).open_children, _ended_by_user(set()))
+    await end_children(port, clock, _view(turn).open_children, ended_by_user(set()))
     await end_around(port, clock, turn)
 
 
@@ -96,8 +94,6 @@ async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
     """Say whether a turn inside of a tool of the open turn goes on, so that this one does."""
     if not _view(events).awaited_children:
         return False
-    from midturn.store.decisions import is_ready  # few turns have others inside
-
     found: dict[str, LastTurn] = {}
     await _find_all(port, _view(events).awaited_children, found)
     window = open_turn(events)
@@ -122,7 +118,7 @@ async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -
         window = open_turn(around)
         if window is None or not any(child.event_id == parent.child for child in _view(around).open_children):
             return
-        await end_children(port, clock, _view(around).open_children, _ended_by_user(set()))
+        await end_children(port, clock, _view(around).open_children, ended_by_user(set()))
         asked, child = {parent.call}, parent
         batch = partial(_ended, clock, child.child, asked)
         await port.settle(parent.conversation, batch)
@@ -133,18 +129,10 @@ def _ended(clock: TimeOfDay, child: str, asked: set[str], turn: LastTurn) -> Seq
     window = open_turn(turn.events)
     if window is None or not any(each.event_id == child for each in _view(window.events).open_children):
         return ()
-    return _ending_batch(window.events, _ended_by_user(asked), clock)
-
-
-def _ended_by_user(asked: set[str]) -> Ending:
-    from midturn.turn.state import ended_by_user  # hardly ever is a turn ended from outside
-
-    return ended_by_user(asked)
+    return _ending_batch(window.events, ended_by_user(asked), clock)
 
 
 def _ending_batch(events: Sequence[Event], ending: Ending, clock: TimeOfDay) -> Sequence[Event]:
-    from midturn.turn.state import ending_batch  # as above
-
     return stamped(ending_batch(events, ending, event_ids()), clock)
 
 
@@ -153,12 +141,4 @@ def _once(children: Iterable[Child]) -> list[str]:
 
 
 def _view(turn: Sequence[Event]) -> TurnView:
-    return _load_view().last(turn)
-
-
-@cache
-def _load_view() -> type[TurnView]:
-    """Load the reader of turns: most commands open a store and look into none."""
-    from midturn.turn.view import TurnView
-
-    return TurnView
+    return TurnView.last(turn)

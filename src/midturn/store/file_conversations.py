@@ -7,50 +7,40 @@ import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from midturn.clock import now
 from midturn.errors import StoreError, StoreLocked
-from midturn.record.open_question import parse_address
+from midturn.record.open_question import OpenQuestion, parse_address
 from midturn.record.provider_view import NO_PAST
 from midturn.record.window import open_turn
 from midturn.store import lock
 from midturn.store.batch import decided
+from midturn.store.beside import FilesBeside
+from midturn.store.conversation import PASTS, Conversation
+from midturn.store.decisions import is_due
 from midturn.store.directories import Directories, remove_tree
+from midturn.store.due_turns import DueTurns
 from midturn.store.event_file import EventFile, is_jp
 from midturn.store.folder import Folder, telling
+from midturn.store.growing import FileGrowing, FolderBell
 from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import FileJournal, Writer
+from midturn.store.jp import read_jp
 from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import name_finished, name_if_open, ring
+from midturn.store.open_turns import OpenTurns
 from midturn.store.port import Beside, Decide, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
-from midturn.store.submission import HandoverFolder
+from midturn.store.submission import HandedOver, HandoverFolder
 from midturn.store.tail import EventReader, Mark, Part
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
-if TYPE_CHECKING:
-    from midturn.record.open_question import OpenQuestion
-    from midturn.store.conversation import Conversation, KnownPasts
-    from midturn.store.due_turns import DueTurns
-    from midturn.store.growing import FileGrowing
-    from midturn.store.open_turns import OpenTurns
-    from midturn.store.submission import HandedOver
-
 _LOG = logging.getLogger("midturn.store")
 _LOOK = 1.0  # seconds between two looks for conversations that are due
-
-
-@cache
-def _load_pasts() -> KnownPasts:
-    """Load what is known of pasts: a new conversation has none."""
-    from midturn.store.conversation import PASTS
-
-    return PASTS
 
 
 class FileConversations(PortOfBefore):
@@ -67,8 +57,6 @@ class FileConversations(PortOfBefore):
     @property
     def beside(self) -> Beside:
         """Small things kept beside the conversations."""
-        from midturn.store.beside import FilesBeside  # only channels and the page keep something there
-
         return FilesBeside(self.directories)
 
     @property
@@ -94,14 +82,14 @@ class FileConversations(PortOfBefore):
             writer = await Writer.open(folder, lock.for_a_turn(), self.limits)
             try:
                 place = folder.place
-                journal = FileJournal(writer, _load_pasts().of(place))
+                journal = FileJournal(writer, PASTS.of(place))
             except BaseException:
                 writer.close()
                 raise
         except BaseException:
             folder.close()
             raise
-        _load_pasts().keep(place, journal.past)
+        PASTS.keep(place, journal.past)
         ring(folder, id)
         return journal
 
@@ -117,8 +105,6 @@ class FileConversations(PortOfBefore):
 
     async def _tried(self, id: str) -> FileJournal | None:
         """Hold a conversation that is due, unless another worker was faster, or its pause is not over."""
-        from midturn.store.decisions import is_due  # only workers take what is due
-
         with self.directories.open(id) as folder:
             if lock.is_held(folder):
                 return None
@@ -211,8 +197,6 @@ class FileConversations(PortOfBefore):
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
-        from midturn.store.conversation import Conversation  # who begins one has nothing to read
-
         conversation = Conversation.open(self.directories.path(id))
         with Folder.at(self.directories.path(id)) as folder:
             name_if_open(folder, conversation.id, conversation.turns[-1].events if conversation.turns else ())
@@ -240,8 +224,6 @@ class FileConversations(PortOfBefore):
         path = self.directories.path(id)
 
         if is_jp(path):
-            from midturn.store.jp import read_jp  # few are of `jp`
-
             return list(read_jp(path).lines)
         with Folder.at(path) as folder, EventReader(folder) as events:
             return events.lines()
@@ -291,7 +273,7 @@ class FileConversations(PortOfBefore):
                     path.rename(gone)
                     name_finished(folder, conversation_id(path.name) or "")
                     self.directories.forget(path)
-                    _load_pasts().keep(folder.place, NO_PAST)  # what was read of it is forgotten, too
+                    PASTS.keep(folder.place, NO_PAST)  # what was read of it is forgotten, too
                     remove_tree(gone)
             finally:
                 held.release()
@@ -307,8 +289,6 @@ class FileConversations(PortOfBefore):
     @cached_property
     def turns(self) -> OpenTurns:
         """Conversations whose last turn is open."""
-        from midturn.store.open_turns import OpenTurns
-
         return OpenTurns(self.directories)
 
     @property
@@ -318,12 +298,8 @@ class FileConversations(PortOfBefore):
 
     @cached_property
     def _growing(self) -> FileGrowing:
-        from midturn.store.growing import FileGrowing, FolderBell  # only watchers ask
-
         return FileGrowing(self.turns, FolderBell(self.directories.folders))
 
     @cached_property
     def _due(self) -> DueTurns:
-        from midturn.store.due_turns import DueTurns  # only workers take what is due
-
         return DueTurns.of(self.turns)

@@ -22,6 +22,7 @@ from midturn.record.events import Event
 from midturn.record.window import last_turn
 from midturn.store.admission import Admission, AdmittedFeed
 from midturn.store.batch import stamped
+from midturn.store.decisions import handed_batch
 from midturn.store.folder import Folder, refusal, telling
 from midturn.store.open_index import index_in
 from midturn.store.port import PortFeed, PortJournal
@@ -72,8 +73,6 @@ class HeldConversation:
         handed_over = await self.answers.collect()
         if not handed_over:
             return
-        from midturn.store.decisions import handed_batch  # hardly ever was anything handed over
-
         for handed in handed_over:
             window = last_turn(self.events)
             try:

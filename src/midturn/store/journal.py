@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from midturn.record.events import Event, OpaqueEvent, TurnEnd, TurnStart
 from midturn.record.provider_view import NO_PAST, EventLog, Past
 from midturn.record.window import Window, last_turn, starts_turn
 from midturn.store.batch import as_written, may_close
+from midturn.store.decisions import outdated
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, refusal
 from midturn.store.lock import Holder, Lock
 from midturn.store.metadata import conversation_in
 from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.port import LastTurn
-from midturn.store.submission import FileFeed, HandoverFolder
+from midturn.store.submission import FileFeed, HandedOver, HandoverFolder
 from midturn.store.tail import NAME, NOTHING
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
-
-if TYPE_CHECKING:
-    from midturn.store.submission import HandedOver
 
 
 class Writer:
@@ -104,8 +102,6 @@ class Writer:
 
     def tidy(self, handed: Iterable[HandedOver], last_turn: Sequence[Event]) -> None:
         """Take away what was handed over for questions that are closed by now."""
-        from midturn.store.decisions import outdated  # hardly ever was anything handed over
-
         for answer in outdated(handed, last_turn):
             self.answers.remove(answer.key)
 

@@ -287,16 +287,16 @@ def parent(pid: int) -> int:
     fields = _stat(pid)
     if fields:
         return int(fields[_PARENT])
-    return int(_ps(pid, "ppid") or 0)
+    return int(ps(pid, "ppid") or 0)
 
 
 def _started(pid: int) -> str:
     """Return when a process was started; nothing where it has ended, also if its parent has not taken note of that."""
     fields = _stat(pid)
-    state = fields[0] if fields else _ps(pid, "stat")
+    state = fields[0] if fields else ps(pid, "stat")
     if state[:1] in _ENDED:
         return ""
-    return fields[_STARTED] if fields else _ps(pid, "lstart")
+    return fields[_STARTED] if fields else ps(pid, "lstart")
 
 
 def _stat(pid: int) -> list[str]:
@@ -306,7 +306,8 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _ps(pid: int, column: str) -> str:
+def ps(pid: int, column: str) -> str:
+    """Return what `ps` says of a process, on systems without `/proc`; an empty text on others."""
     if Path("/proc/self/stat").exists():
         return ""
     import subprocess  # only systems without /proc need another program for that

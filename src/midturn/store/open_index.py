@@ -46,20 +46,27 @@ class OpenIndex:
             return None
 
     def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
-        """Return the conversations that the index names, the oldest first. Where it cannot be trusted, `scan` says which have an open turn.
-
-        The index is listed again only where a name was added or taken away: a turn that begins is named, one that ends is not any more.
-        """
-        try:
-            with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
-                is_whole = folder.read(f".boot-{host()}").decode() == boot()
-            if is_whole:
-                return self._names.ids()
-        except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
-            pass
+        """Return what `names` does. Where the index cannot be trusted, `scan` says which conversations have an open turn."""
+        named = self.names()
+        if named is not None:
+            return named
         found = sorted(scan())
         self._renew(set(found))
         return found
+
+    def names(self) -> list[str] | None:
+        """Return the conversations that the index names, the oldest first; None where it cannot be trusted.
+
+        The index is listed again only where a name was added or taken away: a turn that begins is named, one that ends is not any more.
+        """
+        if not os.path.lexists(self._conversations):  # no conversation was ever begun here
+            return []
+        try:
+            with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
+                is_whole = folder.read(f".boot-{host()}").decode() == boot()
+            return self._names.ids() if is_whole else None
+        except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
+            return None
 
     def _listing(self) -> list[str]:
         with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:

@@ -9,20 +9,18 @@ from contextlib import suppress
 from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from midturn.errors import StoreError
 from midturn.record.open_question import parse_address, parse_beginning
 from midturn.record.window import open_turn
 from midturn.store import lock
+from midturn.store.conversation import Seen, SeenTurns
+from midturn.store.decisions import is_ready
 from midturn.store.directories import Directories
 from midturn.store.folder import Folder
 from midturn.store.open_index import OpenIndex, name_finished, name_if_open
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandoverFolder
-
-if TYPE_CHECKING:
-    from midturn.store.conversation import Seen, SeenTurns
 
 _LOG = logging.getLogger("midturn.store")
 
@@ -38,8 +36,6 @@ class OpenTurns:
     @cached_property
     def seen(self) -> SeenTurns:
         """The content of the ends of their logs."""
-        from midturn.store.conversation import SeenTurns  # a hook mostly finds that there is nothing to look at
-
         return SeenTurns(self.directories.path)
 
     def marks(self) -> tuple[object, ...]:
@@ -86,8 +82,6 @@ class OpenTurns:
 
     def is_ready(self, id: str) -> bool:
         """Say whether the turn of a conversation can go on, and no one holds it."""
-        from midturn.store.decisions import is_ready  # a hook asks for open questions, and not for what is ready
-
         with suppress(StoreError), self.directories.open(id) as folder:
             turn = LastTurn(self.seen.look(id).turn, HandoverFolder(folder).collect())
             return is_ready(turn, self.find) and not lock.is_held(folder)

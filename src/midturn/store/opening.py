@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from midturn.collector import loading
 from midturn.errors import ConfigError
 from midturn.plugins import Registry
+from midturn.store.admission import MayAnswer
+from midturn.store.file_store import FileStore
+from midturn.store.store import ConversationStore
+from midturn.store.watching import OnWake
+from midturn.store.workspace import check_place
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from midturn.store.admission import MayAnswer
-    from midturn.store.file_store import FileStore
-    from midturn.store.store import ConversationStore
-    from midturn.store.watching import OnWake
 
 
 def open_store(
@@ -49,29 +45,21 @@ def open_store(
         )
     folder = None if trusted else folder_of(path)
     if folder is not None:
-        _load_check()(folder)
+        check_place(folder)
     store = store_at(path)
     woken = store if on_wake is None else store.waking(on_wake)
     return woken if may_answer is None else woken.guarded(may_answer)
 
 
-@cache
-def _load_check() -> Callable[[str | os.PathLike[str]], None]:
-    with loading():  # who imports `open_store`, and opens none, needs no workspace
-        from midturn.store.workspace import check_place
-
-    return check_place
-
-
-def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
-    """Return the store at an address, as `open_store` takes it.
+def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> ConversationStore:
+    """Return the store at an address, as `open_store` takes it; `found` makes its directory, where it is more than that.
 
     Raises:
         ConfigError: No store that is installed has such addresses, or what opens it fails.
     """
     match scheme := _scheme(path):
         case "":
-            return _file_stores()(path, limits=limits)
+            return FileStore(path, limits=limits, found=found)
         case "postgresql" | "postgres":
             return _postgres_store(str(path), limits)
         case _:
@@ -96,17 +84,7 @@ def _scheme(path: str | os.PathLike[str]) -> str:
     return path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
 
 
-@cache
-def _file_stores() -> type[FileStore]:
-    with loading():  # who imports `open_store`, and opens none, needs no files
-        from midturn.store.file_store import FileStore
-
-    return FileStore
-
-
 def _store_of_a_package(scheme: str, address: str, limits: Limits) -> ConversationStore:
-    from midturn.store.store import ConversationStore
-
     opened = STORES.load(scheme)(address, limits)
     if not isinstance(opened, ConversationStore):
         raise ConfigError(

@@ -70,11 +70,10 @@ class OutsideAnswers:
         self._clock = clock
         self._take_over = take_over
 
-    @staticmethod
-    async def expire(port: StorePort, clock: TimeOfDay) -> None:
-        """Record the end of every question in a store whose deadline has passed."""
-        for conversation in await port.overdue(stamp(clock)):
-            await record_expiry(port, conversation, clock)
+    async def expire(self) -> None:
+        """Record the end of every question in the store whose deadline has passed."""
+        for conversation in await self._port.overdue(stamp(self._clock)):
+            await record_expiry(self._port, conversation, self._clock)
 
     async def answer(self, id: str, submission: Given) -> Receipt:
         """Answer the open question at an address, or note something on it.
@@ -233,12 +232,6 @@ async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) ->
 
     with suppress(errors.StoreError):
         await port.settle(conversation, decide)
-
-
-async def expire(port: StorePort, clock: TimeOfDay) -> None:
-    """Record the end of every question in a store whose deadline has passed."""
-    for conversation in await port.overdue(stamp(clock)):
-        await record_expiry(port, conversation, clock)
 
 
 async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> errors.AlreadyAnswered | errors.NotOpen:

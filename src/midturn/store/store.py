@@ -32,7 +32,8 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from datetime import timedelta
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
@@ -40,51 +41,32 @@ from msgspec import UNSET, UnsetType
 from midturn.clock import SYSTEM, TimeOfDay, trusted
 from midturn.errors import Renamed, StoreError, StoreLocked, TooOld
 from midturn.question.people import checked_names
-from midturn.record.events import AnsweredBy, Note, Reassigned, Vote
+from midturn.record.events import AnsweredBy, Child, Note, Reassigned, Vote
+from midturn.record.open_question import OpenQuestion
 from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, MayAnswer
 from midturn.store.batch import check_version
+from midturn.store.conversation import Conversation
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
 from midturn.store.held import HeldConversation
 from midturn.store.lock import looked_at
 from midturn.store.port import HeldBy, PortJournal, Settled, StorePort, following
+from midturn.store.pruning import Prunable, Pruned, Pruning
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop, sync_form
 from midturn.store.tail import Mark, Part
+from midturn.store.watching import OnWake, StoreChange, Watch, changes, happened, happened_and_recorded, wake
+from midturn.turn.ending import Ending
 from midturn.values.json_value import Json
 from midturn.values.text import check_text
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from midturn.record.events import Child
-    from midturn.record.open_question import OpenQuestion
-    from midturn.store.conversation import Conversation
-    from midturn.store.outside_answers import Given, OutsideAnswers, Receipt
-    from midturn.store.pruning import Prunable, Pruned, Pruning
-    from midturn.store.watching import OnWake, StoreChange
-    from midturn.turn.state import Ending
 
 _LOG = logging.getLogger("midturn.store")
 _LEFT = 300.0
 """Seconds for which a worker leaves what it is too old for to others: who takes it again and again keeps newer ones from it."""
+if TYPE_CHECKING:
+    from midturn.store.outside_answers import Given, OutsideAnswers, Receipt
+
 T = TypeVar("T")
-
-
-@cache
-def _load_outside_answers() -> type[OutsideAnswers]:
-    """Load the answering part: runs of turns and readers do without it."""
-    from midturn.store.outside_answers import OutsideAnswers
-
-    return OutsideAnswers
-
-
-@cache
-def _load_pruning() -> type[Pruning]:
-    """Load what removes: hardly ever is anything pruned."""
-    from midturn.store.pruning import Pruning
-
-    return Pruning
 
 
 class ConversationStore(Renamed):
@@ -186,7 +168,7 @@ class ConversationStore(Renamed):
         Args:
             older: How long ago the last event of what is removed was recorded, at least.
         """
-        return await _load_pruning()(self.port, self._clock.now(), older).removed()
+        return await Pruning(self.port, self._clock.now(), older).removed()
 
     async def prunable(self, older: timedelta) -> list[Prunable]:
         """Return what `prune` would remove now, the oldest first; each stands for its family.
@@ -194,7 +176,7 @@ class ConversationStore(Renamed):
         Args:
             older: As of `prune`.
         """
-        return [prunable async for prunable in _load_pruning()(self.port, self._clock.now(), older).found()]
+        return [prunable async for prunable in Pruning(self.port, self._clock.now(), older).found()]
 
     async def end_children(self, children: Sequence[Child], ending: Ending) -> None:
         """End the turns inside of tools that are open on record, as the turn around them ends.
@@ -229,7 +211,7 @@ class ConversationStore(Renamed):
         The calls of other agents are not among them: those go on where they were made. A turn whose question has a deadline that has passed
         is ready: that is put on record here.
         """
-        await _load_outside_answers().expire(self.port, self._clock)
+        await self._outside.expire()
         return await self.port.ids(which="ready")
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
@@ -345,15 +327,19 @@ class ConversationStore(Renamed):
         """
         return await self._record(id, note)
 
+    @cached_property
+    def _outside(self) -> OutsideAnswers:
+        """The way for answers that come from outside of a turn."""
+        from midturn.store.outside_answers import OutsideAnswers  # who lists questions answers none
+
+        return OutsideAnswers(self.port, self.admission, self._clock, partial(_take_over, self))
+
     async def _record(self, id: str | OpenQuestion, given: Given | Note) -> Receipt:
-        outside = _load_outside_answers()(self.port, self.admission, self._clock, partial(_take_over, self))
-        return await outside.answer(_address(id), given)
+        return await self._outside.answer(_address(id), given)
 
     async def _submit(self, id: str | OpenQuestion, submission: Given) -> Receipt:
         receipt = await self._record(id, submission)
         if self._on_wake and not receipt.held:
-            from midturn.store.watching import wake  # only for programs that want to be woken
-
             await wake(self._on_wake, await root_of(self.port, receipt.conversation))
         return receipt
 
@@ -372,9 +358,6 @@ class ConversationStore(Renamed):
             ValueError: `after` is given for all conversations.
             StoreError: There is no such conversation to go on with.
         """
-        # Most programs never watch, and need not load what it takes.
-        from midturn.store.watching import Watch, changes, happened, happened_and_recorded
-
         if after is not None and conversation is None:
             raise ValueError("`after` is a position in one conversation: name the conversation, too.")
         return changes(Watch(self, self.port.growing, conversation, happened_and_recorded if events else happened, after=after))

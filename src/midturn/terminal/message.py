@@ -63,10 +63,9 @@ def _words_flow(page: Page) -> Flow:
         return Untouched()
     if not page.look.colours:
         return PlainFlow(lambda: out.columns)
-    from midturn.terminal.markdown.flow import MarkdownFlow  # loaded with the first words that are drawn
-    from midturn.terminal.markdown.layout import ASCII, UNICODE
+    from midturn.terminal.markdown import flow, layout  # loaded with the first words that are drawn
 
-    return MarkdownFlow(lambda: out.columns, UNICODE if out.unicode else ASCII)
+    return flow.MarkdownFlow(lambda: out.columns, layout.UNICODE if out.unicode else layout.ASCII)
 
 
 def _reasoning_flow(page: Page) -> Flow:

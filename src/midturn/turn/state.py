@@ -7,17 +7,15 @@ afterwards finds no ticket, and is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.record.events import AnsweredBy, CancelReason, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd, TurnStatus
-from midturn.record.provider_view import INTERRUPTED
-from midturn.routing import messages
+from midturn.record.events import Event, InquiryCancelled, InquiryRequest
+from midturn.turn.ending import Ending
 from midturn.turn.record import CallRecord, TurnRecord
 from midturn.turn.step import ClosePrompt, Effect, Record, StopAssistant, TurnSettings, Warn
 from midturn.values.json_value import Json, Limits
@@ -149,6 +147,11 @@ class TurnState:
         self.written += 1
         return identified
 
+    def end(self, ending: Ending) -> None:
+        """Write the last batch."""
+        for event in ending.events(self.record):
+            self.write(event)
+
     def supersede(self, request: InquiryRequest) -> None:
         """Close a question whose answer is not needed any more."""
         self.write(InquiryCancelled(id=request.id, reason="superseded"))
@@ -244,71 +247,6 @@ STAGES: Final[Mapping[Stage, Mapping[Move, Stage]]] = {
     },
     Stage.DONE: {},
 }
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The last batch of a turn, which closes every open question and call, and the limits that lead to it
-
-
-class Ending(Struct, frozen=True):
-    """How a turn ends: what the model reads of each call that is open, and why open questions close."""
-
-    status: TurnStatus
-    content: Callable[[CallRecord], str]
-    reason: CancelReason
-    metadata: dict[str, Json] | None = None
-    error: str | None = None
-    by: AnsweredBy | None = None
-
-
-def write_ending(state: TurnState, ending: Ending) -> None:
-    """Write the last batch."""
-    for attempt in list(state.record.inquiries.values()):
-        if attempt.response is None:
-            state.write(InquiryCancelled(id=attempt.request.id, reason=ending.reason, metadata=ending.metadata))
-    for call in state.record.open_calls():
-        request = call.request
-        state.write(ToolCallResponse(id=request.id, content=ending.content(call), is_error=True, call=request.event_id))
-    state.write(TurnEnd(status=ending.status, error=ending.error, ended_by=ending.by))
-
-
-def ending_batch(turn: Sequence[Event], ending: Ending, ids: Iterator[str]) -> tuple[Event, ...]:
-    """Return the last batch of an open turn that no process runs."""
-    state = TurnState(TurnSettings(tools={}), ids)
-    for event in turn:
-        state.record.apply(event)
-    write_ending(state, ending)
-    return tuple(effect.event for effect in state.drain() if isinstance(effect, Record))
-
-
-def as_it_ended(status: str, error: str | None) -> Ending:
-    """Return the end of a turn inside a tool: it ends as the one around it."""
-    return ended_by_user(set()) if status == "ended_by_user" else failed(error or "the turn around it is over", "superseded")
-
-
-def left_by_its_call() -> Ending:
-    """Return the end of a turn inside a tool that went on without it."""
-    return failed("the tool that began it went on without it", "superseded")
-
-
-def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> Ending:
-    """Return the end of a turn that a person wants, who was `asked` in these calls; `by` says who, where it was at a question."""
-    return Ending(
-        "ended_by_user",
-        lambda call: messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED,
-        "user",
-        by=by,
-    )
-
-
-def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> Ending:
-    """Return the end of a turn for a reason other than an answer."""
-    return Ending("failed", lambda _: INTERRUPTED, reason, metadata, error)
-
-
-def out_of_time(seconds: float) -> Ending:
-    """Return the end of a turn that has worked for as long as it may."""
-    return failed(f"stopped after {seconds:g} seconds; raise limits.seconds to allow more", "limit_exceeded", {"limit": "seconds"})
 
 
 # Limits: repeats, prompts shown, rejections in a row, cycles ----------------------------------------------------------

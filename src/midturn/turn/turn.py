@@ -46,7 +46,6 @@ itself inside the step of the first ask would never hear the second. Only the dr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
@@ -57,36 +56,19 @@ from midturn.record import events as ev
 from midturn.record.exchange import Part, ToolCallPart, recorded
 from midturn.routing import messages
 from midturn.turn import step as steps
+from midturn.turn.call import Call
+from midturn.turn.ending import Ending, ended_by_user, failed, out_of_time
 from midturn.turn.record import CallRecord
-from midturn.turn.state import (
-    Ending,
-    Stage,
-    Ticket,
-    TurnState,
-    ended_by_user,
-    failed,
-    out_of_time,
-    why_the_model_is_not_asked,
-    write_ending,
-)
+from midturn.turn.state import Stage, Ticket, TurnState, why_the_model_is_not_asked
 from midturn.values.json_value import json_equal
 
 if TYPE_CHECKING:
     from midturn.question.answer_type import Reply
     from midturn.record.outcome import Success, ToolError
-    from midturn.turn.call import Call
     from midturn.turn.decision import Misfit
 
 
 MISFITS = 3  # replies that do not fit, before the prompter counts as failed
-
-
-@cache
-def _load_call() -> type[Call]:
-    """Load what calls: who only talks calls nothing, and calls are most of the machine."""
-    from midturn.turn.call import Call
-
-    return Call
 
 
 class Turn:
@@ -344,7 +326,7 @@ class Turn:
             content = messages.unknown_tool(name, list(self._state.settings.tools))
             self._state.write(ev.ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
             return
-        self._calls[record.request.event_id] = call = _load_call()(self._state, record, policy)
+        self._calls[record.request.event_id] = call = Call(self._state, record, policy)
         call.begin()
 
     def _ask_model(self) -> None:
@@ -369,7 +351,7 @@ class Turn:
 
     def _end(self, ending: Ending) -> None:
         """Write the last batch, and stop whatever still moves."""
-        write_ending(self._state, ending)
+        self._state.end(ending)
         if self._model_is_asked:
             self._model_is_asked = False
             self._state.want(steps.StopModel())

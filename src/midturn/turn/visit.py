@@ -15,9 +15,10 @@ from midturn.record.prompt import Prompt
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.call import Call
 from midturn.turn.decision import Spoken
+from midturn.turn.ending import ended_by_user
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.requests import TELLS_REPLIES
-from midturn.turn.state import Ticket, TurnState, ended_by_user, write_ending
+from midturn.turn.state import Ticket, TurnState
 from midturn.turn.step import FormWanted, OnFailure, Record, TurnSettings
 from midturn.turn.view import TurnView, went_on, why_closed
 from midturn.turn.walk import Replay
@@ -108,7 +109,7 @@ class Visit:
             case EndedTurn() if misfit := self._call.docket.barred(ticket, who):
                 raise misfit.error
             case EndedTurn():
-                write_ending(self._state, ended_by_user({self._call.event}, who))
+                self._state.end(ended_by_user({self._call.event}, who))
                 self._call.abandon()
             case Unavailable():
                 raise AnswerError([Problem("", "Nobody was there to answer.")])

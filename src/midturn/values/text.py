@@ -18,6 +18,7 @@ that stands at a cut is shown as its code.
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -213,8 +214,6 @@ def _way_out(given: object) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ` Did you mean `x`?` for the known word nearest to `word`, or nothing where none is near."""
-    import difflib  # only where something is wrong: it is slow to import
-
     near = difflib.get_close_matches(word[:128], list(known), n=1)
     return f" Did you mean `{near[0]}`?" if near else ""
 
