@@ -5,10 +5,11 @@ control passes, and the calls from one of them into another (`sys.setprofile`; a
 answers from elsewhere are left out: they come by a timer, and fall into it or not. Beside it: what one step of the machine crosses,
 where the id of an open question is kept, and the sizes of modules, classes and functions.
 
-    python tools/trace_turn.py [--walk] [DIRECTORY WITH src/midturn]
+    python tools/trace_turn.py [--walk] [--crossings] [DIRECTORY WITH src/midturn]
 
 With a directory, another version is measured, such as a `git worktree` of an older commit. `--walk` lists the functions as they are
-called: the walk at the head of ARCHITECTURE is an extract of that list, and a test compares them.
+called: the walk at the head of ARCHITECTURE is an extract of that list, and a test compares them. `--crossings` lists the calls from one
+file into another, as they are counted, with the files that are new.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Travels:
         self._timer = str(package / "runtime" / "elsewhere.py"), "Elsewhere."
         self.on = False
         self.walk: list[str] = []
+        self.crossed: list[str] = []
         self.files: set[str] = set()
         self.crossings = 0
         self.marks: dict[str, list[int]] = {}
@@ -64,9 +66,12 @@ class Travels:
         here = file.removeprefix(self._package)
         if self._is_of_the_timer(frame):
             return
-        there = self._caller(frame)
+        there, caller = self._caller(frame)
+        new = "" if here in self.files else " (new)"
         self.files.add(here)
         self.walk.append(f"{here} {frame.f_code.co_qualname}")
+        if new or (there and here != there):
+            self.crossed.append(f"{there} {caller} -> {here} {frame.f_code.co_qualname}{new}")
         self.crossings += bool(there) and here != there
         if self._step is not None:
             self._in_step.append((there, here))
@@ -77,12 +82,13 @@ class Travels:
         """Write down what was counted up to here."""
         if self.on and name not in self.marks:
             self.marks[name] = [len(self.files), self.crossings]
+            self.crossed.append(f"== {name}")
 
-    def _caller(self, frame: FrameType) -> str:
+    def _caller(self, frame: FrameType) -> tuple[str, str]:
         back = frame.f_back
         while back is not None and not back.f_code.co_filename.startswith(self._package):
             back = back.f_back
-        return back.f_code.co_filename.removeprefix(self._package) if back else ""
+        return (back.f_code.co_filename.removeprefix(self._package), back.f_code.co_qualname) if back else ("", "")
 
     def _is_of_the_timer(self, frame: FrameType | None) -> bool:
         while frame is not None:
@@ -121,7 +127,11 @@ def play(answer: Path) -> None:
         agent = mt.Agent(mt.FunctionModel(say), tools=[deploy], store=mt.open_store(folder))
         agent.run_sync("Ship it.", prompter=mt.TerminalPrompter())
     sys.setprofile(None)
-    answer.write_text(json.dumps({"marks": travels.marks, "step": travels.step, "places": sorted(places), "walk": travels.walk}))
+    answer.write_text(
+        json.dumps(
+            {"marks": travels.marks, "step": travels.step, "places": sorted(places), "walk": travels.walk, "crossed": travels.crossed}
+        )
+    )
 
 
 def watch(travels: Travels, places: set[str]) -> None:
@@ -267,11 +277,11 @@ def methods(one: ast.ClassDef) -> int:
     return sum(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in one.body)
 
 
-def main(root: Path, *, walk: bool) -> None:
+def main(root: Path, lists: list[str]) -> None:
     """Measure a version, and print what was found."""
     counted = measure(root / "src")
-    if walk:
-        print("\n".join(counted["walk"]))
+    for name in lists:
+        print("\n".join(counted[name]))
     for name, (files, crossings) in counted["marks"].items():
         print(f"from the key to the {name}: {files} files, {crossings} calls from one into another")
     calls, crossed, files = counted["step"]
@@ -285,5 +295,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--play"]:
         play(Path(sys.argv[2]))
     else:
-        folders = [Path(given).resolve() for given in sys.argv[1:] if given != "--walk"]
-        main(folders[0] if folders else HERE, walk="--walk" in sys.argv)
+        options = {"--walk": "walk", "--crossings": "crossed"}
+        folders = [Path(given).resolve() for given in sys.argv[1:] if given not in options]
+        main(folders[0] if folders else HERE, [name for option, name in options.items() if option in sys.argv])
