@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import StoreError
-from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder
+from midturn.store.journal import EventFile
 from support.processes import output, python
 
 FIRST = [b'{"type":"turn_start","more":1}\n', b'{"type":"chat_request","content":"a"}\n']
@@ -98,7 +98,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from midturn.errors import StoreError
-from midturn.store.event_file import EventFile
+from midturn.store.journal import EventFile
 from midturn.store.folder import Folder
 file = EventFile(Folder.at(Path(sys.argv[1])))
 file.append([b'{"n":1}\\n'])

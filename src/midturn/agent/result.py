@@ -19,7 +19,7 @@ from midturn.record.exchange import Spent, Usage, spent_in
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import refused
 from midturn.runtime.driver import RunEnding
-from midturn.store.metadata import event_id
+from midturn.store.batch import event_id
 from midturn.turn.pending import pending_in
 from midturn.turn.view import TurnView
 from midturn.values.json_value import Json, JsonObject

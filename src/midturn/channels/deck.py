@@ -30,7 +30,7 @@ from midturn.prompts.answer_text import value_text
 from midturn.record.events import Event, Notified
 from midturn.record.open_question import OpenQuestion, holds_secret, parse_address
 from midturn.record.prompt import Prompt
-from midturn.store.metadata import event_ids
+from midturn.store.batch import event_ids
 from midturn.store.outside_answers import too_late
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json

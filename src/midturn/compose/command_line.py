@@ -24,7 +24,7 @@ from midturn.record.exchange import ModelRequest, ToolDefinition
 from midturn.routing.policy import offered
 from midturn.runtime.driver import Session, open_window, record_effects
 from midturn.runtime.surroundings import Surroundings
-from midturn.store.metadata import event_ids
+from midturn.store.batch import event_ids
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
 from midturn.tools.ask_user_call import AskUserTool

@@ -18,7 +18,7 @@ from midturn.record.events import Parent, TurnStart
 from midturn.routing.policy import ToolPolicy
 from midturn.runtime.model_response import Assistants, foretelling
 from midturn.runtime.surroundings import Services, Surroundings, at_prompt
-from midturn.store.metadata import event_ids
+from midturn.store.batch import event_ids
 from midturn.turn.step import TurnSettings
 from midturn.values.json_value import JsonObject
 

@@ -28,8 +28,7 @@ from midturn.question.question import Question
 from midturn.record import events as ev
 from midturn.record.open_question import Asker, OpenQuestion, arguments_sha256
 from midturn.routing.rules import Ruling
-from midturn.store.batch import stamped
-from midturn.store.metadata import event_ids
+from midturn.store.batch import event_ids, stamped
 from midturn.store.port import Settled
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user_call import read_arguments

@@ -1,9 +1,10 @@
-"""Batches: events in, lines out, checked before they are written."""
+"""Batches: events in, with their ids, times and places; lines out, checked before they are written."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from sys import maxsize
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -19,6 +20,7 @@ from midturn.values.json_value import Limits
 if TYPE_CHECKING:
     from midturn.store.port import Decide, LastTurn
 
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8  # for each random byte: all are as likely
 _VERSION: Final = r"\d{1,9}(\.\d{1,9})*\Z"
 _CLOSING = frozenset(
     {ev.InquiryAnswered, ev.InquiryCancelled, ev.InquiryRedacted, ev.Approval, ev.ToolCallResponse, ev.TurnEnd, *get_args(ev.Note)}
@@ -26,6 +28,16 @@ _CLOSING = frozenset(
 """Events that close a question, or record what was handed over."""
 _WORDS = frozenset({ev.TurnStart, ev.ChatRequest, ev.ChatResponse, ev.TurnEnd})
 """Words. They were checked where they were given, and a first word need not wait until the reader of events is made."""
+
+
+def event_id() -> str:
+    """Return a new event id: 12 characters of `a-z2-7`, 60 random bits."""
+    return os.urandom(12).translate(_LETTERS).decode()
+
+
+def event_ids() -> Iterator[str]:
+    """Return event ids without end."""
+    return iter(event_id, "")
 
 
 def numbered(batch: Sequence[ev.Event]) -> tuple[ev.Event, ...]:

@@ -21,10 +21,9 @@ from midturn.record.open_question import OpenQuestion
 from midturn.record.provider_view import NO_PAST, Past, provider_view
 from midturn.record.window import Window, open_turn, turns
 from midturn.store import jp
-from midturn.store.event_file import EVENTS, is_jp
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, conversation_id, decode_metadata, read_metadata, title
-from midturn.store.tail import NAME, EventReader, Part
+from midturn.store.tail import EVENTS, NAME, EventReader, Part, is_jp
 from midturn.turn.pending import pending, pending_in
 from midturn.turn.view import Exchange, TurnView, pairs
 

@@ -13,7 +13,7 @@ from midturn.question.answer_type import Answered, SecretType
 from midturn.record.events import Event, InquiryRequest, inquiry_requests
 from midturn.record.open_question import Address, OpenQuestion, PromptKind, secrets_of_form
 from midturn.record.window import turn_of_child
-from midturn.store.metadata import event_ids
+from midturn.store.batch import event_ids
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.pending import pending

@@ -16,11 +16,10 @@ from midturn.errors import NoConversation, StoreError, StoreLocked
 from midturn.files import ensure_private, keep, make_private, user_data
 from midturn.store import lock
 from midturn.store.derived import Derived, GrowingList, KeptList, Listed
-from midturn.store.event_file import is_jp
 from midturn.store.folder import DIRECTORY, KEPT, STEPS, Folder, host, telling
 from midturn.store.metadata import NEW, REMOVED, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
-from midturn.store.tail import NAME as LOG
+from midturn.store.tail import NAME as LOG, is_jp
 
 _LEFT = 3600.0  # seconds after which no process still makes a conversation, or removes it
 _LIST = "ids"  # what the list of all conversations is called where it is kept for other processes

@@ -16,9 +16,9 @@ from midturn.record.entries import ApprovalEntry, CallEntry, EndEntry, Entry, Re
 from midturn.record.events import NEVER_REDACTED, AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, delta_events
 from midturn.record.open_question import fenced, shown
 from midturn.record.window import Window, open_turn
-from midturn.store.batch import numbered, stamped
+from midturn.store.batch import event_ids, numbered, stamped
 from midturn.store.jp import JpFiles, export_jp, text_of
-from midturn.store.metadata import Metadata, event_ids
+from midturn.store.metadata import Metadata
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 from midturn.turn.step import Record, TurnFailed, TurnSettings

@@ -10,9 +10,8 @@ from midturn.clock import TimeOfDay
 from midturn.errors import NoConversation, StoreError
 from midturn.record.events import Child, Event
 from midturn.record.window import children_of, open_turn, parent_of, turns
-from midturn.store.batch import stamped
+from midturn.store.batch import event_ids, stamped
 from midturn.store.decisions import is_ready
-from midturn.store.metadata import event_ids
 from midturn.store.port import LastTurn, StorePort
 from midturn.turn.ending import Ending, ended_by_user, ending_batch
 from midturn.turn.view import TurnView

@@ -25,18 +25,17 @@ from midturn.store.conversation import PASTS, Conversation
 from midturn.store.decisions import is_due
 from midturn.store.directories import Directories, remove_tree
 from midturn.store.due_turns import DueTurns
-from midturn.store.event_file import EventFile, is_jp
 from midturn.store.folder import Folder, telling
 from midturn.store.growing import FileGrowing, FolderBell
 from midturn.store.held import alone_among_files, may_try
-from midturn.store.journal import FileJournal, Writer
+from midturn.store.journal import EventFile, FileJournal, Writer
 from midturn.store.jp import read_jp
 from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import name_finished, name_if_open, ring
 from midturn.store.open_turns import OpenTurns
 from midturn.store.port import Beside, Decide, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.submission import HandedOver, HandoverFolder
-from midturn.store.tail import EventReader, Mark, Part
+from midturn.store.tail import EventReader, Mark, Part, is_jp
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 _LOG = logging.getLogger("midturn.store")

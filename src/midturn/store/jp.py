@@ -17,7 +17,7 @@ from midturn.errors import StoreError
 from midturn.files import LONGEST_IMPORT, read_regular
 from midturn.record.codec import decode_event
 from midturn.record.events import TurnStart, is_opaque
-from midturn.store.event_file import EVENTS
+from midturn.store.tail import EVENTS
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------

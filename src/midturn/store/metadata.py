@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 import unicodedata
-from collections.abc import Iterator
 from typing import cast
 
 import msgspec
@@ -106,7 +104,7 @@ def _encoded(metadata: Metadata) -> bytes:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Ids of events and conversations, and slugs
+# Ids of conversations, and slugs
 
 
 _DIRECTORY = re.compile(r"(?P<id>[0-9]{1,20})-[a-z0-9-]{1,64}")
@@ -114,20 +112,9 @@ NEW = ".new-"
 """Prefix of a directory whose conversation is being made."""
 REMOVED = ".removed-"
 """Prefix of a directory whose conversation is being removed."""
-_LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8  # for each random byte: all are as likely
 _SLUG_LENGTH = 40
 _SLUG_WORDS = 6
 _TITLE_LENGTH = 80
-
-
-def event_id() -> str:
-    """Return a new event id: 12 characters of `a-z2-7`, 60 random bits."""
-    return os.urandom(12).translate(_LETTERS).decode()
-
-
-def event_ids() -> Iterator[str]:
-    """Return event ids without end."""
-    return iter(event_id, "")
 
 
 def conversation_number() -> int:

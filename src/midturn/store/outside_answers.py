@@ -20,11 +20,10 @@ from midturn.record.open_question import Address, Asker, asker_of, parse_address
 from midturn.record.window import parent_of
 from midturn.sandbox.doors import for_people_only, not_for_its_own_agent
 from midturn.store.admission import Admission
-from midturn.store.batch import encode_batch, stamped
+from midturn.store.batch import encode_batch, event_ids, stamped
 from midturn.store.decisions import answer_batch, check_no_secret
 from midturn.store.families import end_family
 from midturn.store.lock import mark
-from midturn.store.metadata import event_ids
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.people import COMMAND_LINE, handed_as, note_batch, poll_in

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
-from typing import Self
+from pathlib import Path
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
@@ -20,8 +21,16 @@ from midturn.store.folder import Folder, telling
 from midturn.store.metadata import Metadata
 
 NAME = "events.jsonl"
+EVENTS: Final = "events.json"
+"""The events of a conversation that `jp` records."""
 FIRST_BLOCK = 8 * 1024
 LARGEST_BLOCK = 4 * 1024 * 1024
+
+
+def is_jp(folder: Path) -> bool:
+    """Say whether `jp` alone recorded what is in this folder."""
+    place = os.fspath(folder)  # asked of each conversation that is listed, and nearly always answered by the first look
+    return not os.path.exists(f"{place}/{NAME}") and os.path.isfile(f"{place}/{EVENTS}")  # noqa: PTH110, PTH113
 
 
 class LineMark(Struct, frozen=True):

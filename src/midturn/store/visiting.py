@@ -13,9 +13,8 @@ from midturn.question.answer_type import Answered, Edited, EndedTurn, Replied, R
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import Prompt
-from midturn.store.batch import stamped
+from midturn.store.batch import event_ids, stamped
 from midturn.store.families import end_family
-from midturn.store.metadata import event_ids
 from midturn.store.outside_answers import check_that_it_lasts
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore

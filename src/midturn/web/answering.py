@@ -16,7 +16,7 @@ from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, ResultSubject
-from midturn.store.metadata import event_ids
+from midturn.store.batch import event_ids
 from midturn.store.outside_answers import Receipt
 from midturn.store.visiting import StoredVisit
 from midturn.turn.view import went_on

@@ -18,7 +18,7 @@ from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
-from midturn.store.metadata import event_ids
+from midturn.store.batch import event_ids
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json, NotJson, SecretValue, read_json
 from midturn.web.port import Port

@@ -14,9 +14,9 @@ from midturn.record.codec import decode_lines
 from midturn.record.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, OpaqueEvent, ToolCallRequest, ToolCallResponse
 from midturn.record.provider_view import sanitize
 from midturn.record.window import open_turn, turns
-from midturn.store.event_file import is_jp
 from midturn.store.export import export_jp
 from midturn.store.jp import JpConversation, hide, import_events, import_metadata, read_jp, reveal
+from midturn.store.tail import is_jp
 from midturn.turn.pending import pending
 from midturn.turn.view import calls, pairs
 

@@ -14,7 +14,7 @@ import pytest
 import midturn as mt
 from midturn.errors import ConfigError, StoreError, StoreLocked
 from midturn.record.events import ChatRequest, Event, TurnStart
-from midturn.store.metadata import event_id
+from midturn.store.batch import event_id
 from midturn.store.postgres import database
 from midturn.store.postgres.conversations import PostgresConversations, PostgresStore
 from midturn.store.postgres.database import DUE

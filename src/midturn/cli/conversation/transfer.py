@@ -32,13 +32,12 @@ from midturn.files import LONGEST_IMPORT, ensure_private, read_private, read_reg
 from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
 from midturn.store.conversation import turns_in
-from midturn.store.event_file import is_jp
 from midturn.store.export import Copied, Copying, History, Unreadable, export_jp, export_jsonl, export_markdown
 from midturn.store.jp import read_jp
 from midturn.store.metadata import Metadata
 from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
-from midturn.store.tail import NAME, Part
+from midturn.store.tail import NAME, Part, is_jp
 from midturn.store.workspace import Workspace, trustworthy
 from midturn.terminal.editor import NoEdit, editor_command
 
