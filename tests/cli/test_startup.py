@@ -108,7 +108,7 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
         "midturn.tools.fs.declared",
         "midturn.tools.function",
     }
-    for_people = {"midturn.terminal.device", "midturn.terminal.restore"}
+    for_people = {"midturn.terminal.device"}
     assert (for_calls | for_people) & loaded == set()
 
 

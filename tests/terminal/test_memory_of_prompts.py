@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from midturn import collector
+from midturn.terminal import prompter
 
 
 class Turn:
@@ -21,17 +21,17 @@ class Turn:
 def loaded() -> Generator[None]:
     """A program that has put aside what it has loaded."""
     gc.freeze()
-    collector._put_aside.cache_clear()
+    prompter._put_aside.cache_clear()
     yield
     gc.unfreeze()
-    collector._put_aside.cache_clear()
+    prompter._put_aside.cache_clear()
 
 
 @pytest.mark.usefixtures("loaded")
 def test_a_turn_that_prompts_leaves_nothing_behind_after_the_first() -> None:
     for _ in range(20):
         turn = Turn()
-        collector.tidy()
+        prompter._tidy()
         del turn
 
     gc.collect()

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from midturn.terminal.device import readable_now, readable_within, until_readable
+from midturn.terminal.device import readable_now
+from midturn.terminal.lines import readable_within, until_readable
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from midturn.terminal.gate import Turnstile
+from midturn.terminal.prompter import Turnstile
 
 
 def test_those_who_wait_pass_in_the_order_in_which_they_came() -> None:

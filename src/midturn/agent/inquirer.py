@@ -22,13 +22,14 @@ from midturn.compose.given import (
     tools_of,
 )
 from midturn.compose.models import Models
-from midturn.compose.session import Prompter, RunParts, Silence
+from midturn.compose.session import Prompter, RunParts
 from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.models.provider_model import LibraryModel
 from midturn.ports import Model, Tool
 from midturn.record.events import Source
 from midturn.runtime.foreign_turn import CallContent, ForeignTurn
 from midturn.runtime.loop_thread import LoopThread, loop_thread
+from midturn.runtime.surroundings import Silence
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import refuse_inside_a_loop
 from midturn.tools.asker import CALL

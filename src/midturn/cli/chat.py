@@ -27,8 +27,7 @@ from midturn.compose.models import refuse_unusable
 from midturn.errors import MidturnError, TerminalGone
 from midturn.record.window import open_turn
 from midturn.routing.policy import Toggle
-from midturn.terminal.device import open_device
-from midturn.terminal.restore import HUSH, Restored
+from midturn.terminal.device import HUSH, Restored, open_device
 from midturn.terminal.typed_ahead import LEAVE_PASTES, LEAVES, Message
 from midturn.turn.step import TurnRequested
 from midturn.values.text import did_you_mean

@@ -34,12 +34,11 @@ from midturn.prompts.keys import TAB, TAB_STOP
 from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
 from midturn.terminal.attributes import key_mode
-from midturn.terminal.device import open_device
+from midturn.terminal.device import Restored, open_device
 from midturn.terminal.folds import Folds
 from midturn.terminal.lines import InputEnded, LineInterrupted, LineReader
+from midturn.terminal.live import Canvas
 from midturn.terminal.look import choose_mode
-from midturn.terminal.paint import Canvas
-from midturn.terminal.restore import Restored
 from midturn.terminal.typed_ahead import TypedAhead
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from midturn.store.held import HeldConversation
 from midturn.terminal.attributes import can_open_terminal
 
 if TYPE_CHECKING:
-    from midturn.terminal.restore import Hush
+    from midturn.terminal.device import Hush
 
 
 class Held:
@@ -86,7 +86,7 @@ def without_echo() -> Generator[None]:
 
 def hush() -> Hush:
     """Return what keeps typing off the screen: without a person there, no terminal is touched."""
-    from midturn.terminal.restore import HUSH
+    from midturn.terminal.device import HUSH
 
     return HUSH
 

@@ -19,7 +19,7 @@ from midturn.question.question import Question
 from midturn.record.entries import WordsEntry, told
 from midturn.record.window import open_turn
 from midturn.routing.policy import Toggle
-from midturn.terminal.restore import HUSH
+from midturn.terminal.device import HUSH
 from midturn.turn.step import TurnRequested
 
 _LONGEST = 30_000  # characters of what a command printed that the model reads: its beginning, and its end

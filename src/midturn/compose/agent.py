@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from midturn.assistant.request import ChosenAssistant
 from midturn.compose.given import DEFER, Detached
 from midturn.compose.models import Models
-from midturn.compose.session import Kit, RunParts, Silence, session_parts
+from midturn.compose.session import Kit, RunParts, session_parts
 from midturn.errors import ConfigError
 from midturn.journal import Journal
 from midturn.ports import Model, Tool
@@ -20,7 +20,7 @@ from midturn.record.events import Source
 from midturn.routing.policy import QuestionPolicy, RunPolicy, ToolPolicy
 from midturn.runtime.driver import Session
 from midturn.runtime.foreign_turn import ForeignTools, ForeignTurn, Outside
-from midturn.runtime.surroundings import Surroundings
+from midturn.runtime.surroundings import Silence, Surroundings
 from midturn.tools.docstring import source_of
 from midturn.tools.names import RUN_POLICIES
 from midturn.values.json_value import DEFAULT_LIMITS, Limits

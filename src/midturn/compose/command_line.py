@@ -13,7 +13,7 @@ from msgspec import Struct
 from midturn.assistant.request import INHERIT, chosen_assistant
 from midturn.clock import SYSTEM
 from midturn.compose.models import SCRIPTED, Models, refuse_unusable
-from midturn.compose.session import Kit, RunParts, Silence, session_parts
+from midturn.compose.session import Kit, RunParts, session_parts
 from midturn.config.settings import Settings, ToolSettings
 from midturn.errors import ConfigError
 from midturn.journal import Journal
@@ -23,7 +23,7 @@ from midturn.record.events import ChatRequest, Event
 from midturn.record.exchange import ModelRequest, ToolDefinition
 from midturn.routing.policy import offered
 from midturn.runtime.driver import Session, open_window, record_effects
-from midturn.runtime.surroundings import Surroundings
+from midturn.runtime.surroundings import Silence, Surroundings
 from midturn.store.batch import event_ids
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace

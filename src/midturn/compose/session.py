@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from midturn.assistant.request import ChosenAssistant
 from midturn.clock import SYSTEM
 from midturn.journal import Journal
-from midturn.ports import Display, Happening, Model, Tool
+from midturn.ports import Display, Model, Tool
 from midturn.prompter import Prompter
 from midturn.question.people import Directory
 from midturn.record.events import Parent, TurnStart
 from midturn.routing.policy import ToolPolicy
 from midturn.runtime.model_response import Assistants, foretelling
-from midturn.runtime.surroundings import Services, Surroundings, at_prompt
+from midturn.runtime.surroundings import Services, Silence, Surroundings, at_prompt
 from midturn.store.batch import event_ids
 from midturn.turn.step import TurnSettings
 from midturn.values.json_value import JsonObject
@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 
 
 _UNBOUNDED = 1_000_000
-
-
-class Silence:
-    """A display that shows nothing."""
-
-    def show(self, happening: Happening) -> None:
-        """Show nothing."""
 
 
 class RunParts(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@
 
 import binascii
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import repeat
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
@@ -525,14 +525,6 @@ def visible(event: Event) -> bool:
 def user_requests(events: Iterable[Event]) -> Iterator[ChatRequest]:
     """Yield what the user asked for, in the order of the events."""
     return (event for event in events if isinstance(event, ChatRequest))
-
-
-def last_user_request(events: Sequence[Event]) -> ChatRequest | None:
-    """Return what the user asked for last."""
-    for event in reversed(events):
-        if isinstance(event, ChatRequest):
-            return event
-    return None
 
 
 def model_responses(events: Iterable[Event]) -> Iterator[ChatResponse]:

@@ -196,6 +196,14 @@ def provider_view(events: Iterable[Event]) -> list[ev.VisibleEvent]:
     return [event for window in turns(events) for event in _turn_view(window.events)] if whole is None else whole
 
 
+def last_user_request(events: Sequence[Event]) -> ev.ChatRequest | None:
+    """Return what the user asked for last."""
+    for event in reversed(events):
+        if isinstance(event, ev.ChatRequest):
+            return event
+    return None
+
+
 def whole_view(events: Iterable[Event | Start]) -> list[ev.VisibleEvent] | None:
     """Return the visible events as they are, where each call has its response in its place; else None."""
     view: list[Any] = []

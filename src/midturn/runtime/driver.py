@@ -30,7 +30,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec import Struct
@@ -40,7 +40,7 @@ from midturn.clock import stamp, trusted
 from midturn.errors import ConfigError, ModelError, NotOpen, TurnOpen
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan, ToolEnded
-from midturn.record.events import Approval, Child, Event, InquiryRequest, ToolCallResponse, TurnEnd
+from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.record.exchange import Usage
 from midturn.record.window import last_turn, open_turn
 from midturn.runtime.elsewhere import Elsewhere
@@ -188,7 +188,7 @@ class Driver:
 
     @cached_property
     def _tools(self) -> ToolRuns:
-        return _load_tool_runs()(self._services.tools, self._surroundings, self._hear, partial(_begun_inside, self._turn))
+        return _load_tool_runs()(self._services.tools, self._surroundings, self._hear, self._turn.record.calls)
 
     @cached_property
     def _prompts(self) -> Dialogs:
@@ -554,9 +554,3 @@ async def expire(seconds: float, clock: Clock, waits_for_people: Callable[[], bo
         if not waits_for_people():
             worked += now - last
         last = now
-
-
-def _begun_inside(turn: Turn, call: str) -> list[Child]:
-    """Return the turns of other agents that are on record inside of a call; a method would tie a driver to itself."""
-    record = turn.record.calls.get(call)
-    return [child.began for child in record.children.values()] if record else []

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError as WaitCancelled
-from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, Protocol, TypeVar, cast
 
@@ -29,7 +28,8 @@ class Screen:
     """What the turns of agents inside each other share with a person: one that shows one prompt shows one of all of them."""
 
     def __init__(self) -> None:
-        self._free = asyncio.Lock()
+        self.free = asyncio.Lock()
+        """Held while a prompt is shown that no other one may stand beside."""
         self.asking: list[Callable[[], bool]] = []
         """For each of the turns, whether a person is being asked."""
 
@@ -37,15 +37,6 @@ class Screen:
     def is_asking(self) -> bool:
         """Whether a person is being asked now, by any of the turns."""
         return any(is_asked() for is_asked in self.asking)
-
-    @asynccontextmanager
-    async def shown(self, *, alone: bool) -> AsyncGenerator[None]:
-        """Show a prompt; `alone` where no other one may be shown meanwhile."""
-        if not alone:
-            yield
-            return
-        async with self._free:
-            yield
 
 
 class Nest(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast, get_args
 
 from msgspec.structs import replace
@@ -109,10 +110,9 @@ class Dialogs:
 
     async def _reply(self, prompter: Prompter, prompt: Prompt) -> Reply:
         self._describe(prompter, prompt)
-        if self._screen is not None:
-            async with self._screen.shown(alone=not getattr(prompter, "concurrent", False)):
-                return await self._replied(prompter, replace(prompt, find_open=lambda: self._open(prompt)))
-        return await self._replied(prompter, replace(prompt, find_open=lambda: self._open(prompt)))
+        screen = self._screen
+        async with nullcontext() if screen is None or getattr(prompter, "concurrent", False) else screen.free:
+            return await self._replied(prompter, replace(prompt, find_open=lambda: self._open(prompt)))
 
     async def _replied(self, prompter: Prompter, prompt: Prompt) -> Reply:
         """Ask until the tool's own rule, if it has one, has nothing to say against the answer."""

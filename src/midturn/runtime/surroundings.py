@@ -16,9 +16,9 @@ from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
 from midturn.question.answer_type import Answered
-from midturn.record.events import AnsweredBy, Event, last_user_request
+from midturn.record.events import AnsweredBy, Event
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolCall, ToolDefinition
-from midturn.record.provider_view import provider_view
+from midturn.record.provider_view import last_user_request, provider_view
 from midturn.tools.asker import refused
 from midturn.turn.step import Answer, FormWanted, Given
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
@@ -85,7 +85,14 @@ def at_prompt(prompter: Prompter | None) -> AnsweredBy:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Observers of a run: they see what becomes durable and what is shown
+# Displays and observers of a run: they see what becomes durable and what is shown
+
+
+class Silence:
+    """A display that shows nothing."""
+
+    def show(self, happening: Happening) -> None:
+        """Show nothing."""
 
 
 class Observed:

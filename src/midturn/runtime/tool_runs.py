@@ -28,6 +28,7 @@ from midturn.tools.docstring import source_of
 from midturn.tools.returned import Rejected, deliverable, failure
 from midturn.turn import step as steps
 from midturn.turn.ending import Ending
+from midturn.turn.record import CallRecord
 from midturn.values.json_value import Json, Limits, pointer_to
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -234,11 +235,11 @@ class ToolRuns:
         tools: Mapping[str, Tool],
         surroundings: Surroundings,
         report: Callable[[steps.Happened], None],
-        children: Callable[[str], Sequence[Child]],
+        calls: Mapping[str, CallRecord],
     ) -> None:
-        """Run tools; `children` says which turns inside of a call are on record."""
+        """Run tools; `calls` is what is on record of each call, by its event."""
         self._tools = tools
-        self._children = children
+        self._calls = calls
         self._outer: dict[str, OuterCall] = {}
         self._surroundings = surroundings
         self._report = report
@@ -310,6 +311,11 @@ class ToolRuns:
 
     def _queued(self, call: str, ahead: Sequence[str]) -> None:
         self._report(steps.ToolQueued(call, tuple(ahead)))
+
+    def _children(self, call: str) -> list[Child]:
+        """Return the turns of other agents that are on record inside of a call."""
+        record = self._calls.get(call)
+        return [child.began for child in record.children.values()] if record else []
 
     def _enter(self, call: str) -> OuterCall | None:
         """Let agents that run inside this run of a tool find it."""

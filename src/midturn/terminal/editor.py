@@ -13,8 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from midturn.prompts.plain_scene import Edit
-from midturn.terminal.device import Device
-from midturn.terminal.restore import Restored
+from midturn.terminal.device import Device, Restored
 
 _USUAL = ("nano", "vi")
 _KILL_AFTER = 1.0

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Generator
-from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from msgspec import Struct
@@ -198,44 +195,3 @@ class Gate:
 def _send(stream: OutputStream, text: str) -> None:
     stream.write(text)
     stream.flush()
-
-
-class Turnstile:
-    """One prompt at a time on the one terminal of a process, first come first served: a lock that several event loops and threads share."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._waiting: deque[Future[None]] = deque()
-        self._inside: Future[None] | None = None
-
-    @asynccontextmanager
-    async def pass_through(self) -> AsyncGenerator[None]:
-        """Wait for everybody who came before, and keep those who come later waiting while the block runs."""
-        ticket: Future[None] = Future()
-        with self._guard:
-            self._waiting.append(ticket)
-            self._admit()
-        try:
-            await asyncio.wrap_future(ticket)
-            yield
-        finally:
-            with self._guard:
-                self._leave(ticket)
-
-    def _leave(self, ticket: Future[None]) -> None:
-        if ticket is self._inside:
-            self._inside = None
-            self._admit()
-        elif ticket in self._waiting:
-            self._waiting.remove(ticket)
-
-    def _admit(self) -> None:
-        """Let the first in who still waits, if the gate is free."""
-        while self._waiting and self._inside is None:
-            ticket = self._waiting.popleft()
-            if ticket.set_running_or_notify_cancel():
-                self._inside = ticket
-                ticket.set_result(None)
-
-
-TERMINAL = Turnstile()

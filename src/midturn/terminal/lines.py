@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import re
 import sys
@@ -11,8 +12,30 @@ from collections.abc import Callable, Sequence
 from midturn.prompts.cells import cells
 from midturn.prompts.plain_scene import Say
 from midturn.terminal.attributes import INTERRUPT, SUSPEND, line_mode, silent_mode
-from midturn.terminal.device import Device, readable_now, readable_within, until_readable
-from midturn.terminal.restore import Restored
+from midturn.terminal.device import Device, Restored, readable_now, watched
+
+
+async def until_readable(fd: int) -> None:
+    """Wait until `fd` can be read; cancelling stops the waiting at once."""
+    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def resolve() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    with watched(fd, resolve):
+        await ready
+
+
+async def readable_within(fd: int, seconds: float) -> bool:
+    """Wait for input, but not longer than `seconds`; tell whether there is any."""
+    try:
+        async with asyncio.timeout(seconds):
+            await until_readable(fd)
+    except TimeoutError:
+        return False
+    return True
+
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A line that was begun before it was asked for: the terminal knows nothing of it, so that it is edited here

@@ -1,4 +1,4 @@
-"""A prompt that answers to single keys: printed rows above, live rows below drawn by prompt_toolkit, one transcript row when it is done.
+"""Rows on a terminal, drawn by prompt_toolkit: those that stay, and live ones that answer to single keys.
 
 There is no type-ahead, and no key is made of an unknown sequence.
 """
@@ -8,45 +8,136 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import re
 import time
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from functools import cache, partial
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any, Protocol, TypeAlias, cast
 
 from prompt_toolkit.application import Application, application
-from prompt_toolkit.data_structures import Point
+from prompt_toolkit.data_structures import Point, Size as PtkSize
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.key_binding.bindings.page_navigation import load_page_navigation_bindings
 from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.renderer import print_formatted_text
+from prompt_toolkit.styles import Style as PtkStyle
 
 from midturn.errors import TerminalGone
-from midturn.prompts.body import own_context
-from midturn.prompts.keys import about, loses_answers
-from midturn.prompts.plain_prompt import plain_dialog
-from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
+from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.keyboard import Key, Keyboard
-from midturn.prompts.rich.pager import ContextRows, plain_context
-from midturn.prompts.rich.prompt import RichScene, Settle
-from midturn.prompts.rich.screen import Frame, Sign, Size, row, row_cells
-from midturn.question.answer_type import EndedTurn, Reply, WentBack
-from midturn.record.prompt import Prompt
-from midturn.terminal.ascii import ascii_frame
+from midturn.prompts.rich.screen import Frame, Row, Sign, Size
+from midturn.question.answer_type import Reply
+from midturn.terminal.ascii import ascii_frame, ascii_row
 from midturn.terminal.attributes import key_mode
-from midturn.terminal.device import Device, readable_now, watched
-from midturn.terminal.editor import NoEdit, edit
-from midturn.terminal.lines import LineInterrupted, LineReader
-from midturn.terminal.look import TerminalSettings
-from midturn.terminal.markdown.context import context_rows
-from midturn.terminal.markdown.layout import ASCII, UNICODE
-from midturn.terminal.notify import called_off, calling
-from midturn.terminal.paint import LOOKS, Canvas, fragments
-from midturn.terminal.restore import Restored
-from midturn.values.text import exact
+from midturn.terminal.device import Device, Restored, watched
+from midturn.terminal.look import STYLES
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is drawn on: the 16 colours of the terminal's own theme, none where `NO_COLOR` is set
+
+
+class DeviceStream:
+    """A device as the text stream that the output wants; once the terminal is gone, `on_gone` is called and nothing is written.
+
+    It has no descriptor: the output would only see to it that writing blocks, and ours does.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._write = device.write
+        self._gone = False
+        self.on_gone: Callable[[TerminalGone], None] = _raise
+
+    def write(self, text: str) -> int:
+        """Write at once."""
+        if not self._gone:
+            try:
+                self._write(text)
+            except TerminalGone as error:
+                self._gone = True
+                self.on_gone(error)
+        return len(text)
+
+    def takes_drawn(self) -> None:
+        """From now on, what is written can be shown as it is."""
+        self._write = self._device.write_drawn
+
+    def flush(self) -> None:
+        """Do nothing: everything is written at once."""
+
+    def isatty(self) -> bool:
+        """Say what it is."""
+        return True
+
+
+def _raise(error: TerminalGone) -> None:
+    raise error
+
+
+LOOKS = PtkStyle.from_dict({name: look for name, look in STYLES.items() if name})
+
+
+class Canvas:
+    """The surface for drawing: an output of prompt_toolkit's on our device, without cursor position requests.
+
+    Rows are turned into what can be shown before they are drawn: the painter has to know how wide they are.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.stream = DeviceStream(device)
+        self.held_keys: list[Key] = []
+        self.depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
+
+        def size() -> PtkSize:
+            return PtkSize(rows=device.size.rows, columns=device.size.columns)
+
+        self.output = Vt100_Output(
+            self.stream,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it needs these methods of a TextIO only
+            size,
+            term=os.environ.get("TERM"),
+            default_color_depth=self.depth,
+            enable_cpr=False,
+        )
+
+    def clear(self) -> None:
+        """Empty the screen; what scrolled out of it stays."""
+        self.output.erase_screen()
+        self.output.cursor_goto(0, 0)
+        self.output.flush()
+
+    def erase_above(self, rows: int) -> None:
+        """Erase the last rows that were printed; those that have scrolled out of the screen stay."""
+        self.output.cursor_up(rows)
+        self.output.erase_down()
+        self.output.flush()
+
+    def print(self, rows: Iterable[Row]) -> Sequence[Row]:
+        """Print rows that stay; return them as they are shown."""
+        shown = [*rows] if self._device.unicode else [*map(ascii_row, rows)]
+        print_formatted_text(self.output, fragments(shown, end="\n"), LOOKS, color_depth=self.depth)
+        return shown
+
+
+def fragments(rows: Iterable[Row], end: str = "") -> StyleAndTextTuples:
+    """Return rows as styled fragments, a line break between them."""
+    found: StyleAndTextTuples = []
+    for number, spans in enumerate(rows):
+        found += [("", "\n")] if number else []
+        found += [(f"class:{span.style}" if span.style else "", span.text) for span in spans]
+    return [*found, ("", end)] if found else found
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Live rows, and the keys that they take
+
 
 ESCAPE_TIMEOUT = 0.05
 """Seconds after which an Escape that nothing followed is the key."""
@@ -268,176 +359,3 @@ def bindings_made_once() -> Generator[None]:
         yield
     finally:
         _MAKER.load_key_bindings, _MAKER.load_page_navigation_bindings = before
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A prompt in plain lines: no escape byte, no bell, nothing that moves
-
-
-_LEAVES = "The form has answers. Ctrl-C again ends the turn, Enter goes on: "
-TAKEN_AWAY = "(the question was taken away)"
-
-
-async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
-    """Ask on `device` and return what the person did; the terminal is left as it was found."""
-    scene = Scene(prompt, device.size.columns)
-    with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
-        reader = LineReader(device, restored, settings.settle)
-        try:
-            reply = await _converse(dialog, scene, reader, restored)
-        except LineInterrupted:
-            device.write("\n")
-            reply = EndedTurn()
-        except asyncio.CancelledError:
-            with suppress(TerminalGone):
-                device.write(f"\n{TAKEN_AWAY}\n" if settings.announces else "\n")
-            raise
-    device.write("".join(f"{row}\n" for row in (scene.transcript(reply), *scene.covered(reply))))
-    return reply
-
-
-async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: Restored) -> Reply:
-    saying = next(dialog)
-    while True:
-        try:
-            heard = await _carry_out(saying, scene, reader, restored)
-        except LineInterrupted:
-            if not loses_answers(scene.prompt):
-                raise
-            restored.device.write("\n")
-            await reader.ask(Say(ask=_LEAVES))
-            continue
-        try:
-            saying = dialog.send(heard)
-        except StopIteration as stop:
-            return stop.value
-
-
-async def _carry_out(saying: Saying, scene: Scene, reader: LineReader, restored: Restored) -> str:
-    match saying:
-        case Say():
-            return await reader.ask(saying)
-        case Edit(text):
-            try:
-                return await edit(saying, about(scene.prompt), restored.device, restored)
-            except NoEdit as error:
-                restored.device.write(f"{exact(str(error))}\n")
-                return text
-
-
-_A_SECOND = 1.0  # between two looks at how long there is left
-MARKDOWN = re.compile(
-    r"^[ ]{0,3}(?:[-*+]|\d{1,9}[.)])[ ]+\S"
-    r"|^[ ]{0,3}>"
-    r"|^[ ]{0,3}(?:`{3,}|~{3,})[ ]*(?!diff\b|patch\b)[A-Za-z]"
-    r"|\|[ ]*:?-+:?[ ]*\||\]\("
-    r"|^[ ]{0,3}(?:[-*_][ ]*){3,}$",
-    re.MULTILINE,
-)
-"""Lists, quotes, code in a language, tables, links and rules: what is drawn differently from words that stand below each other."""
-FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
-"""Plain colours, wrapping on, the cursor seen, pastes unmarked."""
-LEAVE_SCREEN = "\x1b[?1049l"
-"""From the screen of its own back to the usual one; only where that one is shown."""
-
-
-async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
-    """Ask on `device` and return what the person did; the terminal is left as it was found."""
-    with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
-        restored.set(key_mode(restored.found))
-        if readable_now(device.fd):
-            device.write("\n")  # what was typed ahead was echoed: no header begins behind it
-        device.forget_typed()
-        device.write(calling(prompt, settings, os.environ))
-        settle = Settle(settings.settle, time.monotonic())
-        asked = RichScene(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
-        canvas = Canvas(device)
-        canvas.stream.takes_drawn()
-        above = _Above(asked, device, canvas)
-        above.draw()
-        try:
-            reply = await _until_answered(asked, above, restored, bell=settings.bell)
-        except asyncio.CancelledError:
-            if settings.announces:
-                with suppress(TerminalGone):
-                    canvas.print([row(TAKEN_AWAY, "dim")])
-            raise
-        columns = device.size.columns
-        if prompt.kind == "review" and isinstance(reply, WentBack):  # it comes again: once in the scrollback is enough
-            above.take_away()
-        canvas.print(asked.settled(reply, columns))
-    return reply
-
-
-class _Above:
-    """Rows above the live ones, printed once for each width."""
-
-    def __init__(self, asked: RichScene, device: Device, canvas: Canvas) -> None:
-        self.device = device
-        self.canvas = canvas
-        self._asked = asked
-        self._drawn = 0
-        self._columns = 0
-
-    def draw(self) -> None:
-        """Print it."""
-        self._columns = columns = self.device.size.columns
-        shown = self.canvas.print(self._asked.static())
-        self._drawn = sum(max(1, -(-row_cells(spans) // columns)) for spans in shown)
-
-    def draw_anew(self) -> None:
-        """Print it again, for the width that there is now."""
-        self._asked.refit(self.device.size.columns)
-        self.draw()
-
-    def take_away(self) -> None:
-        """Erase it where it is still on the screen as it was printed."""
-        if self.device.size.columns == self._columns:
-            self.canvas.erase_above(self._drawn)
-
-
-def layout_of(prompt: Prompt, device: Device) -> ContextRows:
-    """Return what lays the context out. What draws Markdown takes a moment to load, and most contexts are a diff or a few words."""
-    if MARKDOWN.search(own_context(prompt)) is None:
-        return plain_context
-
-    return partial(context_rows, UNICODE if device.unicode else ASCII)
-
-
-async def _until_answered(asked: RichScene, above: _Above, restored: Restored, *, bell: bool) -> Reply:
-    device, canvas = above.device, above.canvas
-    while True:
-        every = _A_SECOND if asked.counts_down else None
-        match await LiveRows(asked, device, canvas, restored, every=every).run(bell=bell):
-            case Edit() as wanted:
-                try:
-                    asked.edited(await edit(wanted, asked.about, device, restored))
-                except NoEdit as error:
-                    asked.say(str(error))
-            case Sign.VIEW:
-                reply = await _page(asked, device, canvas, restored)
-                if reply is not None:
-                    return reply
-            case Sign.SUSPEND:
-                restored.suspend()
-                above.draw_anew()
-            case Sign():
-                canvas.clear()
-                above.draw_anew()
-            case reply:
-                return reply
-
-
-async def _page(asked: RichScene, device: Device, canvas: Canvas, restored: Restored) -> Reply | None:
-    """Show everything on a screen of its own, and come back to the question; return what the person said there, if anything."""
-    pager = asked.pager()
-    while True:
-        with restored.saying(f"{LEAVE_SCREEN}{restored.farewell}"):
-            left = await LiveRows(pager, device, canvas, restored, full_screen=True).run(bell=False)
-        asked.paged(pager)
-        if left is Sign.SUSPEND:
-            restored.suspend()
-        elif isinstance(left, Sign | Edit):
-            return None
-        else:
-            return left

@@ -1,29 +1,48 @@
-"""The prompter of the person at this terminal."""
+"""The prompter of the person at this terminal: one prompt at a time, in plain lines, or with live rows that answer to single keys.
+
+Of a rich prompt, rows are printed above, live rows are drawn below, and one row of a transcript stays when it is done.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import re
 import sys
-from contextlib import suppress
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncGenerator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, closing, suppress
+from functools import cache, partial
 from typing import Protocol
 
 from msgspec.structs import replace
 
-from midturn.collector import tidy
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
-from midturn.prompts.keys import BackTo, Jump, Ruled
+from midturn.prompts.body import own_context
+from midturn.prompts.keys import BackTo, Jump, Ruled, about, loses_answers
+from midturn.prompts.plain_prompt import plain_dialog
+from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
+from midturn.prompts.rich.pager import ContextRows, plain_context
+from midturn.prompts.rich.prompt import RichScene, Settle
+from midturn.prompts.rich.screen import Sign, row, row_cells
 from midturn.question.answer_type import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt, RuleDraft
-from midturn.terminal.attributes import can_open_terminal
-from midturn.terminal.device import Device, NoTerminal, open_device
-from midturn.terminal.gate import TERMINAL, Gate
-from midturn.terminal.live import ask_plain, ask_rich
+from midturn.terminal.attributes import can_open_terminal, key_mode
+from midturn.terminal.device import HUSH, Device, NoTerminal, Restored, open_device, readable_now
+from midturn.terminal.editor import NoEdit, edit
+from midturn.terminal.gate import Gate
+from midturn.terminal.lines import LineInterrupted, LineReader
+from midturn.terminal.live import Canvas, LiveRows
 from midturn.terminal.look import TerminalSettings, choose_mode
-from midturn.terminal.notify import NotifyCommand, question_of
-from midturn.terminal.restore import HUSH
+from midturn.terminal.markdown.context import context_rows
+from midturn.terminal.markdown.layout import ASCII, UNICODE
+from midturn.terminal.notify import NotifyCommand, called_off, calling, question_of
 from midturn.values.text import exact
 
 _HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it
@@ -88,7 +107,7 @@ class TerminalPrompter(Prompter):
                     raise TerminalGone(str(error)) from error
                 return Unavailable()
             finally:
-                tidy()
+                _tidy()
 
     def about_to_ask(self, question: OpenQuestion) -> None:
         """Take note of what the next prompt asks, as everybody outside the turn sees it.
@@ -157,3 +176,241 @@ class TerminalPrompter(Prompter):
         if sys.stderr is not None:
             with suppress(OSError):  # it is not read
                 self._gate.write(sys.stderr, f"midturn: {exact(problem)}\n")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The one terminal of a process
+
+
+class Turnstile:
+    """One prompt at a time on the one terminal of a process, first come first served: a lock that several event loops and threads share."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waiting: deque[Future[None]] = deque()
+        self._inside: Future[None] | None = None
+
+    @asynccontextmanager
+    async def pass_through(self) -> AsyncGenerator[None]:
+        """Wait for everybody who came before, and keep those who come later waiting while the block runs."""
+        ticket: Future[None] = Future()
+        with self._guard:
+            self._waiting.append(ticket)
+            self._admit()
+        try:
+            await asyncio.wrap_future(ticket)
+            yield
+        finally:
+            with self._guard:
+                self._leave(ticket)
+
+    def _leave(self, ticket: Future[None]) -> None:
+        if ticket is self._inside:
+            self._inside = None
+            self._admit()
+        elif ticket in self._waiting:
+            self._waiting.remove(ticket)
+
+    def _admit(self) -> None:
+        """Let the first in who still waits, if the gate is free."""
+        while self._waiting and self._inside is None:
+            ticket = self._waiting.popleft()
+            if ticket.set_running_or_notify_cancel():
+                self._inside = ticket
+                ticket.set_result(None)
+
+
+TERMINAL = Turnstile()
+
+
+def _tidy() -> None:
+    """Collect what a prompt leaves behind now, while no one waits: else the collector stops a later prompt, to look at everything.
+
+    Only where the program has put aside what it has loaded (`gc.freeze`, as the command line does), so that this takes a moment.
+    """
+    if gc.get_freeze_count():
+        gc.collect()
+        _put_aside()
+
+
+@cache
+def _put_aside() -> None:
+    """Put aside what the first prompt of a process has loaded. Once: of the turn that is under way, nothing would ever be collected."""
+    gc.freeze()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A prompt in plain lines: no escape byte, no bell, nothing that moves
+
+
+_LEAVES = "The form has answers. Ctrl-C again ends the turn, Enter goes on: "
+TAKEN_AWAY = "(the question was taken away)"
+
+
+async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
+    """Ask on `device` and return what the person did; the terminal is left as it was found."""
+    scene = Scene(prompt, device.size.columns)
+    with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
+        reader = LineReader(device, restored, settings.settle)
+        try:
+            reply = await _converse(dialog, scene, reader, restored)
+        except LineInterrupted:
+            device.write("\n")
+            reply = EndedTurn()
+        except asyncio.CancelledError:
+            with suppress(TerminalGone):
+                device.write(f"\n{TAKEN_AWAY}\n" if settings.announces else "\n")
+            raise
+    device.write("".join(f"{row}\n" for row in (scene.transcript(reply), *scene.covered(reply))))
+    return reply
+
+
+async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: Restored) -> Reply:
+    saying = next(dialog)
+    while True:
+        try:
+            heard = await _carry_out(saying, scene, reader, restored)
+        except LineInterrupted:
+            if not loses_answers(scene.prompt):
+                raise
+            restored.device.write("\n")
+            await reader.ask(Say(ask=_LEAVES))
+            continue
+        try:
+            saying = dialog.send(heard)
+        except StopIteration as stop:
+            return stop.value
+
+
+async def _carry_out(saying: Saying, scene: Scene, reader: LineReader, restored: Restored) -> str:
+    match saying:
+        case Say():
+            return await reader.ask(saying)
+        case Edit(text):
+            try:
+                return await edit(saying, about(scene.prompt), restored.device, restored)
+            except NoEdit as error:
+                restored.device.write(f"{exact(str(error))}\n")
+                return text
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A prompt that answers to single keys
+
+
+_A_SECOND = 1.0  # between two looks at how long there is left
+MARKDOWN = re.compile(
+    r"^[ ]{0,3}(?:[-*+]|\d{1,9}[.)])[ ]+\S"
+    r"|^[ ]{0,3}>"
+    r"|^[ ]{0,3}(?:`{3,}|~{3,})[ ]*(?!diff\b|patch\b)[A-Za-z]"
+    r"|\|[ ]*:?-+:?[ ]*\||\]\("
+    r"|^[ ]{0,3}(?:[-*_][ ]*){3,}$",
+    re.MULTILINE,
+)
+"""Lists, quotes, code in a language, tables, links and rules: what is drawn differently from words that stand below each other."""
+FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
+"""Plain colours, wrapping on, the cursor seen, pastes unmarked."""
+LEAVE_SCREEN = "\x1b[?1049l"
+"""From the screen of its own back to the usual one; only where that one is shown."""
+
+
+async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
+    """Ask on `device` and return what the person did; the terminal is left as it was found."""
+    with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
+        restored.set(key_mode(restored.found))
+        if readable_now(device.fd):
+            device.write("\n")  # what was typed ahead was echoed: no header begins behind it
+        device.forget_typed()
+        device.write(calling(prompt, settings, os.environ))
+        settle = Settle(settings.settle, time.monotonic())
+        asked = RichScene(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
+        canvas = Canvas(device)
+        canvas.stream.takes_drawn()
+        above = _Above(asked, device, canvas)
+        above.draw()
+        try:
+            reply = await _until_answered(asked, above, restored, bell=settings.bell)
+        except asyncio.CancelledError:
+            if settings.announces:
+                with suppress(TerminalGone):
+                    canvas.print([row(TAKEN_AWAY, "dim")])
+            raise
+        columns = device.size.columns
+        if prompt.kind == "review" and isinstance(reply, WentBack):  # it comes again: once in the scrollback is enough
+            above.take_away()
+        canvas.print(asked.settled(reply, columns))
+    return reply
+
+
+class _Above:
+    """Rows above the live ones, printed once for each width."""
+
+    def __init__(self, asked: RichScene, device: Device, canvas: Canvas) -> None:
+        self.device = device
+        self.canvas = canvas
+        self._asked = asked
+        self._drawn = 0
+        self._columns = 0
+
+    def draw(self) -> None:
+        """Print it."""
+        self._columns = columns = self.device.size.columns
+        shown = self.canvas.print(self._asked.static())
+        self._drawn = sum(max(1, -(-row_cells(spans) // columns)) for spans in shown)
+
+    def draw_anew(self) -> None:
+        """Print it again, for the width that there is now."""
+        self._asked.refit(self.device.size.columns)
+        self.draw()
+
+    def take_away(self) -> None:
+        """Erase it where it is still on the screen as it was printed."""
+        if self.device.size.columns == self._columns:
+            self.canvas.erase_above(self._drawn)
+
+
+def layout_of(prompt: Prompt, device: Device) -> ContextRows:
+    """Return what lays the context out. What draws Markdown takes a moment to load, and most contexts are a diff or a few words."""
+    if MARKDOWN.search(own_context(prompt)) is None:
+        return plain_context
+
+    return partial(context_rows, UNICODE if device.unicode else ASCII)
+
+
+async def _until_answered(asked: RichScene, above: _Above, restored: Restored, *, bell: bool) -> Reply:
+    device, canvas = above.device, above.canvas
+    while True:
+        every = _A_SECOND if asked.counts_down else None
+        match await LiveRows(asked, device, canvas, restored, every=every).run(bell=bell):
+            case Edit() as wanted:
+                try:
+                    asked.edited(await edit(wanted, asked.about, device, restored))
+                except NoEdit as error:
+                    asked.say(str(error))
+            case Sign.VIEW:
+                reply = await _page(asked, device, canvas, restored)
+                if reply is not None:
+                    return reply
+            case Sign.SUSPEND:
+                restored.suspend()
+                above.draw_anew()
+            case Sign():
+                canvas.clear()
+                above.draw_anew()
+            case reply:
+                return reply
+
+
+async def _page(asked: RichScene, device: Device, canvas: Canvas, restored: Restored) -> Reply | None:
+    """Show everything on a screen of its own, and come back to the question; return what the person said there, if anything."""
+    pager = asked.pager()
+    while True:
+        with restored.saying(f"{LEAVE_SCREEN}{restored.farewell}"):
+            left = await LiveRows(pager, device, canvas, restored, full_screen=True).run(bell=False)
+        asked.paged(pager)
+        if left is Sign.SUSPEND:
+            restored.suspend()
+        elif isinstance(left, Sign | Edit):
+            return None
+        else:
+            return left

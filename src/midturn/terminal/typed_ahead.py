@@ -16,9 +16,10 @@ from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.prompts.rich.screen import POINTER
 from midturn.terminal.ascii import as_ascii
-from midturn.terminal.device import Device, DeviceStream, NoTerminal, open_device, watched
+from midturn.terminal.device import Device, NoTerminal, open_device, watched
 from midturn.terminal.folds import Folds
 from midturn.terminal.gate import Footing, Gate
+from midturn.terminal.live import DeviceStream
 
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 LEAVES = "/quit"

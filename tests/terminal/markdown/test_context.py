@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 from midturn.prompts.rich.screen import row_cells, row_text
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
-from midturn.terminal.live import MARKDOWN
 from midturn.terminal.markdown.context import context_rows
 from midturn.terminal.markdown.layout import UNICODE
+from midturn.terminal.prompter import MARKDOWN
 from support.golden import assert_golden
 from support.rich_talk import Keys
 

@@ -8,7 +8,7 @@ from typing import Self
 from msgspec import Struct
 
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
-from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, find, is_remembered
+from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, is_remembered
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
@@ -76,6 +76,7 @@ class Choice:
     def __init__(self, text: str, keys: Keys) -> None:
         self._text = text
         self._keys = keys
+        self._by_key = {command.key: command for command in keys.offered}
         self._help = Help()
         self._message = ""
 
@@ -90,7 +91,7 @@ class Choice:
             return self._enter()
         if key.key == "escape":
             return self._keys.escape or self._complain("Esc does nothing here; press ? for help")
-        command = find(self._keys.offered, key.key)
+        command = self._by_key.get(key.key)
         if command is None:
             name = f"{key.key.strip() or 'Space'} is not an option" if key.character else "that key does nothing here"
             return self._complain(f"{name}; press ? for help")

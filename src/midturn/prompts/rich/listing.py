@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 from midturn.prompts.accept import NotAccepted, accept, bounds, chosen_values, unchosen, unchosen_once, unmarked, unmarked_once
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
-from midturn.prompts.keys import Command, Commands, KeyStep, find, first_other, label, marked, skipped
+from midturn.prompts.keys import Command, Commands, KeyStep, first_other, label, marked, skipped
 from midturn.prompts.rich import screen
 from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
@@ -107,6 +107,7 @@ class Listing(OptionList, ABC):
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
         super().__init__(prompt, tail)
         self._offered = offered
+        self._by_key = {command.key: command for command in offered}
         self._below = tuple(command for command in offered if command.key in _BELOW)
         self._initials = [_initial(label(option)) for option in self._options]
         self._tallest: tuple[int, str | None, int] = (0, None, 0)
@@ -122,7 +123,7 @@ class Listing(OptionList, ABC):
             return None
         if key.key == "escape":
             return screen.Sign.MENU
-        command = find(self._offered, key.key)
+        command = self._by_key.get(key.key)
         if command is not None and command.does is KeyStep.HELP:
             self._help.toggle()
             return None

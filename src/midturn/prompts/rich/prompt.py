@@ -286,7 +286,7 @@ def body(prompt: Prompt, columns: int, context: ContextRows = plain_context) -> 
 def transcript_row(question: str, answer: str, columns: int) -> Row:
     """Put question and answer into one row; where both are long, each gets half."""
     room = max(1, columns - 1)
-    if cells(question) + 1 + cells(answer) <= room:
+    if cells(f"{question} {answer}") <= room:
         return (Span(f"{question} "), Span(answer, "strong"))
     width = max(min(cells(question), room - 1 - cells(answer)), (room - 1) // 2)
     asked = clip(question, width)
