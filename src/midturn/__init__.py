@@ -12,9 +12,9 @@ _HOMES: dict[str, str] = {
     ".agent.prompters": "InboxPrompter InputPrompter Rules",
     ".agent.result": "HistoryMessage RunResult TurnUsage",
     ".question.answer_type": (
-        "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType Persistence When "
-        "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack"
+        "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType Persistence When"
     ),
+    ".question.answer": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
     ".record.exchange": (
         "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta ReasoningPart StructuredPart TextDelta TextPart "
         "ToolCallPart ToolDefinition Usage ToolCall"

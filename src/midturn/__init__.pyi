@@ -44,24 +44,26 @@ from midturn.models.provider_model import LibraryModel as LibraryModel, Provider
 from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.prompter import Prompter as Prompter
-from midturn.question.answer_type import (
+from midturn.question.answer import (
     Answered as Answered,
-    AnswerType as AnswerType,
-    BooleanType as BooleanType,
     Edited as Edited,
     EndedTurn as EndedTurn,
-    MultiSelectType as MultiSelectType,
-    Persistence as Persistence,
     Replied as Replied,
     Reply as Reply,
+    Submitted as Submitted,
+    Unavailable as Unavailable,
+    WentBack as WentBack,
+)
+from midturn.question.answer_type import (
+    AnswerType as AnswerType,
+    BooleanType as BooleanType,
+    MultiSelectType as MultiSelectType,
+    Persistence as Persistence,
     SchemaType as SchemaType,
     SecretType as SecretType,
     SelectOption as SelectOption,
     SelectType as SelectType,
-    Submitted as Submitted,
     TextType as TextType,
-    Unavailable as Unavailable,
-    WentBack as WentBack,
     When as When,
 )
 from midturn.question.form import Form as Form

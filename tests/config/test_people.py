@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError, NotAllowed
 from midturn.foreign.errand import Errand, begin, permission
-from midturn.question.answer_type import Answered
+from midturn.question.answer import Answered
 from midturn.question.people import People
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import Asker

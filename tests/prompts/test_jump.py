@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from midturn.prompts.keys import BackTo, Jump
-from midturn.question.answer_type import WentBack
+from midturn.question.answer import WentBack
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
 

@@ -6,7 +6,8 @@ import pytest
 from msgspec import UNSET
 
 from midturn.errors import AnswerError
-from midturn.question.answer_type import Answered, EndedTurn, Replied, Submitted, WentBack, When
+from midturn.question.answer import Answered, EndedTurn, Replied, Submitted, WentBack
+from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, FormReply, FormWalker, MisplacedReplyError, Review, Step

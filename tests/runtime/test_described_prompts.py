@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import midturn as mt
-from midturn.question.answer_type import Answered, Reply
+from midturn.question.answer import Answered, Reply
 from midturn.question.form import Form
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from midturn.question.answer_type import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack, When
+from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.people import Escalation, People
 from midturn.question.question import Question

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from midturn.question.answer_type import Answered, Reply
+from midturn.question.answer import Answered, Reply
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Event, InquiryRequest, Source

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from midturn.question.answer_type import Answered, BooleanType, EndedTurn, Replied, Reply, Submitted, Unavailable
+from midturn.question.answer import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
+from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
 from midturn.testing import OutOfScript, ScriptedPrompter

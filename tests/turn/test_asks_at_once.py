@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from midturn.question.answer_type import Answered, EndedTurn, Replied, Submitted
+from midturn.question.answer import Answered, EndedTurn, Replied, Submitted
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.record.prompt import FormSubject

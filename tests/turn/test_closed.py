@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, MidturnError, NotOpen
-from midturn.question.answer_type import Answered, EndedTurn, Replied, Reply, WentBack
+from midturn.question.answer import Answered, EndedTurn, Replied, Reply, WentBack
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Event, InquiryRequest, TurnEnd
 from midturn.record.open_question import Address

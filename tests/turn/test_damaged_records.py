@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.question.answer_type import Answered
+from midturn.question.answer import Answered
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.record.codec import decode_event, encode_event

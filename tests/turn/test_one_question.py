@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from midturn.question.answer_type import Answered, EndedTurn, Replied
+from midturn.question.answer import Answered, EndedTurn, Replied
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
 from midturn.turn.step import CallModel, EndTurn, PromptUser, Record, RunTool, TimeIsUp, UserReplied

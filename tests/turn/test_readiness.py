@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from midturn.question.answer_type import Answered, EndedTurn, Reply
+from midturn.question.answer import Answered, EndedTurn, Reply
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, Suspended, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, ResultPolicy, RunPolicy, Target, ToolPolicy

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.question.answer_type import Answered, Replied, Submitted, WentBack, When
+from midturn.question.answer import Answered, Replied, Submitted, WentBack
+from midturn.question.answer_type import When
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, ToolPolicy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.question.answer_type import Unavailable, WentBack
+from midturn.question.answer import Unavailable, WentBack
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy

@@ -10,7 +10,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError
-from midturn.question.answer_type import Answered, EndedTurn, Replied, Reply, Submitted, WentBack, When
+from midturn.question.answer import Answered, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse

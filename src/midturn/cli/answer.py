@@ -27,7 +27,7 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import answered, place_of, question_rows
 from midturn.config.places import own_name
 from midturn.errors import NotOpen
-from midturn.question.answer_type import EndedTurn
+from midturn.question.answer import EndedTurn
 from midturn.question.people import Directory
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import Asker, OpenQuestion, holds_secret, parse_address

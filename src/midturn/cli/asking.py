@@ -15,7 +15,8 @@ from midturn.cli.place import environment
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
 from midturn.prompter import Prompter, ask_once
-from midturn.question.answer_type import Answered, EndedTurn, Reply, SelectOption, Unavailable
+from midturn.question.answer import Answered, EndedTurn, Reply, Unavailable
+from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
 from midturn.terminal.gate import Gate

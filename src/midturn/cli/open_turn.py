@@ -12,7 +12,8 @@ from midturn.cli.output import ExitStatus
 from midturn.cli.place import Place
 from midturn.cli.resume import check_is_ours, discard, resume_held
 from midturn.errors import StoreError
-from midturn.question.answer_type import Answered, SelectOption
+from midturn.question.answer import Answered
+from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.record.window import open_turn
 from midturn.sandbox.doors import for_people_only

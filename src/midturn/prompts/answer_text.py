@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from midturn.errors import Problem
 from midturn.prompts.keys import is_beside_a_turn, one_line, other_text, pretty, scalar_text, scope
 from midturn.question import answer_type as answers
+from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, compact, items, members, objects, text
@@ -21,28 +22,28 @@ HIDDEN = "(hidden)"
 _QUOTATION = ('""', "''", "“”")
 
 
-def reply_text(prompt: Prompt, reply: answers.Reply) -> str:  # noqa: PLR0911 (one for each kind of reply)
+def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for each kind of reply)
     """Say in one line what the person did; a secret is `(hidden)`."""
     match reply:
-        case answers.Answered():
+        case Answered():
             return answered_text(prompt, reply)
-        case answers.WentBack():
+        case WentBack():
             return "(back)"
-        case answers.Replied(text):
+        case Replied(text):
             return f"(reply) {one_line(text)}" if text else "(reply)"
-        case answers.EndedTurn():
+        case EndedTurn():
             return "(no answer)" if is_beside_a_turn(prompt) else "(end turn)"
-        case answers.Edited():
+        case Edited():
             return "yes, edited"
-        case answers.Submitted():
+        case Submitted():
             return "(sent)"
-        case answers.Unavailable():
+        case Unavailable():
             return "(not available)"
         case _ as other:
             assert_never(other)
 
 
-def answered_text(prompt: Prompt, reply: answers.Answered) -> str:
+def answered_text(prompt: Prompt, reply: Answered) -> str:
     """Say what was answered, whether it is remembered, and the reason that was typed."""
     text = HIDDEN if isinstance(reply.value, SecretValue) else value_text(prompt.question, reply.value)
     remembered = "" if not reply.remember else ", always" if prompt.always else ", for this turn"
@@ -56,9 +57,9 @@ def quoted(words: str) -> str:
     return f"{opening}{one_line(words)}{closing}"
 
 
-def covered_text(prompt: Prompt, reply: answers.Reply) -> str:
+def covered_text(prompt: Prompt, reply: Reply) -> str:
     """Say what a remembered answer covers from now on; empty where nothing is remembered."""
-    if not isinstance(reply, answers.Answered) or not reply.remember:
+    if not isinstance(reply, Answered) or not reply.remember:
         return ""
     if prompt.always:
         return f"From now on: {one_line(reply.remember) if isinstance(reply.remember, str) else scope(prompt)}."

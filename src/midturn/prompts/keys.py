@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.prompts.cells import steady
 from midturn.question import answer_type as answers
-from midturn.question.answer import YES_OR_NO
+from midturn.question.answer import YES_OR_NO, Answered, EndedTurn, Reply, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json, compact, json_equal
 from midturn.values.text import exact, worded
@@ -193,7 +193,7 @@ class Command(Struct, frozen=True):
 
     key: str
     help: str
-    does: answers.Reply | KeyStep
+    does: Reply | KeyStep
     title: str = ""
     word: str = ""
     spoken: str = ""
@@ -231,7 +231,7 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
 def leaving(prompt: Prompt) -> Commands:
     """Return the ways out of a prompt without an answer: Back, Reply, End Turn."""
     goes_back = prompt.can_go_back or prompt.kind == "review"
-    back = (Command("b", "back to the previous question", answers.WentBack(), "Back", "back"),) if goes_back else ()
+    back = (Command("b", "back to the previous question", WentBack(), "Back", "back"),) if goes_back else ()
     if is_beside_a_turn(prompt):
         return back
     approval = prompt.kind in {"run", "deliver"}
@@ -289,7 +289,7 @@ def remembering(prompt: Prompt) -> str:
 
 def is_remembered(command: Command) -> bool:
     """Tell whether a key gives an answer that is remembered."""
-    return isinstance(command.does, answers.Answered) and bool(command.does.remember)
+    return isinstance(command.does, Answered) and bool(command.does.remember)
 
 
 def find(offered: Commands, key: str) -> Command | None:
@@ -304,7 +304,7 @@ def find_named(offered: Commands, typed: str) -> Command | None:
     return find(offered, typed) or find(offered, _NAMES.get(words, kept))
 
 
-END = Command("s", "end the turn, after asking once more", answers.EndedTurn(), "End Turn", "end turn")
+END = Command("s", "end the turn, after asking once more", EndedTurn(), "End Turn", "end turn")
 _REPLY = Command("r", "reply to the assistant instead of answering", KeyStep.REPLY, "Reply", "reply")
 _RUN: Commands = (
     Command("p", "skip it, and say why", KeyStep.GIVE_REASON, word="no, because…"),
@@ -312,7 +312,7 @@ _RUN: Commands = (
 )
 _BY_RULE = Command("A", "run it, and write a rule for such calls: you see it first", KeyStep.RULE, word="rule…")
 _DELIVER: Commands = (Command("e", "edit the result, then give it to the model", KeyStep.EDIT, word="edit"),)
-_SKIP = Command("-", "skip this question", answers.Answered(None), "Skip", "skip", spoken="skip")
+_SKIP = Command("-", "skip this question", Answered(None), "Skip", "skip", spoken="skip")
 _NO_BECAUSE = Command("p", "no, and say why", KeyStep.GIVE_REASON, word="no, because…")
 
 
@@ -344,40 +344,40 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
     """Return `y n`, and `Y N` where the answer may be remembered for the turn, with what that covers."""
     if not prompt.may_remember:
         return (
-            Command("y", words.yes, answers.Answered(True), word=words.y),
-            Command("n", words.no, answers.Answered(False), word=words.n),
+            Command("y", words.yes, Answered(True), word=words.y),
+            Command("n", words.no, Answered(False), word=words.n),
         )
     every = covered(prompt)
     if prompt.always:
         return (
-            Command("y", f"{words.yes}, just this once", answers.Answered(True), word=words.y),
+            Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
             *(_keeping(words, key, kept) for key, kept in offers(prompt)),
-            Command("n", words.no, answers.Answered(False), word=words.n),
+            Command("n", words.no, Answered(False), word=words.n),
         )
     return (
-        Command("y", f"{words.yes}, just this once", answers.Answered(True), word=words.y),
-        Command("Y", f"{words.yes}, and so for {every}", answers.Answered(True, remember=True), spoken="always"),
-        Command("n", f"{words.no}, just this once", answers.Answered(False), word=words.n),
-        Command("N", f"{words.no}, and so for {every}", answers.Answered(False, remember=True), spoken="never"),
+        Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
+        Command("Y", f"{words.yes}, and so for {every}", Answered(True, remember=True), spoken="always"),
+        Command("n", f"{words.no}, just this once", Answered(False), word=words.n),
+        Command("N", f"{words.no}, and so for {every}", Answered(False, remember=True), spoken="never"),
     )
 
 
 def _keeping(words: _Words, key: str, kept: str) -> Command:
     spoken = "always" if key == "Y" else f"always {key}"
-    return Command(key, f"{words.yes}, and always: {one_line(kept)}", answers.Answered(True, remember=kept), spoken=spoken)
+    return Command(key, f"{words.yes}, and always: {one_line(kept)}", Answered(True, remember=kept), spoken=spoken)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Going back from a review to a question of the person's choice, one Back after the other
 
 
-class Ruled(answers.Answered, frozen=True):
+class Ruled(Answered, frozen=True):
     """A yes, with a rule (TOML) that the person has written for such calls."""
 
     rule: str = ""
 
 
-class BackTo(answers.WentBack, frozen=True):
+class BackTo(WentBack, frozen=True):
     """Back, and on until the question with this `index`."""
 
     index: int = 1
@@ -390,10 +390,10 @@ class Jump:
         self._from: Prompt | None = None
         self._index = 0
 
-    def begin(self, prompt: Prompt, reply: BackTo) -> answers.Reply:
+    def begin(self, prompt: Prompt, reply: BackTo) -> Reply:
         """Take note of where a reply goes; return what is told to the turn."""
         self._from, self._index = prompt, reply.index
-        return answers.WentBack()
+        return WentBack()
 
     def passes(self, prompt: Prompt) -> bool:
         """Tell whether the way goes on past this prompt, so that it is not shown."""

@@ -26,6 +26,7 @@ from midturn.prompts.plain_scene import (
     unescaped,
 )
 from midturn.question import answer_type as answers
+from midturn.question.answer import Answered, Reply, Submitted
 from midturn.record.prompt import FormSubject, reviewed_places
 from midturn.values.json_value import Json, SecretValue
 
@@ -104,14 +105,12 @@ def select(scene: Scene, answer_type: answers.SelectType) -> Dialog:
         typed = (yield scene.say(rows, ask)).strip()
         try:
             if not typed and enter and start is not UNSET:
-                return answers.Answered(accepting.accept(scene.prompt, start))
+                return Answered(accepting.accept(scene.prompt, start))
             done = yield from _act(scene, listing, typed, None)
             if isinstance(done, str):
-                return answers.Answered(accepting.accept(scene.prompt, {"other": done}))
+                return Answered(accepting.accept(scene.prompt, {"other": done}))
             if done is None:
-                return answers.Answered(
-                    accepting.accept(scene.prompt, answer_type.options[accepting.choose(typed, answer_type.options)].value)
-                )
+                return Answered(accepting.accept(scene.prompt, answer_type.options[accepting.choose(typed, answer_type.options)].value))
         except accepting.NotAccepted as error:
             done = scene.wrapped(error.lines)
         if not isinstance(done, list):
@@ -137,7 +136,7 @@ def multi_select(scene: Scene, answer_type: answers.MultiSelectType) -> Dialog:
                 done = listing.again(marks)
             elif done is None:
                 chosen = accepting.choose_many(typed, answer_type.options) if typed else marks
-                return answers.Answered(accepting.accept(scene.prompt, accepting.chosen_values(listing.options, chosen, listing.other)))
+                return Answered(accepting.accept(scene.prompt, accepting.chosen_values(listing.options, chosen, listing.other)))
         except accepting.NotAccepted as error:
             done = scene.wrapped(error.lines)
         if not isinstance(done, list):
@@ -145,7 +144,7 @@ def multi_select(scene: Scene, answer_type: answers.MultiSelectType) -> Dialog:
         rows = done
 
 
-def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Generator[Saying, str, answers.Reply | list[str] | str | None]:
+def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Generator[Saying, str, Reply | list[str] | str | None]:
     """Do what is not a choice: a reply, rows to show, the other words that were typed, or None where the line names options."""
     if not typed:
         return scene.wrapped(["There is no default: type a number or a name."])
@@ -190,7 +189,7 @@ def _enter(scene: Scene, answer_type: answers.SelectType, start: Json) -> str:
 # Text, JSON under a schema, and secrets, line by line
 
 
-_EMPTY = keyboard.Command("empty", "send an empty text", answers.Answered(""), word="text")
+_EMPTY = keyboard.Command("empty", "send an empty text", Answered(""), word="text")
 
 
 def text(scene: Scene) -> Dialog:
@@ -244,7 +243,7 @@ def secret(scene: Scene) -> Dialog:
             rows = scene.wrapped([f"{accepting.EMPTY_SECRET}."])
             continue
         if command is None:
-            return answers.Answered(SecretValue(unescaped(typed)))
+            return Answered(SecretValue(unescaped(typed)))
         done = scene.help(scene.commands, ":") if command is keyboard.HELP else (yield from scene.act(command))
         if not isinstance(done, list):
             return done
@@ -257,7 +256,7 @@ def _fill(scene: Scene, field: DraftField, draft: Draft, about: list[str]) -> Di
     while True:
         entered = yield from fill(field, draft, rows, scene.width)
         if isinstance(entered, Entered):
-            return answers.Answered(entered.value)
+            return Answered(entered.value)
         command, draft = entered
         done = scene.help(field.offered, ":") if command is keyboard.HELP else (yield from scene.act(command))
         if not isinstance(done, list):
@@ -327,7 +326,7 @@ def review(scene: Scene) -> Dialog:
     while True:
         typed = (yield scene.say(rows, ask)).strip()
         if not typed:
-            return answers.Submitted()
+            return Submitted()
         number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (no form has a thousand questions)
         if 1 <= number <= len(places):
             return keyboard.BackTo(places[number - 1] + 1)

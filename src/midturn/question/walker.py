@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, MidturnError
-from midturn.question.answer_type import Answered, BooleanType, EndedTurn, Replied, SecretType, Submitted, WentBack
+from midturn.question.answer import Answered, EndedTurn, Replied, Submitted, WentBack
+from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.values.json_value import Json, NotJson, SecretValue, json_equal, read_json

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from midturn.clock import stamp
 from midturn.errors import ScriptError, TerminalGone
 from midturn.prompter import Prompter
-from midturn.question.answer_type import EndedTurn, Replied, Reply, Unavailable, WentBack
+from midturn.question.answer import EndedTurn, Replied, Reply, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, put_to_people
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Final, assert_never
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.answer_type import Answered, BooleanType, Edited, Replied, Submitted, WentBack
+from midturn.question.answer import Answered, Edited, Replied, Submitted, WentBack
+from midturn.question.answer_type import BooleanType
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question

@@ -8,7 +8,7 @@ from typing import assert_never
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.answer_type import Answered, Submitted
+from midturn.question.answer import Answered, Submitted
 from midturn.question.people import earliest
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, ToolCallResponse, Vote

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
-from midturn.question.answer_type import Answered, Replied, Reply
+from midturn.question.answer import Answered, Replied, Reply
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, copied

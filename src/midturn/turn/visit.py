@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
-from midturn.question.answer_type import Answered, EndedTurn, Reply, Unavailable, WentBack
+from midturn.question.answer import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.question.form import Form
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
 from midturn.record.open_question import Address, asker_of

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
-from midturn.question.answer_type import Answered, Replied, Reply, Submitted, WentBack
+from midturn.question.answer import Answered, Replied, Reply, Submitted, WentBack
 from midturn.question.people import People
 from midturn.question.question import Question
 from midturn.question.walker import Ask, Cancelled, Completed, FormWalker, Step

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, QuestionError, StoreError
 from midturn.prompts.keys import pretty, scope
-from midturn.question.answer_type import Answered, EndedTurn, Replied, SecretType
+from midturn.question.answer import Answered, EndedTurn, Replied
+from midturn.question.answer_type import SecretType
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion

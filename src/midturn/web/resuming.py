@@ -13,7 +13,7 @@ from typing import Protocol
 from midturn.clock import Outage
 from midturn.errors import AnswerError, MidturnError, NoConversation, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.prompter import Prompter
-from midturn.question.answer_type import Answered, Reply, Submitted, Unavailable
+from midturn.question.answer import Answered, Reply, Submitted, Unavailable
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.open_question import OpenQuestion

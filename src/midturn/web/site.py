@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from midturn.question.answer_type import Answered
+from midturn.question.answer import Answered
 from midturn.record.open_question import OpenQuestion
 from midturn.web.board import Board
 from midturn.web.gate import Access, Visitor

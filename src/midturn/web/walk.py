@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotOpen
-from midturn.question.answer_type import Answered, Reply, Submitted, WentBack
+from midturn.question.answer import Answered, Reply, Submitted, WentBack
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion

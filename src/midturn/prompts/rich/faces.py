@@ -16,6 +16,7 @@ from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.listing import MarkSeveral, OptionList, PickOne
 from midturn.prompts.rich.screen import MOST_WITH_KEYS, Face, Opened, Pressed, Sign
 from midturn.question import answer_type as answers
+from midturn.question.answer import Answered, Edited, Replied, Submitted
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.values.json_value import Json, JsonObject
 
@@ -23,7 +24,7 @@ from midturn.values.json_value import Json, JsonObject
 def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  # noqa: PLR0911 (one for each type)
     """Return the face that takes the first key; `tail` is the last row of the question."""
     if prompt.kind == "review":
-        return ReviewChoice(tail, Keys(offered, keyboard.Command("Enter", "send the answers", answers.Submitted(), word="send")), prompt)
+        return ReviewChoice(tail, Keys(offered, keyboard.Command("Enter", "send the answers", Submitted(), word="send")), prompt)
     match prompt.question.answer_type:
         case answers.BooleanType():
             return Choice(
@@ -49,14 +50,14 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
     match prompt.question.answer_type:
         case answers.SchemaType(schema) if is_number(schema):
             settings = FieldSettings(tail, escape=Sign.MENU, about=expected(schema))
-            return TextField(settings, number_text(start), lambda typed: answers.Answered(accepting.accept_number(prompt, typed)))
+            return TextField(settings, number_text(start), lambda typed: Answered(accepting.accept_number(prompt, typed)))
         case answers.SchemaType(schema) if not is_text(schema):
             example = shape(schema) if start is UNSET else ""
             settings = FieldSettings(tail, "json", Sign.MENU, example, about="" if example or start is not UNSET else wanted(schema))
             return TextField(
                 settings,
                 "" if start is UNSET else keyboard.pretty(start),
-                lambda typed: answers.Answered(accepting.accept_json(prompt, typed)),
+                lambda typed: Answered(accepting.accept_json(prompt, typed)),
             )
         case answers.SchemaType(schema):
             return _text(prompt, FieldSettings(tail, escape=Sign.MENU, about=expected(schema)))
@@ -73,7 +74,7 @@ def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
         value = accepting.accept(prompt, typed)
         if not typed and empty.now():
             raise accepting.NotAccepted([accepting.EMPTY_TEXT])
-        return answers.Answered(value)
+        return Answered(value)
 
     return TextField(settings, start if isinstance(start, str) else "", answered)
 
@@ -96,12 +97,12 @@ _FILTER_HELP = "in the list - letters filter, ↑↓ move, Tab marks where sever
 
 def reply_field() -> TextField:
     """Return the field for words to the assistant; none are needed."""
-    return TextField(FieldSettings("Your reply to the assistant (may be empty):"), "", lambda typed: answers.Replied(typed.strip() or None))
+    return TextField(FieldSettings("Your reply to the assistant (may be empty):"), "", lambda typed: Replied(typed.strip() or None))
 
 
 def reason_field() -> TextField:
     """Return the field for the reason of a no; none is needed."""
-    return TextField(FieldSettings("Why not? (may be empty)"), "", lambda typed: answers.Answered(False, reason=typed.strip() or None))
+    return TextField(FieldSettings("Why not? (may be empty)"), "", lambda typed: Answered(False, reason=typed.strip() or None))
 
 
 def other_field(prompt: Prompt, face: Face) -> TextField:
@@ -117,7 +118,7 @@ def other_field(prompt: Prompt, face: Face) -> TextField:
         return TextField(settings, face.other or typed_so_far, keep)
 
     def answer(typed: str) -> Pressed:
-        return answers.Answered(accepting.accept(prompt, {"other": typed.strip()})) if typed.strip() else Sign.LEAVE
+        return Answered(accepting.accept(prompt, {"other": typed.strip()})) if typed.strip() else Sign.LEAVE
 
     return TextField(settings, keyboard.first_other(prompt) or typed_so_far, answer)
 
@@ -126,7 +127,7 @@ def subject_field(prompt: Prompt) -> TextField | None:
     """Return the field in which the arguments or the result are edited; what is submitted runs, or is given to the model."""
 
     def changed(value: Json) -> Pressed:
-        return answers.Edited(value)
+        return Edited(value)
 
     match prompt.subject:
         case CallSubject(call):
@@ -146,7 +147,7 @@ def _argument_field(prompt: Prompt, arguments: Sequence[accepting.Argument], so_
     def accepted(typed: str) -> Pressed:
         changed = accepting.accept_argument(prompt, so_far, argument, typed)
         last = place == len(arguments) - 1
-        return answers.Edited(changed) if last else Opened(_argument_field(prompt, arguments, changed, place + 1))
+        return Edited(changed) if last else Opened(_argument_field(prompt, arguments, changed, place + 1))
 
     title = f"[{place + 1}/{len(arguments)}] " if len(arguments) > 1 else ""
     settings = FieldSettings(
@@ -159,7 +160,7 @@ def _argument_field(prompt: Prompt, arguments: Sequence[accepting.Argument], so_
 
 def _json_field(prompt: Prompt, arguments: Json) -> TextField:
     settings = FieldSettings("The arguments, as they will run:", "json")
-    return TextField(settings, keyboard.pretty(arguments), lambda typed: answers.Edited(accepting.accept_arguments(prompt, typed)))
+    return TextField(settings, keyboard.pretty(arguments), lambda typed: Edited(accepting.accept_arguments(prompt, typed)))
 
 
 def rule_field(prompt: Prompt) -> TextField | None:

@@ -12,7 +12,7 @@ from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.diff_lines import ContextLine, diff_lines
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, fitted, joined, row, row_text
-from midturn.question.answer_type import EndedTurn
+from midturn.question.answer import EndedTurn
 from midturn.values.text import prose
 
 _CLOSE = frozenset({"q", "escape", "v"})
