@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.record import events as ev
-from midturn.record.window import Pairing, names_of_call, names_of_result, starts_turn
+from midturn.record.window import Pairing, starts_turn
 from midturn.values.json_value import Json
 
 
@@ -190,7 +190,7 @@ class Story:
     def _call(self, event: ev.ToolCallRequest) -> CallEntry:
         if known := self._calls.get(event.event_id):
             return known
-        self._called.ask(self._place, *names_of_call(event))
+        self._called.ask(self._place, event)
         self._calls[event.event_id] = self._calls_at[self._place] = entry = CallEntry(event)
         for early in [early for early in self._early if early.event.call == event.event_id]:
             self._belongs(early)
@@ -208,7 +208,7 @@ class Story:
             call.requests.append(entry)
 
     def _result(self, event: ev.ToolCallResponse) -> ResultEntry:
-        place = self._called.respond(self._place, *names_of_result(event))
+        place = self._called.respond(self._place, event)
         if place is None:
             return self._results.get(event.event_id, ResultEntry(event))
         call = self._calls_at[place]
@@ -222,12 +222,12 @@ class Story:
             return known
         entry = RequestEntry(event, notes=self._noted(event.id))
         self._belongs(entry)
-        self._asked.ask(self._place, (event.id,))
+        self._asked.ask(self._place, event)
         self._requests[event.id] = self._requests_at[self._place] = entry
         return entry
 
     def _response(self, event: ev.InquiryResponse) -> ResponseEntry:
-        place = self._asked.respond(self._place, (event.id,))
+        place = self._asked.respond(self._place, event)
         if place is None:
             return ResponseEntry(event)
         request = self._requests_at[place]

@@ -1,4 +1,7 @@
-"""A conversation, turn by turn: windows, pairs of request and response, turns of nested agents. No lookup reaches beyond one turn."""
+"""A conversation, turn by turn: windows, pairs of request and response, answers of calls, turns of nested agents.
+
+No lookup reaches beyond one turn.
+"""
 
 from __future__ import annotations
 
@@ -173,18 +176,18 @@ class Pairing:
         """Forget who waits: pairs never span two turns."""
         self._waiting = {}
 
-    def ask(self, place: int, *names: tuple[str, ...]) -> None:
-        """Note a request, which a response may call by any of `names`."""
+    def ask(self, place: int, request: ev.InquiryRequest | ev.ToolCallRequest) -> None:
+        """Note a request, which a response may call by any of its names."""
         self.requests.append(place)
-        for name in names:
+        for name in _names_of_call(request) if isinstance(request, ev.ToolCallRequest) else ((request.id,),):
             if name in self._waiting:
                 self._waiting[name].append(place)
             else:
                 self._waiting[name] = [place]
 
-    def respond(self, place: int, *names: tuple[str, ...]) -> int | None:
-        """Give a response to the first request that still waits under the first of `names` that fits; return the place of that request."""
-        for name in names:
+    def respond(self, place: int, response: ev.InquiryResponse | ev.ToolCallResponse) -> int | None:
+        """Give a response to the first request that still waits under the first of its names that fits; return its place."""
+        for name in _names_of_result(response) if isinstance(response, ev.ToolCallResponse) else ((response.id,),):
             waiting = self._waiting.get(name)
             while waiting and waiting[0] in self.responses:
                 del waiting[0]
@@ -208,9 +211,9 @@ def pair_inquiries(events: Sequence[ev.Event]) -> Pairing:
         if starts_turn(event):
             pairing.begin_turn()
         elif isinstance(event, ev.InquiryRequest):
-            pairing.ask(place, (event.id,))
+            pairing.ask(place, event)
         elif isinstance(event, (ev.InquiryAnswered, ev.InquiryRedacted, ev.InquiryCancelled)):
-            pairing.respond(place, (event.id,))
+            pairing.respond(place, event)
     return pairing
 
 
@@ -221,18 +224,18 @@ def pair_calls(events: Sequence[ev.Event]) -> Pairing:
         if starts_turn(event):
             pairing.begin_turn()
         elif isinstance(event, ev.ToolCallRequest):
-            pairing.ask(place, *names_of_call(event))
+            pairing.ask(place, event)
         elif isinstance(event, ev.ToolCallResponse):
-            pairing.respond(place, *names_of_result(event))
+            pairing.respond(place, event)
     return pairing
 
 
-def names_of_call(request: ev.ToolCallRequest) -> tuple[tuple[str, ...], ...]:
+def _names_of_call(request: ev.ToolCallRequest) -> tuple[tuple[str, ...], ...]:
     """Return how a result may name a call."""
     return (request.event_id, request.id), (request.event_id,), ("", request.id)
 
 
-def names_of_result(response: ev.ToolCallResponse) -> tuple[tuple[str, ...], ...]:
+def _names_of_result(response: ev.ToolCallResponse) -> tuple[tuple[str, ...], ...]:
     """Return how a result names its call, the surest name first."""
     return ((response.call, response.id), (response.call,)) if response.call else (("", response.id),)
 
@@ -257,6 +260,50 @@ def agreed_before(events: Iterable[ev.Event]) -> frozenset[str]:
             case _:
                 pass
     return frozenset(found)
+
+
+# Answers of a call: what its pairs add up to ---------------------------------------------------------------------------
+
+
+class CallSoFar:
+    """What was answered in a call, by question id, in the order of the answers; no secrets, nothing skipped.
+
+    `at_reply` is what it was when a person said something else instead, by the `event_id` that says so: a call that is replayed has the
+    later answers on record, too.
+    """
+
+    def __init__(self) -> None:
+        self.now: dict[str, Json] = {}
+        self.at_reply: dict[str, dict[str, Json]] = {}
+        self._after: dict[str, tuple[str, ...]] = {}
+
+    def ask(self, request: ev.InquiryRequest) -> None:
+        """Forget what is asked anew: an older answer says nothing of it."""
+        if request.form:
+            ids = [str(asked.get("id")) for asked in request.form.questions]
+            self._after |= {key: tuple(ids[place:]) for place, key in enumerate(ids, 1)}
+            self._forget(ids)
+        if request.question_id in self.now:
+            del self.now[request.question_id]
+
+    def close(self, request: ev.InquiryRequest, response: ev.InquiryResponse) -> None:
+        """Take in an answer. One that was revised discards those that came after it in its form."""
+        if response.outcome == "cancelled":
+            if response.reason == "reply":
+                self.reply(response.event_id)
+            return
+        if request.revises:
+            self._forget(self._after.get(request.question_id, ()))
+        if response.outcome == "answered" and response.answer is not None and request.question_id:
+            self.now[request.question_id] = response.answer
+
+    def _forget(self, ids: Iterable[str]) -> None:
+        for key in ids:
+            self.now.pop(key, None)
+
+    def reply(self, event_id: str) -> None:
+        """Keep what had been answered by now."""
+        self.at_reply[event_id] = dict(self.now)
 
 
 # Calls refused because no human was there -----------------------------------------------------------------------------

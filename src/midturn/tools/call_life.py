@@ -133,7 +133,7 @@ class CallLife:
         """
         task = self._loop.create_task(work)
         try:
-            await self._through(task)
+            await asyncio.wait({task})  # who is cancelled meanwhile does not cancel it
         except asyncio.CancelledError:
             self._end()
             await self._stop(task)
@@ -205,20 +205,6 @@ class CallLife:
             waits = tuple(self._waits)
         for wait in waits:
             wait.cancel()
-
-    async def _through(self, task: asyncio.Task[Any]) -> None:
-        """Return when a task is done. Who is cancelled meanwhile does not cancel it."""
-        done = self._loop.create_future()
-
-        def tell(_: object) -> None:
-            if not done.done():
-                done.set_result(None)
-
-        task.add_done_callback(tell)
-        try:
-            await done
-        finally:
-            task.remove_done_callback(tell)
 
     async def _stop(self, task: asyncio.Task[T]) -> None:
         """Cancel the work and wait until it is through; every further cancellation is passed on to it."""

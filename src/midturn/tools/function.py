@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 
@@ -39,7 +39,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 @functools.cache
-def _load_executed() -> Callable[[TypedFunction, ToolRun, Source], Coroutine[Any, Any, Outcome]]:
+def _load_executed() -> Callable[[TypedFunction, ToolRun, Source], Awaitable[Outcome]]:
     """Load what runs a function: who only describes a tool, as at every start, calls none."""
     from midturn.tools.function_call import executed
 
@@ -168,13 +168,13 @@ class FunctionTool(Generic[P, R_co]):
 
         return foretold(self._foretelling, self._callee.parameters, run, self.inquiry_source())
 
-    def execute(self, run: ToolRun) -> Coroutine[Any, Any, Outcome]:
+    async def execute(self, run: ToolRun) -> Outcome:
         """Run the function once (see `ports.Tool`).
 
         Args:
             run: The call, the answers so far, and the way to ask.
         """
-        return _load_executed()(self._callee, run, self.inquiry_source())
+        return await _load_executed()(self._callee, run, self.inquiry_source())
 
 
 @overload

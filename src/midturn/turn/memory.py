@@ -1,17 +1,16 @@
-"""Answers that count for later: those of a call so far, and remembered answers and permissions of a turn, two maps that never mix.
+"""Answers that count for later: remembered answers and remembered permissions of a turn, two maps that never mix.
 
 Where a question stands between what is remembered, what is configured and who may answer is a row of the routing table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
 from midturn.question.answer_type import BooleanType
-from midturn.record.events import InquiryRequest, InquiryResponse
 from midturn.values.json_value import Json
 
 if TYPE_CHECKING:
@@ -66,44 +65,3 @@ def answer_key(tool: str, question_id: str) -> str:
 def permission_key(tool: str) -> str:
     """Return the key under which a permission is remembered."""
     return f"{tool}.__permission__"
-
-
-class CallSoFar:
-    """What was answered in a call, by question id, in the order of the answers; no secrets, nothing skipped.
-
-    `at_reply` is what it was when a person said something else instead, by the `event_id` that says so: a call that is replayed has the
-    later answers on record, too.
-    """
-
-    def __init__(self) -> None:
-        self.now: dict[str, Json] = {}
-        self.at_reply: dict[str, dict[str, Json]] = {}
-        self._after: dict[str, tuple[str, ...]] = {}
-
-    def ask(self, request: InquiryRequest) -> None:
-        """Forget what is asked anew: an older answer says nothing of it."""
-        if request.form:
-            ids = [str(asked.get("id")) for asked in request.form.questions]
-            self._after |= {key: tuple(ids[place:]) for place, key in enumerate(ids, 1)}
-            self._forget(ids)
-        if request.question_id in self.now:
-            del self.now[request.question_id]
-
-    def close(self, request: InquiryRequest, response: InquiryResponse) -> None:
-        """Take in an answer. One that was revised discards those that came after it in its form."""
-        if response.outcome == "cancelled":
-            if response.reason == "reply":
-                self.reply(response.event_id)
-            return
-        if request.revises:
-            self._forget(self._after.get(request.question_id, ()))
-        if response.outcome == "answered" and response.answer is not None and request.question_id:
-            self.now[request.question_id] = response.answer
-
-    def _forget(self, ids: Iterable[str]) -> None:
-        for key in ids:
-            self.now.pop(key, None)
-
-    def reply(self, event_id: str) -> None:
-        """Keep what had been answered by now."""
-        self.at_reply[event_id] = dict(self.now)

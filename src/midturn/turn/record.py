@@ -48,8 +48,8 @@ from msgspec import Struct
 from midturn.question.answer_type import BooleanType
 from midturn.record import events as ev
 from midturn.record.exchange import ToolCall
-from midturn.record.window import Pairing, asking_call, is_foretold, names_of_call, names_of_result
-from midturn.turn.memory import CallSoFar, Memory, answer_key
+from midturn.record.window import CallSoFar, Pairing, asking_call, is_foretold
+from midturn.turn.memory import Memory, answer_key
 from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, canonical
 
 WITH_A_MODEL: Final[Mapping[str, Json]] = {"asks": "assistant"}
@@ -432,12 +432,12 @@ class TurnRecord:
         if event.event_id in self.calls:
             return  # its line stands there twice, and the second one would never get a response
         self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
-        self._called.ask(self._at, *names_of_call(event))
+        self._called.ask(self._at, event)
         self._calls_at[self._at] = record
         self.cycle.calls.append(record)
 
     def _respond(self, event: ev.ToolCallResponse) -> None:
-        place = self._called.respond(self._at, *names_of_result(event))
+        place = self._called.respond(self._at, event)
         if place is None:
             return
         call = self._calls_at[place]
@@ -454,7 +454,7 @@ class TurnRecord:
         asked = (event.tool_call_id, event.question_id)
         self._attempts[asked] = self._attempts.get(asked, 0) + 1
         self.inquiries[event.id] = self._attempts_at[self._at] = attempt = Attempt(event)
-        self._asked.ask(self._at, (event.id,))
+        self._asked.ask(self._at, event)
         call = self.calls.get(event.call) if event.call else self._only_call_of(event)
         if call is None:
             return
@@ -477,7 +477,7 @@ class TurnRecord:
         return self.calls[call.event_id] if call else None
 
     def _close(self, event: ev.InquiryResponse) -> None:
-        place = self._asked.respond(self._at, (event.id,))
+        place = self._asked.respond(self._at, event)
         if place is None:  # two writers of another version: the first response stands
             return
         attempt = self._attempts_at[place]

@@ -16,8 +16,8 @@ from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.call import Call
 from midturn.turn.decision import Spoken
 from midturn.turn.ending import ended_by_user
+from midturn.turn.forms import TELLS_REPLIES
 from midturn.turn.record import CallRecord, Chain
-from midturn.turn.requests import TELLS_REPLIES
 from midturn.turn.state import Ticket, TurnState
 from midturn.turn.step import FormWanted, OnFailure, Record, TurnSettings
 from midturn.turn.view import TurnView, went_on, why_closed

@@ -249,10 +249,12 @@ class Replay:
         Who goes back has not taken an answer back yet: it stands where nothing was answered after that, as where they reply there. Once
         something was, its question was answered anew, or is not asked with those answers.
         """
-        given = (InquiryAnswered, InquiryRedacted)
-        answered = max((chain.place for chain in self._record.chains if isinstance(chain.last.response, given)), default=-1)
-        revised = {chain.asked.revises for chain in self._record.revisions if not chain.is_superseded and chain.place <= answered}
-        standing = [chain for chain in self._record.chains if revised.isdisjoint(link.request.id for link in chain.links)]
+        standing = self._record.chains
+        if self._record.revisions:
+            given = (InquiryAnswered, InquiryRedacted)
+            answered = max((chain.place for chain in standing if isinstance(chain.last.response, given)), default=-1)
+            revised = {chain.asked.revises for chain in self._record.revisions if not chain.is_superseded and chain.place <= answered}
+            standing = [chain for chain in standing if revised.isdisjoint(link.request.id for link in chain.links)]
         return sorted(standing, key=lambda chain: self._order(chain.place))
 
     def _order(self, place: int) -> tuple[int, int]:
@@ -425,6 +427,8 @@ def _explained(call: CallRecord, message: str, attempt: Attempt | None) -> tuple
 
 def _typed_reasons(chains: Sequence[Chain], told: Attempt | None) -> list[str]:
     """Return what people typed with a "no" in this call, in order, without what the message tells already."""
-    attempts = [link for chain in chains for link in chain.links if link is not told and link.is_rejection]
-    answered = [a.response for a in attempts if isinstance(a.response, InquiryAnswered)]
-    return [r.reason for r in answered if r.reason and r.answered_by and r.answered_by.by == "user"]
+    given = [(link, link.response) for chain in chains for link in chain.links if link is not told]
+    typed = [
+        (link, said) for link, said in given if isinstance(said, InquiryAnswered) and said.answered_by and said.answered_by.by == "user"
+    ]
+    return [said.reason for link, said in typed if said.reason and link.is_rejection]
