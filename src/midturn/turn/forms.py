@@ -148,7 +148,7 @@ class CallForms:
                 return self._reach(walk, question)
             case Review(answers):
                 return self._review(walk, answers)
-            case Completed() if self._replay.goes_back(walk):
+            case Completed() if self._view.call.revisions and self._replay.goes_back(walk):
                 walk.follow(GoBack())
                 return None
             case Completed(answers) if walk.placeholders:
