@@ -106,7 +106,7 @@ def _cut(file: Path) -> None:
 
 
 def _of_another_version(file: Path) -> None:
-    file.write_bytes(file.read_bytes().replace(b"midturn 1 ", b"midturn 2 ", 1))
+    file.write_bytes(file.read_bytes().replace(b"midturn 2 ", b"midturn 3 ", 1))
 
 
 def _of_before_the_start(file: Path) -> None:
@@ -327,7 +327,7 @@ def test_a_list_of_another_folder_or_time_does_not_count(tmp_path: Path, lists: 
     state = folder_state(tmp_path)
     others: list[FolderState] = [(state[0] + 1, *state[1:]), (state[0], state[1] - 1, *state[2:]), (*state[:3], state[3] + 1)]
     for states in (*([other] for other in others), [state] * 2, []):
-        Derived(tmp_path, "ids", Listed).save(Listed(states, ["1234567890123456"]))
+        Derived(tmp_path, "ids", Listed).save(Listed.of(states, ["1234567890123456"]))
         os.utime(tmp_path, ns=(found.st_atime_ns, found.st_mtime_ns))
         assert every(open_store(tmp_path)) == kept
     assert lists
@@ -484,3 +484,12 @@ def test_the_index_of_open_turns_is_listed_once_for_all_processes(
     assert waiting() == waiting() == kept
     assert listings.count(tmp_path / "open") == 1
     assert lists == []
+
+
+@pytest.mark.parametrize("ids", [[], ["7"], ["5", "7", "9"]])
+@pytest.mark.parametrize("made", [[], ["8"], ["99", "98"], ["1", "98"]])
+def test_a_list_that_grows_is_what_it_would_be_if_it_were_made_anew(ids: list[str], made: list[str]) -> None:
+    states: list[FolderState] = [(1, 2, 3, 4)]
+    grown = Listed(states, "\n".join(ids)).grown(states, made)
+    assert grown.ids == Listed.of(states, sorted([*ids, *made])).ids == sorted([*ids, *made])
+    assert list(grown.newest_first()) == grown.ids[::-1]

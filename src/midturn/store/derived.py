@@ -15,8 +15,9 @@ import fcntl
 import os
 import time
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from itertools import dropwhile
 from pathlib import Path
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -27,7 +28,7 @@ from msgspec import Struct
 from midturn.errors import StoreError
 from midturn.store.folder import KEPT, STEPS, Folder, boot, host
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _CLOCK_STEP: Final = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
 _MANY: Final = 1_000  # names that are worth keeping for other processes
 _PAUSE: Final = 60.0  # seconds between two times that one process keeps the same list
@@ -171,11 +172,40 @@ class Step(Struct, frozen=True, array_like=True):
         return bool(self.id) and self.before[0] == self.after[0] and self.after[2] - self.before[2] == (1 if self.before[2] > 1 else 0)
 
 
-class Listed(Struct):
-    """Ids, the oldest first, and what the folders were when they were listed."""
+class Listed(Struct, dict=True):
+    """Ids, the oldest first, and what the folders were when they were listed.
+
+    They are kept as lines of one text: a command that wants the newest of 100,000 takes them from its end, and makes no others.
+    """
 
     states: list[FolderState]
-    ids: list[str]
+    lines: str
+
+    @classmethod
+    def of(cls, states: list[FolderState], ids: list[str]) -> Listed:
+        """Return these ids."""
+        listed = cls(states, "\n".join(ids))
+        vars(listed)["ids"] = ids
+        return listed
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """All of them."""
+        return self.lines.split("\n") if self.lines else []
+
+    def newest_first(self) -> Iterator[str]:
+        """Yield one after the other."""
+        end = len(self.lines)
+        while end > 0:
+            begin = self.lines.rfind("\n", 0, end)
+            yield self.lines[begin + 1 : end]
+            end = begin
+
+    def grown(self, states: list[FolderState], made: Sequence[str]) -> Listed:
+        """Return it with more ids, of which the oldest mostly is newer than all that were there."""
+        if made and min(made) > next(self.newest_first(), ""):
+            return Listed(states, "\n".join([*filter(None, [self.lines]), *sorted(made)]))
+        return Listed.of(states, sorted([*self.ids, *made]))
 
 
 class KeptList:
@@ -196,21 +226,25 @@ class KeptList:
 
     def ids(self) -> list[str]:
         """Return the ids, the oldest first."""
+        return self.listed().ids
+
+    def listed(self) -> Listed:
+        """Return the list as it is now."""
         states, began = [*map(folder_state, self._folders)], time.time_ns()
-        kept = self._kept = self._kept or self._derived.load() or Listed([], [])
+        kept = self._kept = self._kept or self._derived.load() or Listed([], "")
         if states == kept.states:
-            return kept.ids
+            return kept
         if followed := self._followed(kept, states):
             self._kept = followed
-            return followed.ids
-        found = Listed(states, self._listing())
+            return followed
+        found = Listed.of(states, self._listing())
         if _NOWHERE in states or max(state[1] for state in states) + _CLOCK_STEP > began:
-            return found.ids  # what is made in the same step of the clock might not be noticed
+            return found  # what is made in the same step of the clock might not be noticed
         self._kept = found
         if len(found.ids) >= _MANY and time.monotonic() - self._saved >= _PAUSE:
             self._saved = time.monotonic()
             self._save(found)
-        return found.ids
+        return found
 
     def _followed(self, kept: Listed, states: list[FolderState]) -> Listed | None:
         """Return what the list has become, where that is known without listing anything."""
@@ -235,7 +269,7 @@ class GrowingList(KeptList):
                 return None
             at = step.after
             made.append(step.id)
-        return Listed(states, sorted([*kept.ids, *made])) if at == states[0] else None
+        return kept.grown(states, made) if at == states[0] else None
 
     def _save(self, found: Listed) -> None:
         super()._save(found)

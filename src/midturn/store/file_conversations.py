@@ -229,8 +229,11 @@ class FileConversations(PortOfBefore):
 
     async def newest(self, limit: int, before: str = "") -> list[str]:
         """Return the newest conversations in which anything is recorded, the newest first."""
-        numbers = self.directories.ids()
-        older = reversed(numbers[: bisect_left(numbers, before)] if before else numbers)
+        if before:
+            numbers = self.directories.ids()
+            older = reversed(numbers[: bisect_left(numbers, before)])
+        else:
+            older = self.directories.newest_first()
         return list(islice(filter(self.directories.has_events, older), limit))
 
     async def overdue(self, now: str) -> list[str]:
