@@ -223,6 +223,7 @@ class Driver:
             raise first from first.__cause__
         finally:
             self._observed.end()
+            vars(self).pop("_tools", None)  # what reports to its driver would be kept, with all of the turn, for the garbage collector
         return ending
 
     def interrupt(self) -> None:
