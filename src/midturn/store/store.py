@@ -33,7 +33,7 @@ import time
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
@@ -211,7 +211,7 @@ class ConversationStore(Renamed):
         The calls of other agents are not among them: those go on where they were made. A turn whose question has a deadline that has passed
         is ready: that is put on record here.
         """
-        await self._outside.expire()
+        await _outside_answers(self, self._clock).expire()
         return await self.port.ids(which="ready")
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
@@ -327,15 +327,8 @@ class ConversationStore(Renamed):
         """
         return await self._record(id, note)
 
-    @cached_property
-    def _outside(self) -> OutsideAnswers:
-        """The way for answers that come from outside of a turn."""
-        from midturn.store.outside_answers import OutsideAnswers  # who lists questions answers none
-
-        return OutsideAnswers(self.port, self.admission, self._clock, partial(_take_over, self))
-
     async def _record(self, id: str | OpenQuestion, given: Given | Note) -> Receipt:
-        return await self._outside.answer(_address(id), given)
+        return await _outside_answers(self, self._clock).answer(_address(id), given)
 
     async def _submit(self, id: str | OpenQuestion, submission: Given) -> Receipt:
         receipt = await self._record(id, submission)
@@ -505,6 +498,13 @@ async def _take_over(store: ConversationStore, conversation: str) -> None:
     with suppress(StoreLocked):
         async with await store.open(conversation):
             pass
+
+
+def _outside_answers(store: ConversationStore, clock: TimeOfDay) -> OutsideAnswers:
+    """Return the way of answers that come from outside of a turn."""
+    from midturn.store.outside_answers import OutsideAnswers  # who lists questions answers none
+
+    return OutsideAnswers(store.port, store.admission, clock, partial(_take_over, store))
 
 
 def _address(question: str | OpenQuestion) -> str:
