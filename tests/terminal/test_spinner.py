@@ -8,8 +8,7 @@ import re
 import pytest
 
 from midturn.terminal.asides import FRAMES, Spinner
-from midturn.terminal.gate import Gate
-from midturn.terminal.outlet import Outlet
+from midturn.terminal.gate import Gate, Outlet
 
 
 class Screen(io.StringIO):

@@ -35,11 +35,10 @@ from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
 from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import Restored, open_device
-from midturn.terminal.folds import Folds
 from midturn.terminal.lines import InputEnded, LineInterrupted, LineReader
 from midturn.terminal.live import Canvas
 from midturn.terminal.look import choose_mode
-from midturn.terminal.typed_ahead import TypedAhead
+from midturn.terminal.typed_ahead import Folds, TypedAhead
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

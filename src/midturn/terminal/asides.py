@@ -14,8 +14,7 @@ from midturn.prompts.keys import one_line, split_lines
 from midturn.record.events import Event
 from midturn.record.exchange import ToolCall
 from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED, switched_off, withheld
-from midturn.terminal.gate import Gate
-from midturn.terminal.outlet import Outlet, Page
+from midturn.terminal.gate import Gate, Outlet, Page
 from midturn.terminal.told import Ledger, Told, label
 from midturn.values.json_value import compact
 from midturn.values.text import exact

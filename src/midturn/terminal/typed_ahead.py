@@ -1,9 +1,10 @@
-"""What a person types while a turn runs: a row below everything, and messages that wait for their turn."""
+"""What a person types while a turn runs: a row below everything, long pastes folded in it, and messages that wait for their turn."""
 
 from __future__ import annotations
 
 import asyncio
 import codecs
+import re
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -11,15 +12,53 @@ from msgspec import Struct
 
 from midturn.errors import TerminalGone
 from midturn.prompts.cells import cells, clip, clip_start
-from midturn.prompts.keys import one_line
+from midturn.prompts.keys import one_line, split_lines
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.prompts.rich.screen import POINTER
 from midturn.terminal.ascii import as_ascii
 from midturn.terminal.device import Device, NoTerminal, open_device, watched
-from midturn.terminal.folds import Folds
 from midturn.terminal.gate import Footing, Gate
 from midturn.terminal.live import DeviceStream
+
+FOLDED = 8
+"""Lines of a paste that are shown; one that has more is folded."""
+_FIRST = 0xDC80  # half of a pair that stands for no character: no keyboard and no paste sends one
+_MOST = 128
+_SIGN = re.compile(f"([{chr(_FIRST)}-{chr(_FIRST + _MOST - 1)}])")
+
+
+class Folds:
+    """The pastes of one person, each by the sign that stands for it in a line that is edited."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def fold(self, text: str) -> str:
+        """Return the text, or the sign that stands for it where it has many lines."""
+        if len(split_lines(text)) <= FOLDED or len(self._texts) == _MOST:
+            return text
+        sign = chr(_FIRST + len(self._texts))
+        self._texts[sign] = text
+        return sign
+
+    def unfold(self, text: str) -> str:
+        """Return what is sent."""
+        return "".join(self._texts.get(sign, sign) for sign in text) if self._texts else text
+
+    def parts(self, text: str) -> list[str]:
+        """Cut a line into folded pastes and what stands between them."""
+        return [part for part in re.split(_SIGN, text) if part]
+
+    def shown(self, sign: str) -> str | None:
+        """Return what a sign is shown as; None for every other character."""
+        text = self._texts.get(sign)
+        return None if text is None else f"[{len(split_lines(text.rstrip()))} lines]"
+
+    def forget(self) -> None:
+        """Forget all pastes: no line holds any."""
+        self._texts.clear()
+
 
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 LEAVES = "/quit"
