@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from midturn.prompts.keys import diff_line
-from midturn.prompts.rich.diff_lines import diff_lines
+from midturn.prompts.rich.pager import diff_lines
 from midturn.prompts.rich.screen import Row, row_cells, row_text
 
 CHANGE = [
