@@ -13,9 +13,8 @@ from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
 from midturn.values.text import rfc3339
 from midturn.web.board import Board
-from midturn.web.notifying import NotifyWhen
+from midturn.web.notifying import NotifyWhen, Reminding
 from midturn.web.port import Port
-from midturn.web.reminding import Reminding
 from support.ntfy import Ntfy, told_by_two_servers
 from support.pages import agent_with, asking
 

@@ -32,9 +32,8 @@ from midturn.web.board import Board
 from midturn.web.gate import Access, CookieAccess, HeaderAccess, Names, Peers, is_shared
 from midturn.web.keyring import Keyring
 from midturn.web.library import Library
-from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
+from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen, Reminding
 from midturn.web.port import Port
-from midturn.web.reminding import Reminding
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
 

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from midturn.question.people import Directory, Person
 from midturn.store.store import ConversationStore
 from midturn.web.board import Board
-from midturn.web.notifying import NotifyWhen
+from midturn.web.notifying import NotifyWhen, Reminding
 from midturn.web.port import Port
-from midturn.web.reminding import Reminding
 
 
 async def tell_people(store: ConversationStore, notify: Mapping[str, Sequence[str]] = {}) -> None:
