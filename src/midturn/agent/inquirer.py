@@ -34,7 +34,7 @@ from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import refuse_inside_a_loop
 from midturn.tools.asker import CALL
 from midturn.tools.call_life import in_thread
-from midturn.tools.docstring import source_of
+from midturn.tools.names import source_of
 from midturn.tools.returned import Rejected
 from midturn.turn.step import CallBegun
 from midturn.values.json_value import JsonObject, Limits

@@ -21,8 +21,7 @@ from midturn.routing.policy import QuestionPolicy, RunPolicy, ToolPolicy
 from midturn.runtime.driver import Session
 from midturn.runtime.foreign_turn import ForeignTools, ForeignTurn, Outside
 from midturn.runtime.surroundings import Silence, Surroundings
-from midturn.tools.docstring import source_of
-from midturn.tools.names import RUN_POLICIES
+from midturn.tools.names import RUN_POLICIES, source_of
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 

@@ -17,9 +17,8 @@ from midturn.models.provider_model import LibraryModel, is_library_model, reache
 from midturn.ports import Model, Tool
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind
 from midturn.routing.table import AskUser
-from midturn.tools.docstring import source_of
 from midturn.tools.function import FunctionTool
-from midturn.tools.names import check_run, register
+from midturn.tools.names import check_run, register, source_of
 from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue, json_problem
 from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 

@@ -24,7 +24,7 @@ from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.nesting import OUTER, OuterCall
 from midturn.runtime.surroundings import Surroundings
-from midturn.tools.docstring import source_of
+from midturn.tools.names import source_of
 from midturn.tools.returned import Rejected, deliverable, failure
 from midturn.turn import step as steps
 from midturn.turn.ending import Ending

@@ -25,7 +25,7 @@ from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.sandbox.box import Box
 from midturn.sandbox.marks import VARIABLE
-from midturn.tools.docstring import Documentation
+from midturn.tools.names import Documentation
 from midturn.tools.process import OUTPUT_CAP, ProcessEnd, Program, run_process
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, json_problem, read_json
 from midturn.values.text import OutputProtocol

@@ -13,7 +13,7 @@ from midturn.question.question import Question
 from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.tools.docstring import Documentation
+from midturn.tools.names import Documentation
 from midturn.values.json_value import Json, JsonObject, compact
 from midturn.values.text import DESCRIBE_TOOLS
 

@@ -14,8 +14,7 @@ from midturn.errors import ConfigError
 from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
 from midturn.routing.rules import Ruling
-from midturn.tools.docstring import read_docstring
-from midturn.tools.names import check_deadline, check_run, name_problem
+from midturn.tools.names import check_deadline, check_run, name_problem, read_docstring
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
 from midturn.values.text import check_text_or_none
 

@@ -1,17 +1,21 @@
-"""Names of tools: the rules for them, and the tools of a conversation by name."""
+"""What a tool says of itself: its name and its description, the rules for them, and the tools of a conversation by name."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, get_args
 
+from msgspec import Struct
+
 from midturn.errors import ConfigError
 from midturn.question.people import LONGEST, SHORTEST
+from midturn.record.events import Source
 from midturn.routing.policy import RunPolicy
-from midturn.values.text import BUILT_IN_TOOLS, NAME, did_you_mean
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, NAME, did_you_mean
 
 if TYPE_CHECKING:
     from midturn.ports import Tool
@@ -81,3 +85,69 @@ def check_deadline(tool: str, deadline: object) -> None:
         return
     if not isinstance(deadline, timedelta) or not SHORTEST <= deadline.total_seconds() <= LONGEST:
         raise ConfigError(f"Tool `{tool}`: deadline={deadline!r} is not a timedelta from a second to 365 days.")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A tool's description of itself: its text, and the source of its questions, checked against its own claim
+
+
+class Documentation(Struct, frozen=True):
+    """The summary (one sentence), the description (what follows it) and the parameters' descriptions by name."""
+
+    summary: str = ""
+    description: str = ""
+    parameters: Mapping[str, str] = {}
+
+    @property
+    def text(self) -> str:
+        """Summary and description, as a model reads them."""
+        return "\n\n".join(part for part in (self.summary, self.description) if part)
+
+
+def read_docstring(docstring: str | None) -> Documentation:
+    """Read a docstring of any common style (Google, NumPy, reST, Epydoc)."""
+    if not docstring or not docstring.strip():
+        return Documentation()
+    cleaned = inspect.cleandoc(docstring)
+    if "\n" not in cleaned:
+        return Documentation(cleaned)
+    from docstring_parser import parse
+
+    parsed = parse(cleaned)
+    return Documentation(
+        summary=_one_line(parsed.short_description),
+        description=(parsed.long_description or "").strip(),
+        parameters={param.arg_name: _one_line(param.description) for param in parsed.params if param.description},
+    )
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def source_of(tool: Tool) -> Source:
+    """Return who asks when this tool asks: the tool under its name, unless it says otherwise and may.
+
+    Raises:
+        ConfigError: What it says is not a source, or the name of something else.
+    """
+    name = tool.definition.name
+    says: Callable[[], object] | None = getattr(tool, "inquiry_source", None)
+    source = Source.tool(name) if says is None else says()
+    if problem := _problem(name, source):
+        raise ConfigError(f"The tool `{name}`: its `inquiry_source()` returned {problem} Leave it out: it is then `{name}` that asks.")
+    return source if isinstance(source, Source) else Source.tool(name)
+
+
+def _problem(name: str, source: object) -> str | None:
+    match source:
+        case Source("tool", own) if own == name:
+            return None
+        case Source("assistant") if name == ASK_USER:
+            return None
+        case Source("other", str(own)) if own not in BUILT_IN_TOOLS and name_problem("_".join(own.split(" "))) is None:
+            return None  # a name of several words, such as "Claude Code"
+        case Source():
+            return f"{source!r}, which is not this tool."
+        case _:
+            return f"a `{type(source).__name__}`; it returns a `Source`."
