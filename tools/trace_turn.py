@@ -43,7 +43,7 @@ class Travels:
 
     def __init__(self, package: Path) -> None:
         self._package = str(package) + os.sep
-        self._timer = str(package / "runtime" / "elsewhere.py"), "Elsewhere."
+        self._timer = str(package / "runtime" / "prompts.py"), "Elsewhere."
         self.on = False
         self.walk: list[str] = []
         self.crossed: list[str] = []

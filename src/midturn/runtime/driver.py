@@ -43,10 +43,9 @@ from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan
 from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.record.exchange import Usage
 from midturn.record.window import last_turn, open_turn
-from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold
-from midturn.runtime.prompts import Dialogs
+from midturn.runtime.prompts import Dialogs, Elsewhere
 from midturn.runtime.surroundings import Observed, Services, Surroundings
 from midturn.turn import step as steps
 from midturn.turn.ending import as_it_ended

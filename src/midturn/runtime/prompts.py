@@ -1,4 +1,4 @@
-"""The prompts that are open now: one task each."""
+"""What people answer: at the prompts that are open now, one task each, and elsewhere, handed over."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from midturn.clock import stamp
 from midturn.errors import ScriptError, TerminalGone
+from midturn.journal import AnswerFeed, Handed, Journal
+from midturn.ports import Clock
 from midturn.prompter import Prompter
 from midturn.question.answer import EndedTurn, Replied, Reply, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, put_to_people
@@ -21,10 +23,12 @@ from midturn.record.prompt import Prompt
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Services, Surroundings, who_replies
 from midturn.turn.pending import pending
-from midturn.turn.step import ClosePrompt, Happened, PromptFailed, TurnFailed, UserReplied
+from midturn.turn.people import under_key
+from midturn.turn.step import AnsweredElsewhere, ClosePrompt, Happened, Noted, PromptFailed, TurnFailed, UserReplied
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
+
 
 _LOG = logging.getLogger("midturn.prompts")
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
@@ -185,3 +189,53 @@ async def _tell(withdrawn: Callable[[str, str], object], id: str, by: str) -> No
             await cast("Awaitable[object]", told)
     except Exception:  # noqa: BLE001  a prompter is foreign code: it hears of this, and the turn goes on
         _LOG.exception("the prompter failed to hear that %r was answered", id)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Answers from outside, while this process holds the conversation: collected, and reported to the machine
+
+
+INTERVAL = 0.1  # seconds between two looks, while an answer waits for its question to be asked again
+
+
+class Elsewhere:
+    """Looks for answers that were handed over, and reports them.
+
+    An answer that the turn does not take is kept: a resumed turn may not have asked again yet. It is reported again whenever the turn has
+    recorded something, or has asked (what it asks again is on record already), until it is taken; the next to open the conversation takes
+    what is left over.
+    """
+
+    def __init__(self, feed: AnswerFeed, journal: Journal, report: Callable[[Happened], None]) -> None:
+        self._feed = feed
+        self._journal = journal
+        self._report = report
+        self._asked = 0
+        self._reported: dict[str, tuple[int, int]] = {}
+
+    def asked(self) -> None:
+        """Note that a question was asked: an answer that came too early may be the one to this."""
+        self._asked += 1
+
+    async def look(self) -> bool:
+        """Report what is handed over by now; say whether there is anything."""
+        handed = await self._feed.collect()
+        state = (len(self._journal.events), self._asked) if handed else (0, 0)
+        for answer in handed:
+            if self._reported.get(answer.key) != state:
+                self._reported[answer.key] = state
+                self._report(_happened(answer))
+        return bool(handed)
+
+    async def listen(self, clock: Clock) -> None:
+        """Report what is handed over, until cancelled."""
+        while True:
+            handed = await self.look()
+            await (clock.sleep(INTERVAL) if handed else self._feed.changed())
+
+
+def _happened(handed: Handed) -> AnsweredElsewhere | Noted:
+    """Return what was handed over as the turn hears of it; the key of a vote or a note is recorded with it."""
+    if handed.note is not None:
+        return Noted(handed.event_id, under_key(handed.note, handed.key))
+    return AnsweredElsewhere(handed.event_id, handed.reply, handed.by, handed.key if handed.name else "", handed.about)
