@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec.structs import replace
 
-from midturn.cli.drawing import drawing
 from midturn.cli.output import QUOTED, Shown, asked, drawn, joined, line, presented, room_behind
 from midturn.clock import now
 from midturn.errors import QuestionError
@@ -28,6 +28,7 @@ from midturn.values.json_value import compact
 
 if TYPE_CHECKING:
     from midturn.question.question import Question
+    from midturn.terminal.drawn import Drawing
 
 _MOST_OPTIONS = 9
 _LONGEST = 300  # characters of one row of a list
@@ -258,3 +259,18 @@ def _who(decision: ev.InquiryAnswered | ev.InquiryRedacted) -> str:
     here = who is None or (who.by == "user" and who.via in (None, "terminal"))
     because = who_answered(who, reason)
     return f"{_HERE} {because}".rstrip() if here else because
+
+
+def drawing(stream: TextIO | None) -> Drawing | None:
+    """Return what draws on the terminal that `stream` goes to; None where it goes elsewhere, or plain lines are wanted."""
+    if stream is None or not stream.isatty():
+        return None
+    from midturn.cli.loading import settings_if_right  # what is printed elsewhere needs no configuration, and loads nothing that draws
+    from midturn.terminal.look import choose_mode
+
+    settings = settings_if_right()
+    if choose_mode(settings.prompt.mode if settings else "auto", os.environ) == "plain":
+        return None
+    from midturn.terminal.drawn import Drawing
+
+    return Drawing(stream)
