@@ -20,7 +20,6 @@ from midturn.cli.place import Place, StoreAddress, every_place, find_place
 from midturn.config.places import shown
 from midturn.errors import StoreError
 from midturn.record.entries import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
-from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, read_metadata
 from midturn.store.port import first_words
 from midturn.values.json_value import Json
@@ -129,7 +128,7 @@ def _before(id: str) -> str:
 
 def _row(place: Place, number: str, metadata: Metadata | None, turn_open: bool, waiting: int) -> Listed:  # noqa: FBT001  facts about one turn
     if metadata is None:
-        with Folder.at(place.files.directories.path(number)) as folder:
+        with place.files.directories.open(number) as folder:
             metadata, _ = read_metadata(folder)
     return Listed(
         id=number,
