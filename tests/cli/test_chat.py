@@ -694,7 +694,7 @@ import gc
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.history import InMemoryHistory
 from midturn.cli.chat_line import RichLine
-from midturn.terminal.folds import Folds
+from midturn.terminal.typed_ahead import Folds
 line = RichLine(InMemoryHistory(), {}, lambda words: [], Folds())
 for _ in range(4):
     said = line.read()
