@@ -45,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _ignored)
     config.addinivalue_line("markers", "real(part): needs a real part, such as PostgreSQL, Chromium or Node; `make test-real` installs it")
+    config.addinivalue_line("markers", "long: takes seconds, and is begun before what does not")
+    config.addinivalue_line("markers", "together: shares what takes long to make with others of its module, and is run by the same process")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -108,6 +108,7 @@ def _configured(phone: Phone, directory: Path) -> dict[str, str]:
     return {**{name: str(directory / folder) for name, folder in names.items()}, **{f"PHONE_{key.upper()}": options[key] for key in secret}}
 
 
+@pytest.mark.together
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", kinds())
 def test_a_kill_at_any_step_loses_no_answer_and_makes_up_none(kind: str, process: KilledChannel, tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_every_public_name_is_documented() -> None:
     assert sorted(set(dir(midturn)) - words) == []
 
 
+@pytest.mark.long
 def test_python_examples_are_typed(tmp_path: Path) -> None:
     """What a document shows passes the strict type checker, as the project's own code does."""
     for document in DOCUMENTS:

@@ -33,6 +33,7 @@ def built(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.long
 def test_two_builds_are_equal_and_complete(tmp_path: Path) -> None:
     first, second = built(tmp_path / "one"), built(tmp_path / "two")
 
@@ -141,6 +142,8 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "env" / "bin" / "python"
 
 
+@pytest.mark.together
+@pytest.mark.long
 @pytest.mark.timeout(330)  # mypy reads all of the package, and keeps nothing of it
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_who_installs_the_wheel_has_its_types(checker: str, consumer: Path, tmp_path: Path) -> None:

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.documents import ROOT
 
 
+@pytest.mark.long
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     """Strictly: every link leads somewhere, every page is in the navigation, and every public name has its place in the reference."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]

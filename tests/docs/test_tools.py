@@ -7,9 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import pytest
+
 from support.documents import ROOT
 
 
+@pytest.mark.long
 def test_the_way_of_an_answer_can_be_traced() -> None:
     """On a real terminal, from the key to the next model request; the walk in ARCHITECTURE is an extract of it, in order."""
     command = [sys.executable, str(ROOT / "tools" / "trace_turn.py"), "--walk"]

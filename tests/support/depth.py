@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-_TIMES = 5 if os.environ.get("DEEP") == "1" else 1
+IS_DEEP = os.environ.get("DEEP") == "1"
+_TIMES = 5 if IS_DEEP else 1
 
 
 def tries(number: int) -> int:

@@ -31,6 +31,7 @@ from support.lasting import UNTIL_THE_END
 from support.warm_process import settle
 
 _AT_ONCE = 16  # tests that a worker is given, at most
+_LONG = 200.0  # seconds, for the order of tests that say of themselves that they are long
 _SHARES = 8  # and no more than this part of what is left for each
 _OUTCOME = {True: pytest.ExitCode.TESTS_FAILED, False: pytest.ExitCode.OK}
 
@@ -146,7 +147,8 @@ class _Workers:
         given: list[int] = []
         while self._left and len(given) < most and (not given or self._module(self._left[0]) == self._module(given[0])):
             given.append(self._left.popleft())
-            if _seconds(self._item(given[-1])):
+            item = self._item(given[-1])
+            if _seconds(item) and not item.get_closest_marker("together"):
                 break
         return given
 
@@ -247,9 +249,10 @@ def _longest_first(items: list[pytest.Item]) -> list[int]:
 
 
 def _seconds(item: pytest.Item) -> float:
-    """Return how long a test may take, where it says so itself."""
+    """Return how long a test may take, where it says so itself; one that is only long comes before those that do not."""
     marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker and marker.args else 0.0
+    least = _LONG if item.get_closest_marker("long") else 0.0
+    return max(float(marker.args[0]), least) if marker and marker.args else least
 
 
 def _death(item: pytest.Item, how: int) -> pytest.TestReport:

@@ -19,7 +19,7 @@ from midturn.record.events import (
 from support.turn_expected import CallLog, Expected, Result
 from support.turn_oracle import INPUT_CANCELLED, TURN_ENDED
 from support.turn_player import play
-from support.turn_record_reading import CallEvents, call_events, calls_in, comparable, decisions_of, pairs_of, secrets_in
+from support.turn_record_reading import CallEvents, calls_in, comparable, decisions_of, pairs_of, secrets_in
 from support.turn_script import Together
 from support.turn_world import World
 
@@ -60,7 +60,7 @@ def check(world: World, oracle: Expected) -> None:
     for number, (call, log) in enumerate(zip(calls, oracle.calls, strict=True)):
         check_call(world, call, log, cut=number in oracle.cut)
     if oracle.enders:
-        ended = [call_events(world.events, calls[number]).response for number in oracle.enders]
+        ended = [world.recorded(calls[number]).response for number in oracle.enders]
         assert any(
             response and log_of(response) == oracle.calls[number].result for number, response in zip(oracle.enders, ended, strict=True)
         )
@@ -94,7 +94,7 @@ def votes_of(events: Sequence[Event], recorded: CallEvents) -> list[list[str]]:
 
 def check_call(world: World, call: str, log: CallLog, *, cut: bool) -> None:
     """Hold one call against the oracle; with `cut`, a sibling may have ended the turn before this call was done."""
-    called, recorded = world.called(call), call_events(world.events, call)
+    called, recorded = world.called(call), world.recorded(call)
     response = recorded.response
     assert response is not None
     assert response.id == called.id

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from midturn.question.answer import Reply
-from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest
+from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
 from midturn.record.exchange import TextPart, ToolCallPart
 from midturn.turn.step import Happened, Interrupted, ModelAnswered, ModelFailed, TurnFailed
 from midturn.values.text import rfc3339
@@ -18,7 +18,7 @@ from support.turn_bridge import reply
 from support.turn_crowd import Came, came, next_deals
 from support.turn_oracle import called_name
 from support.turn_people import ARGUMENTS, Does, delivery, permission, person, review
-from support.turn_record_reading import NOTES, CallEvents, ask_behind, call_events, calls_in, is_superseded
+from support.turn_record_reading import NOTES, CallEvents, ask_behind, call_events, is_superseded
 from support.turn_script import Called, Deal, Script, Value
 
 NOON = datetime.fromisoformat("2030-01-01T12:00:00+00:00")
@@ -42,8 +42,10 @@ class World:
         self.model_is_down = script.model_is_down
         self._called = list(itertools.chain.from_iterable(script.cycles))
         self._asked_in: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._recorded: dict[str, CallEvents] = {}
         self._hours = 0
-        self._note_time(self.events)
+        self._note(self.events)
         self.steps = 0
 
     def record(self, batch: Sequence[Event]) -> None:
@@ -51,7 +53,7 @@ class World:
         if batch:
             self.batches.append(len(self.events))
             self.events += [replace(event, more=len(batch) - place - 1) for place, event in enumerate(batch)]
-            self._note_time(batch)
+            self._note(batch)
 
     def called(self, call: str) -> Called:
         """Return the script of a call."""
@@ -59,11 +61,13 @@ class World:
 
     def number(self, call: str) -> int:
         """Return the place of a call in the turn."""
-        return calls_in(self.events).index(call)
+        return self._numbers[call]
 
     def recorded(self, call: str) -> CallEvents:
-        """Return what was recorded of a call."""
-        return call_events(self.events, call)
+        """Return what was recorded of a call; it is asked for many times before more is."""
+        if call not in self._recorded:
+            self._recorded[call] = call_events(self.events, call)
+        return self._recorded[call]
 
     def pick(self, ready: Iterable[str]) -> str:
         """Say what happens next: without a schedule, whatever belongs to the first call."""
@@ -78,9 +82,12 @@ class World:
         """Return the time: it is read off the record, for all that is recorded of a time was asked, or over, then."""
         return rfc3339(NOON + timedelta(hours=self._hours + hours))
 
-    def _note_time(self, events: Sequence[Event]) -> None:
+    def _note(self, events: Sequence[Event]) -> None:
+        self._recorded.clear()
         for event in events:
-            if isinstance(event, Open) and event.deadline:
+            if isinstance(event, ToolCallRequest):
+                self._numbers[event.event_id] = len(self._numbers)
+            elif isinstance(event, Open) and event.deadline:
                 asked = datetime.fromisoformat(event.deadline) - timedelta(hours=1) - NOON
                 self._asked_in[event.id] = round(asked / timedelta(hours=1))
                 self._hours = max(self._hours, self._asked_in[event.id])
@@ -122,7 +129,7 @@ class World:
         if self.model_is_down:
             self.model_is_down = False
             return ModelFailed("overloaded")
-        spoken, so_far = len(calls_in(self.events)), 0
+        spoken, so_far = len(self._numbers), 0
         for cycle in self.script.cycles:
             if so_far == spoken:
                 return ModelAnswered((TextPart("Let me see."), *(_part(called) for called in cycle)))

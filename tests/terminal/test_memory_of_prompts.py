@@ -27,6 +27,7 @@ def loaded() -> Generator[None]:
     prompter._put_aside.cache_clear()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("loaded")
 def test_a_turn_that_prompts_leaves_nothing_behind_after_the_first() -> None:
     for _ in range(20):

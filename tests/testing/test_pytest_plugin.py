@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TEST = """
 import asyncio
 import midturn as mt
@@ -66,6 +68,7 @@ def test_model_replies_are_left_over(scripted_model):
 """
 
 
+@pytest.mark.long
 def test_the_fixtures_are_there_and_a_reply_left_over_fails_its_test(tmp_path: Path) -> None:
     (tmp_path / "test_deploy.py").write_text(TEST)
 

@@ -12,6 +12,7 @@ from support.postgres import Cluster
 from torture.torture import Plan, tortured
 
 
+@pytest.mark.long
 def test_killed_workers_lose_nothing_on_disk(tmp_path: Path) -> None:
     counts = asyncio.run(tortured(Plan(store=str(tmp_path / "store"), kills=4, conversations=6)))
     assert counts.is_clean, (counts, counts.examples)

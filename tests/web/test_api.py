@@ -178,6 +178,7 @@ def _check(described: dict[str, Any], name: str, *values: object) -> None:
         jsonschema_rs.validate({"$ref": f"#/components/schemas/{name}", "components": described["components"]}, value)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_no_request_that_is_generated_from_the_document_finds_a_hole(store: MemoryStore) -> None:
     """Every operation is called with what its document allows and with what it does not; no answer may be undocumented, or a crash."""
