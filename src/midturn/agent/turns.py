@@ -19,22 +19,8 @@ from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, TurnStream, Watching
 from midturn.agent.worker import worker_of
+from midturn.compose import given as program
 from midturn.compose.agent import AgentSettings, compose_agent
-from midturn.compose.given import (
-    Detached,
-    GivenDetached,
-    GivenRoute,
-    GivenTool,
-    check_instructions,
-    check_may_answer,
-    check_model,
-    check_prompter,
-    check_store,
-    detached_of,
-    limits_of,
-    routes_of,
-    tools_of,
-)
 from midturn.compose.models import Models
 from midturn.compose.session import RunParts
 from midturn.errors import MidturnError, TurnOpen
@@ -64,11 +50,11 @@ Wanted: TypeAlias = JsonObject | type | None
 class AgentArguments(TypedDict):
     """Parts of an agent, beside its model (see `Agent`)."""
 
-    tools: Sequence[GivenTool]
+    tools: Sequence[program.GivenTool]
     instructions: str | Callable[[Any], str]
     prompter: Prompter | None
-    detached: GivenDetached | None
-    routes: Mapping[str, GivenRoute] | None
+    detached: program.GivenDetached | None
+    routes: Mapping[str, program.GivenRoute] | None
     limits: Limits | Mapping[str, object] | None
     store: ConversationStore | None
     may_answer: MayAnswer | None
@@ -110,18 +96,18 @@ class Turns:
             TypeError: Something of an altogether different kind was passed.
         """
         self._models = Models(llm={}, display=Relay())
-        own = tools_of(given["tools"])
+        own = program.tools_of(given["tools"])
         self._settings = AgentSettings(
-            model=self._models.named(model) if isinstance(model, str) else self._models.around(check_model(model)),
+            model=self._models.named(model) if isinstance(model, str) else self._models.around(program.check_model(model)),
             tools=own,
-            detached=detached_of("defer" if given["detached"] is None else given["detached"], own),
-            routes=routes_of(given["routes"], own),
-            limits=limits_of(given["limits"]),
+            detached=program.detached_of("defer" if given["detached"] is None else given["detached"], own),
+            routes=program.routes_of(given["routes"], own),
+            limits=program.limits_of(given["limits"]),
             models=self._models,
         )
-        self._instructions = check_instructions(given["instructions"])
-        self._prompter = check_prompter(given["prompter"])
-        self._may_answer = check_may_answer(given["may_answer"])
+        self._instructions = program.check_instructions(given["instructions"])
+        self._prompter = program.check_prompter(given["prompter"])
+        self._may_answer = program.check_may_answer(given["may_answer"])
         self.has_store = given["store"] is not None
         """Whether it was given a store of its own."""
         self._has_policy = given["detached"] is not None
@@ -129,7 +115,7 @@ class Turns:
         self._schema = given["schema"]
         if self._schema is not None:
             schema_of(self._schema)  # what cannot be a schema is said here, and not by a run
-        self.store = self._guarded(_in_memory(self._settings.limits) if given["store"] is None else check_store(given["store"]))
+        self.store = self._guarded(_in_memory(self._settings.limits) if given["store"] is None else program.check_store(given["store"]))
         """The store of the conversations."""
 
     async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
@@ -190,7 +176,7 @@ class Turns:
         if wanted is not None:
             schema_of(wanted)
         if secrets:
-            otherwise = self._prompter if prompter is None else check_prompter(prompter)
+            otherwise = self._prompter if prompter is None else program.check_prompter(prompter)
             prompter = await given_secrets(self.store, conversation, secrets, how.get("user"), otherwise)
         return {"deps": how.get("deps"), "prompter": prompter, "schema": wanted}
 
@@ -314,7 +300,7 @@ class Turns:
     def _run(self, begun: _Begun, how: AnyOptions) -> RunParts:
         """Say who answers in a run, and what agents inside of its tools inherit; inside a tool, what it inherits itself."""
         outer, nested, given = begun.outer, begun.nested, how.get("prompter")
-        prompter = self._prompter if given is None else check_prompter(given)
+        prompter = self._prompter if given is None else program.check_prompter(given)
         if prompter is None and outer:
             prompter = outer.nest.prompter
         nest = outer.below() if outer else Nest(store=self.store, end=self.store.end_children, root=begun.journal.conversation)
@@ -324,8 +310,8 @@ class Turns:
         parent = nested.outer.parent(nested.child) if nested else None
         return RunParts(prompter=prompter, deps=how.get("deps"), nest=nest, host=nested, parent=parent)
 
-    def _policy(self, outer: OuterCall | None) -> Detached:
-        return self._settings.detached if outer is None or self._has_policy else cast("Detached", outer.nest.detached)
+    def _policy(self, outer: OuterCall | None) -> program.Detached:
+        return self._settings.detached if outer is None or self._has_policy else cast("program.Detached", outer.nest.detached)
 
     def _limits(self, outer: OuterCall | None) -> Limits:
         """Return the limits of a run: those of the turn around hold inside of its tools as well."""

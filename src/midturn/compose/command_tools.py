@@ -14,32 +14,26 @@ from midturn.mcp.spec import ServerSpec, no_advice
 from midturn.ports import Tool
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.marks import VARIABLE, marked
-from midturn.tools.command import (
-    DEFAULT_SECONDS,
-    CommandError,
-    CommandSpec,
-    CommandTool,
-    arguments_schema,
-    child_environment,
-    find_executable,
-)
+from midturn.tools import command as commands
 
 
 def command_tool(tool: ToolSettings, workspace_id: str) -> Tool:
     """Return the tool that runs a command."""
-    spec = CommandSpec(
+    spec = commands.CommandSpec(
         name=tool.name,
         command=tool.command,
         shell=tool.shell,
         protocol=tool.protocol,
         summary=tool.summary or "",
         description=tool.description or "",
-        parameters=arguments_schema(tool.parameters, tool.required),
+        parameters=commands.arguments_schema(tool.parameters, tool.required),
         environment=tool.environment,
         cwd=tool.cwd or "",
-        timeout=tool.timeout or DEFAULT_SECONDS,
+        timeout=tool.timeout or commands.DEFAULT_SECONDS,
     )
-    return CommandTool(spec, workspace_id, Box(tool.sandbox, own_things(), key=f"conversation.tools.{tool.name}", command=tool.command))
+    return commands.CommandTool(
+        spec, workspace_id, Box(tool.sandbox, own_things(), key=f"conversation.tools.{tool.name}", command=tool.command)
+    )
 
 
 def own_things() -> Own:
@@ -58,10 +52,10 @@ def server_specs(settings: Settings, root: Path, *, asks: bool) -> tuple[Sequenc
     for name, server in settings.mcp.items():
         try:
             command = _command(server, root)
-        except CommandError as error:
+        except commands.CommandError as error:
             problems[name] = str(error)
             continue
-        passed = child_environment(os.environ, server.environment)
+        passed = commands.child_environment(os.environ, server.environment)
         box = Box(server.sandbox, own_things(), key=f"providers.mcp.{name}", command=server.command, network=True)
         path = passed.get("PATH", os.defpath)
         advice = partial(box.advice, command[0], root=root, path=path) if command else no_advice
@@ -86,4 +80,4 @@ def _command(server: McpServer, root: Path) -> tuple[str, ...]:
     if not server.command:
         return ()
     program, *arguments = server.command
-    return (str(find_executable(program, root, os.environ.get("PATH", os.defpath))), *arguments)
+    return (str(commands.find_executable(program, root, os.environ.get("PATH", os.defpath))), *arguments)
