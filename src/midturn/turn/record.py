@@ -110,17 +110,12 @@ class Chain:
         response = self.last.response
         return isinstance(response, ev.InquiryCancelled) and response.reason == "superseded"
 
-    @property
-    def is_past_deadline(self) -> bool:
-        """Whether no one has answered in time."""
-        response = self.last.response
-        return isinstance(response, ev.InquiryCancelled) and response.reason == "deadline"
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether there was no answer: that is told again only to a tool that wants to know."""
-        response = self.last.response
-        return isinstance(response, ev.InquiryCancelled) and response.reason != "back"
+    def counts_for(self, on_failure: str) -> bool:
+        """Whether it stands for who asks the same again: a refusal only where that is wanted, the end of a deadline anywhere."""
+        response = self.links[-1].response
+        if not isinstance(response, ev.InquiryCancelled):
+            return True
+        return response.reason in ("back", "deadline") or (response.reason != "superseded" and on_failure != "fail_call")
 
 
 class ChildRecord(Struct):

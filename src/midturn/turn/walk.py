@@ -269,14 +269,9 @@ class Replay:
         return emissions
 
     def find(self, walk: Walk, question_id: str, key: bytes) -> Chain | None:
-        """Return the first recorded attempt of this very question that this run has not had.
-
-        A refusal is told again only to a coroutine that wants to know, and the end of a deadline to each; a superseded attempt counts as
-        never recorded.
-        """
-        reports = walk.asking.on_failure != "fail_call"
+        """Return the first recorded attempt of this very question that this run has not had, and that counts for who asks."""
         for chain in self._record.asking(question_id, key):
-            if chain.place not in self._used and not chain.is_superseded and (reports or not chain.is_refused or chain.is_past_deadline):
+            if chain.place not in self._used and chain.counts_for(walk.asking.on_failure):
                 return chain
         return None
 
