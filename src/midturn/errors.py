@@ -28,7 +28,6 @@ MidturnError
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from opcode import opmap
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
@@ -276,9 +275,14 @@ def missing_name(said: str) -> AttributeError | ImportError:
     The statement `from … import …` shows nothing of an `AttributeError`, and says only that it "cannot import name": it gets an
     `ImportError` with the same words.
     """
-    asking = sys._getframe(2)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  `inspect` takes every start 3 ms
-    is_imported = asking.f_code.co_code[asking.f_lasti] == opmap["IMPORT_FROM"]
-    return ImportError(said) if is_imported else AttributeError(said)
+    error = AttributeError(said)
+    try:
+        raise error
+    except AttributeError:  # it knows by whom this was called: `inspect` does, too, but every start would have to load it
+        here = error.__traceback__ and error.__traceback__.tb_frame.f_back
+    asking = here and here.f_back
+    is_imported = asking is not None and asking.f_code.co_code[asking.f_lasti] == opmap["IMPORT_FROM"]
+    return ImportError(said) if is_imported else error.with_traceback(None)
 
 
 class Renamed:

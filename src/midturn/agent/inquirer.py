@@ -9,8 +9,18 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import cast
 
 from midturn.agent.inquirer_call import InquirerCall, check_call
-from midturn.compose import given as program
 from midturn.compose.agent import AgentSettings, compose_inquirer
+from midturn.compose.given import (
+    GivenDetached,
+    GivenRoute,
+    check_model,
+    check_prompter,
+    check_store,
+    detached_of,
+    limits_of,
+    routes_of,
+    tools_of,
+)
 from midturn.compose.models import Models
 from midturn.compose.session import Prompter, RunParts
 from midturn.errors import CallEnded, ConfigError, Suspended
@@ -55,9 +65,9 @@ class Inquirer:
         store: ConversationStore,
         conversation: str,
         prompter: Prompter | None = None,
-        detached: program.GivenDetached = "defer",
+        detached: GivenDetached = "defer",
         *,
-        routes: Mapping[str, program.GivenRoute] | None = None,
+        routes: Mapping[str, GivenRoute] | None = None,
         limits: Limits | Mapping[str, object] | None = None,
         model: Model | LibraryModel | str | None = None,
         source: Source | None = None,
@@ -75,19 +85,19 @@ class Inquirer:
             source: Who asks in every call, such as `Source("other", "Claude Code")`; without it, each call's own tool.
         """
         models = Models(llm={}, display=Silence())
-        answering = None if model is None else models.named(model) if isinstance(model, str) else models.around(program.check_model(model))
+        answering = None if model is None else models.named(model) if isinstance(model, str) else models.around(check_model(model))
         self._settings = AgentSettings(
             model=answering,
-            detached=program.detached_of(detached, None),
-            routes=program.routes_of(routes, None),
-            limits=program.limits_of(limits),
+            detached=detached_of(detached, None),
+            routes=routes_of(routes, None),
+            limits=limits_of(limits),
             models=models,
             source=source,
         )
         check_text("conversation", conversation)
-        self._store = program.check_store(store)
+        self._store = check_store(store)
         self._conversation = conversation
-        self._prompter = program.check_prompter(prompter)
+        self._prompter = check_prompter(prompter)
         self._turn: ForeignTurn | None = None
         self._holders = 0
         self._changing = asyncio.Lock()
@@ -306,7 +316,7 @@ def _asking(tool: str | Tool, source: Source | None) -> tuple[str, Source]:
         ConfigError: The name belongs to a built-in tool, and this is not it; or the tool claims another's name.
     """
     if not isinstance(tool, str):
-        (checked,) = program.tools_of([tool])
+        (checked,) = tools_of([tool])
         return checked.definition.name, source_of(checked)
     if source:
         return tool, source
