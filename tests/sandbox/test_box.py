@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from midturn.files import keep
-from midturn.sandbox import box, bubblewrap, confine as confinement
+from midturn.sandbox import box, confine as confinement
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.confine import Means, Offer, confine, offer
 from midturn.sandbox.profile import Declared, Workplace, profile
@@ -42,7 +42,7 @@ def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Me
     if wanted == "bubblewrap":
         program = shutil.which("bwrap")
         assert program, "tools/install_parts installs it"
-        monkeypatch.setattr(bubblewrap, "program", lambda: program)
+        monkeypatch.setattr(confinement, "bubblewrap", lambda: program)
         for module in (box, confinement):
             monkeypatch.setattr(module, "offer", lambda: Offer("bubblewrap"))
     return wanted

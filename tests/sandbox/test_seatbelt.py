@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from midturn.sandbox import bubblewrap, confine, landlock, seatbelt
+from midturn.sandbox import confine, landlock
 from midturn.sandbox.profile import SandboxProfile
 
 HOSTILE = '/work/") (allow default) ("'
@@ -17,7 +17,7 @@ PROFILE = SandboxProfile(read=("/usr", HOSTILE), write=("/work",), network=False
 
 
 def lines(profile: SandboxProfile = PROFILE, masked: tuple[str, ...] = ("/work/.midturn",)) -> list[str]:
-    return seatbelt.rules(profile, masked).splitlines()
+    return confine.seatbelt_rules(profile, masked).splitlines()
 
 
 def test_everything_is_denied_that_no_rule_allows() -> None:
@@ -26,7 +26,7 @@ def test_everything_is_denied_that_no_rule_allows() -> None:
 
 
 def test_no_name_of_a_file_becomes_a_rule() -> None:
-    command = seatbelt.wrapped(("/bin/ls", "-l"), PROFILE, ())
+    command = confine.in_seatbelt(("/bin/ls", "-l"), PROFILE, ())
 
     assert "allow default" not in command[2]
     assert f"READ_1={HOSTILE}" in command
@@ -34,8 +34,8 @@ def test_no_name_of_a_file_becomes_a_rule() -> None:
 
 
 def test_every_rule_is_closed_and_every_parameter_given() -> None:
-    text = seatbelt.rules(PROFILE, ("/work/.midturn",))
-    command = seatbelt.wrapped(("/bin/ls",), PROFILE, ("/work/.midturn",))
+    text = confine.seatbelt_rules(PROFILE, ("/work/.midturn",))
+    command = confine.in_seatbelt(("/bin/ls",), PROFILE, ("/work/.midturn",))
 
     assert all(line.count("(") == line.count(")") for line in text.splitlines())
     given = {word.partition("=")[0] for before, word in itertools.pairwise(command) if before == "-D"}
@@ -52,7 +52,7 @@ def test_the_network_is_there_only_where_that_is_said() -> None:
 
 
 def test_no_terminal_is_named() -> None:
-    assert not re.search(r"tty|pts|pseudo", seatbelt.rules(PROFILE, ()))
+    assert not re.search(r"tty|pts|pseudo", confine.seatbelt_rules(PROFILE, ()))
 
 
 @pytest.mark.parametrize(("status", "means"), [(0, "sandbox-exec"), (71, "none")])
@@ -60,7 +60,7 @@ def test_it_is_used_where_it_is_there_and_works(monkeypatch: pytest.MonkeyPatch,
     """Inside another sandbox it refuses: then nothing is claimed."""
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr(landlock, "abi", lambda: 0)
-    monkeypatch.setattr(bubblewrap, "program", lambda: None)
+    monkeypatch.setattr(confine, "bubblewrap", lambda: None)
 
     def run(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
         return subprocess.CompletedProcess(command, status)

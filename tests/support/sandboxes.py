@@ -12,10 +12,10 @@ _CHOSEN = """
 import shutil
 import sys
 from midturn.__main__ import main
-from midturn.sandbox import box, bubblewrap, confine
+from midturn.sandbox import box, confine
 chosen = confine.Offer("bubblewrap")
 box.offer = confine.offer = lambda: chosen
-bubblewrap.program = lambda: shutil.which("bwrap")
+confine.bubblewrap = lambda: shutil.which("bwrap")
 main()
 """
 
