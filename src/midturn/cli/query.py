@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from midturn.cli.held import Held, is_attached
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted, report_ignored
-from midturn.cli.open_turn import BEFORE_A_REQUEST, Offer, resolve_open_turn
 from midturn.cli.options import LOCAL, with_id, with_model, with_non_interactive, with_output, with_store, without
 from midturn.cli.output import ExitStatus, note, say_json
 from midturn.cli.place import Place, StoreAddress, environment, find_place
+from midturn.cli.resume import BEFORE_A_REQUEST, Offer, resolve_open_turn
 from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_flags import TogglingCommand, check_answers, with_toggles
 from midturn.cli.turn_run import TurnRun, TurnRunner, connected
