@@ -19,7 +19,7 @@ from support.plugins import install
 SHELF = """
 from pathlib import Path
 from midturn import MemoryStore
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 def open_shelf(address, limits):
     return FileStore(Path(address.partition("://")[2]), limits=limits)
 def open_memory(address, limits):

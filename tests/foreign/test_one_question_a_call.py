@@ -10,7 +10,7 @@ from subprocess import Popen
 
 import pytest
 
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from support.processes import line, python
 
 pytestmark = pytest.mark.timeout(120)
@@ -23,7 +23,7 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.foreign.errands import Errands
 from midturn.store import held
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.lock import mark
 
 folder, kind, id, session, dies = sys.argv[1:]

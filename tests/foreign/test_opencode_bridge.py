@@ -15,7 +15,7 @@ from midturn.clock import SYSTEM
 from midturn.foreign.errands import Errands
 from midturn.foreign.opencode import Bridge, OpencodeAway
 from midturn.record.open_question import Asker, OpenQuestion, ProcessMark
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.lock import mark
 from midturn.values.json_value import Json, JsonObject
 

@@ -10,7 +10,7 @@ import pytest
 from midturn.foreign.errands import Errands
 from midturn.foreign.words import Approved
 from midturn.record.open_question import Asker
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 from support.clocks import FakeClock

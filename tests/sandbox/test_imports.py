@@ -31,7 +31,7 @@ MODULES = (
     "midturn.agent",
     "midturn.cli.main",
     "midturn.compose.command_line",
-    "midturn.store.file_store",
+    "midturn.store.file_conversations",
     "midturn.sandbox.box",
 )
 

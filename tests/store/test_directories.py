@@ -12,8 +12,7 @@ import pytest
 from midturn.errors import StoreError
 from midturn.store.batch import event_id
 from midturn.store.directories import Directories
-from midturn.store.file_conversations import FileConversations
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileConversations, FileStore
 from midturn.store.metadata import conversation_id, slug, title
 from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive

@@ -11,7 +11,7 @@ import pytest
 from midturn.errors import StoreError
 from midturn.files import ensure_private
 from midturn.store.conversation import Conversation
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.folder import Folder
 from midturn.store.opening import open_store
 from midturn.store.submission import HandedOver, HandoverFolder, Submission

@@ -13,7 +13,7 @@ import pytest
 
 import midturn as mt
 from midturn.store import pruning
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.pruning import Pruning, made

@@ -22,7 +22,7 @@ from midturn.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 

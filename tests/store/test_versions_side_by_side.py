@@ -16,7 +16,7 @@ from midturn import TooOld
 from midturn.record.codec import encode_event
 from midturn.record.events import InquiryRequest, OpaqueEvent
 from midturn.store import batch, held, store as store_module
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.metadata import Metadata
 from midturn.store.postgres.conversations import PostgresStore

@@ -9,7 +9,7 @@ import pytest
 
 import midturn as mt
 from midturn.store import file_conversations, growing
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.folder import Folder
 from midturn.store.open_index import ring
 from support.agents import calling, deploy

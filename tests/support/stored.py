@@ -7,8 +7,7 @@ from pathlib import Path
 
 from midturn.journal import Handed, Journal
 from midturn.record.events import Event, InquiryRequest
-from midturn.store.file_conversations import FileConversations
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileConversations, FileStore
 from midturn.store.folder import Folder
 from midturn.store.held import HeldConversation
 from midturn.store.port import HeldBy, LastTurn

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from midturn.errors import ConfigError
 from midturn.plugins import Registry
 from midturn.store.admission import MayAnswer
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileStore
 from midturn.store.store import ConversationStore
 from midturn.store.watching import OnWake
 from midturn.store.workspace import check_place

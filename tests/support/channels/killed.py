@@ -24,7 +24,7 @@ from midturn.channels.ntfy import Ntfy
 from midturn.channels.slack import Slack
 from midturn.channels.telegram import Telegram
 from midturn.cli import channels, main
-import midturn.web.port, midturn.store.file_store
+import midturn.web.port, midturn.store.file_conversations
 from midturn.store.beside import FilesBeside
 from midturn.store.store import ConversationStore
 from support.channels.phones import aim_discord
