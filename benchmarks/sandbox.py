@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from midturn.sandbox import box, bubblewrap, confine, landlock
+from midturn.sandbox import box, confine, landlock
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.confine import Means, Offer, offer
 from midturn.sandbox.profile import Declared
@@ -41,7 +41,7 @@ def main() -> None:
     means: list[Means] = ["none"]
     if landlock.abi():
         means.append("landlock")
-    if bubblewrap.program():
+    if confine.bubblewrap():
         means.append("bubblewrap")
     print(f"here tools run with: {offer().means}; bar: {BAR:g} ms more a start")
     with tempfile.TemporaryDirectory() as folder:

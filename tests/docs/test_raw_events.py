@@ -22,7 +22,7 @@ MATCHING = {
     "runtime/driver.py": "shows what it has just recorded",
     "store/outside_answers.py": "takes answers and notes in",
     "store/waited.py": "adds up times of answers and notes",
-    "web/reminding.py": "makes notes",
+    "web/notifying.py": "makes notes",
 }
 """Modules that may do so, each with its reason; fewer are better."""
 
