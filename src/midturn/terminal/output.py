@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from msgspec import Struct
 
@@ -20,8 +20,8 @@ from midturn.terminal.gate import Gate, Outlet, Page, PartKind
 from midturn.terminal.look import choose_look
 from midturn.values.text import exact
 
-if TYPE_CHECKING:
-    from midturn.terminal.asides import Spinner
+# ----------------------------------------------------------------------------------------------------------------------
+# One message of the model as it arrives: its words, or its reasoning
 
 
 _REASONING_MARK = "~ "
@@ -94,6 +94,10 @@ def _reasoning_flow(page: Page) -> Flow:
 
 def _dim(row: str) -> str:
     return f"{_DIM}{row}{_UNDIM}"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A whole turn
 
 
 _MODEL = "the model"

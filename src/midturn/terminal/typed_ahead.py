@@ -21,6 +21,10 @@ from midturn.terminal.device import Device, NoTerminal, open_device, watched
 from midturn.terminal.gate import Footing, Gate
 from midturn.terminal.live import DeviceStream
 
+# ----------------------------------------------------------------------------------------------------------------------
+# Long pastes: shown as `[200 lines]`, and whole when the line is sent
+
+
 FOLDED = 8
 """Lines of a paste that are shown; one that has more is folded."""
 _FIRST = 0xDC80  # half of a pair that stands for no character: no keyboard and no paste sends one
@@ -58,6 +62,10 @@ class Folds:
     def forget(self) -> None:
         """Forget all pastes: no line holds any."""
         self._texts.clear()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The row
 
 
 MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
