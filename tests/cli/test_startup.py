@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from midturn import Inquirer, Question, Suspended
 from midturn.cli.hook_run import run_at_once
+from midturn.cli.place import StoreAddress, place_at
 from midturn.config.settings import AssistantSettings
 from midturn.prompts.settings import ScreenSettings
 from midturn.record.events import Approval, Event, InquiryRequest, Source
+from midturn.store.file_conversations import FileStore
 from midturn.values.json_value import Limits
 from support.cli import CommandLine
 
@@ -180,9 +186,56 @@ def test_a_hook_that_has_nothing_to_ask_loads_nothing_that_asks_or_waits(midturn
         "midturn.config.load",
         "midturn.agent",
         "midturn.runtime",
+        "midturn.store.opening",
         "midturn.turn",
     }
     assert unneeded & set(loaded) == set()
+
+
+def _begin(folder: Path, *, asks: bool) -> None:
+    """Begin a conversation in a folder, whose turn waits for an answer or is over."""
+
+    async def begin() -> None:
+        store = FileStore(folder)
+        inquirer = Inquirer(store, await store.new("Questions"))
+        with suppress(Suspended):
+            async with inquirer.call("check", "c1", {}) as call:
+                if asks:
+                    await call.ask(Question.boolean("sure", "Sure?"))
+
+    asyncio.run(begin())
+
+
+@pytest.mark.parametrize(
+    ("case", "may_be_open", "opens_the_store"),
+    [
+        ("nothing was ever begun", False, False),
+        ("a turn is over", False, False),
+        ("a question is open", True, True),
+        ("the machine was started since, and a turn is over", False, True),
+        ("the machine was started since, and a question is open", True, True),
+    ],
+)
+def test_a_place_opens_its_store_only_where_its_index_does_not_say_enough(
+    tmp_path: Path, *, case: str, may_be_open: bool, opens_the_store: bool
+) -> None:
+    folder = tmp_path / "conversations"
+    if "begun" not in case:
+        _begin(folder, asks="question" in case)
+    if "started" in case:
+        for boot in (folder / "open").glob(".boot-*"):
+            boot.write_text("another one")
+    place = place_at(StoreAddress(folder), None, tmp_path)
+
+    assert place.has_open_turn() is may_be_open
+    assert ("store" in vars(place)) is opens_the_store
+
+
+def test_a_place_in_a_database_is_looked_at_itself(tmp_path: Path) -> None:
+    place = place_at(StoreAddress("postgresql://localhost:1/nowhere"), None, tmp_path)
+
+    assert place.has_open_turn()
+    assert "store" not in vars(place)
 
 
 @pytest.mark.parametrize("line", ["", "claude --wait 1", "gemini --policy defer", "claude --help", "opencode", "nosuch"])
