@@ -157,7 +157,7 @@ class CommandLine:
 
     def asker(self, name: str = "deploy", **keys: Any) -> None:
         """Have a local command `name` that asks what its arguments say, unattended; `keys` are more of its configuration."""
-        table = {"command": [sys.executable, str(ASKER)], "protocol": "outcome", "run": "unattended", **keys}
+        table = {"command": [sys.executable, "-I", "-S", str(ASKER)], "protocol": "outcome", "run": "unattended", **keys}
         lines = [f"[conversation.tools.{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
         lines += [f"parameters.{parameter} = {{}}" for parameter in ("ask", "say", "fail", "sleep", "note", "json", "changed")]
         with self.config.open("a") as file:
