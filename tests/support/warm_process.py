@@ -29,6 +29,7 @@ import termios
 import threading
 import time
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
@@ -229,7 +230,7 @@ class Lessons:
         self._heard, self._told = os.pipe()
         os.set_blocking(self._heard, False)
         os.set_blocking(self._told, False)
-        self._known = {*sys.modules}
+        self._known = len(sys.modules)
         self._read: set[str] = set()
 
     def learn(self, request: Request) -> None:
@@ -242,21 +243,22 @@ class Lessons:
         for file in {request.program, request.served} - {"", *self._read}:
             self._read.add(file)
             names += _imported(file)
-        loaded = len(sys.modules)
+        loaded = self._known
         for name in names:
             if name not in sys.modules:
                 with suppress(Exception):  # it may load with others only
                     importlib.import_module(name)
         if len(sys.modules) > loaded:
-            self._known = {*sys.modules}
+            self._known = len(sys.modules)
             gc.freeze()
         if len(sys.modules) > loaded + MANY:
             settle()
 
     def tell(self) -> None:
-        """Tell what this process has loaded."""
+        """Tell what this process has loaded: the last of its modules. To look at all of them is to write to the pages of each."""
         installed = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2] / "src"))
-        loaded = {name: getattr(module, "__file__", None) for name, module in sys.modules.items() if name not in self._known}
+        last = [*islice(reversed(sys.modules), max(len(sys.modules) - self._known, 0))]
+        loaded = {name: getattr(sys.modules[name], "__file__", None) for name in reversed(last)}
         names = [name for name, file in loaded.items() if file and file.startswith(installed)]
         with suppress(BlockingIOError):
             for name in names:
