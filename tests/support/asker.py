@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from _json import encode_basestring_ascii, make_encoder, make_scanner  # what `json` is made of
+from posix import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _written(value: Any) -> str:
 
 def _is_there(file: str) -> bool:
     try:
-        open(file, "rb").close()  # noqa: PTH123
+        stat(file)  # what it may not open it can still see
     except FileNotFoundError:
         return False
     return True
