@@ -129,6 +129,7 @@ def test_a_form_that_is_half_filled_outlives_the_server(page: Page, disk: Conver
         page.get_by_label("support").check()
         page.get_by_label("sales").check()
         page.get_by_role("button", name="Next").click()
+        expect(page.locator(".place")).to_have_text("[4/4]")
         page.get_by_role("button", name="Back").click()
         expect(page.get_by_label("sales")).to_be_checked()
         page.get_by_label("sales").uncheck()
