@@ -741,7 +741,7 @@ def test_a_command_of_the_persons_own_runs_is_recorded_and_read_by_the_model(mid
 def test_ctrl_c_ends_a_command_of_the_persons_own_and_not_the_chat(midturn: CommandLine) -> None:
     with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "Hello."}), plain=False, SHELL="/bin/sh") as session:
         ready(session, "Ctrl-D")
-        say(session, "!echo begun; sleep 60")
+        say(session, "!echo begun; exec sleep 60")  # a shell that is about to start a program may keep a Ctrl-C to itself
         session.wait_until(lambda: "begun" in session.rows, "its words")
         session.send("\x03")
         ready(session, "signal 2 ended it")
