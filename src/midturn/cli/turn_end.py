@@ -71,7 +71,7 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
     if result.refused:
         note("midturn: refused, because no one was there to ask: {}.", joined(", ", result.refused))
     if result.status == "suspended":
-        report_waiting(result.pending, option=option)
+        report_waiting(result.pending, option)
     if unused := unused_answers(turn):
         so_far = " so far" if result.status == "suspended" else ""
         note("midturn: no question used the --answer for {}{}.", joined(", ", unused), so_far)
@@ -81,7 +81,7 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
         _count_answers(turn)
 
 
-def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, option: str = "") -> None:
+def report_waiting(pending: Sequence[OpenQuestion], option: str = "") -> None:
     """Print the open questions with their ids, and the command that answers them."""
     note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
     rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question, sys.stderr)]
@@ -90,8 +90,6 @@ def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, o
     if pending:
         note("To answer:  midturn answer {} [VALUE]{}", pending[0].id, option)
         note("To go on:   midturn resume {}{}", pending[0].conversation, option)
-    if then:
-        note(then)
 
 
 def report_left_open(error: str, failure: str | None, again: str) -> None:
@@ -302,7 +300,7 @@ class EndReport(Struct, frozen=True, kw_only=True):
             case _:
                 pass
         if waits:
-            report_waiting(result.pending, line("Waiting. Ctrl-C leaves the turn as it is."), self.option)
+            report_waiting(result.pending, self.option)
         else:
             report(result, ended.turn.events, attached=self.attached, option=self.option)
         return status

@@ -133,6 +133,7 @@ class TurnRunner:
 def _answered(held: Held) -> bool:
     """Hold on until there is an answer; False when the person here does not want to wait any longer."""
     try:
+        note("Waiting. Ctrl-C leaves the turn as it is.")  # from this line on it does
         held.wait_for_answers()
     except KeyboardInterrupt:
         note("midturn: not waiting any longer; the turn stays open. `midturn resume {}` goes on with it.", held.conversation)
