@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import pwd
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -250,18 +248,6 @@ def create_private(path: Path, data: bytes) -> None:
         pass  # another process was first
     finally:
         new.unlink(missing_ok=True)
-
-
-def first_time(about: Path, what: str) -> bool:
-    """Say whether this user is told `what` of a directory for the first time; where that cannot be kept, it always is."""
-    real = os.fsencode(os.path.realpath(about))
-    note = user_state() / "told" / f"{what}-{hashlib.sha256(real).hexdigest()[:16]}"
-    if note.exists():
-        return False
-    with suppress(OSError):
-        ensure_private(note.parent)
-        create_private(note, real)
-    return True
 
 
 def _temporary(directory: Path, parts: Iterable[bytes]) -> Path:

@@ -15,14 +15,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from msgspec import Struct
 
 from midturn.cli.log import start_log
 from midturn.cli.output import ExitStatus
-from midturn.cli.place import Place, StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
 from midturn.foreign import hook_agent, words
@@ -33,6 +32,9 @@ from midturn.sandbox.doors import remember
 from midturn.sandbox.marks import keep_to_itself
 from midturn.store.sync_forms import in_a_loop
 from midturn.values.json_value import JsonObject, members, text
+
+if TYPE_CHECKING:
+    from midturn.cli.place import Place, StoreAddress
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Input of a hook: a JSON object on stdin, from programs that may leave stdin open, or write what is not UTF-8
@@ -129,7 +131,7 @@ def run_hook(agent: hook_agent.HookAgent, wait: float, store: StoreAddress | Non
     try:
         document = read_document()
         if document is not None:
-            given = environment()
+            given = dict(os.environ)
             occasion = agent.read(document, given)
             otherwise = hook_agent.without_answer(agent, document, occasion, words.FAILED)
             asker = hook_agent.asker_of(agent, document, given)
@@ -156,6 +158,8 @@ class _Run(Struct, frozen=True, kw_only=True):
     def look(self, store: StoreAddress | None) -> None:
         """Carry out what there is to do, if anything: mostly no one asks, and no one waits."""
         if not isinstance(self.occasion, hook_agent.Nothing):
+            from midturn.cli.place import place_in  # most calls of an agent are nothing to us
+
             cwd = Path(text(self.document.get("cwd")) or ".")
             place = place_in(cwd if cwd.is_dir() else Path.cwd(), store)
             if not self._only_ends_what_waits or place.has_open_turn():

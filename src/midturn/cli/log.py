@@ -86,19 +86,16 @@ def start_measuring(environment: Mapping[str, str], store: ConversationStore) ->
     """
     if not any(name.startswith("OTEL_") for name in environment):
         return
-    from midturn.ports import OBSERVERS  # only for those who measure
-
-    if OBSERVERS:
-        return
     try:
-        from midturn import otel
+        from midturn import otel  # only for those who measure
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "midturn":
             raise
         _LOG.warning("%s", error)
         return
-    otel.instrument()
-    otel.measure(store=store)
+    if not otel.OBSERVERS:
+        otel.instrument()
+        otel.measure(store=store)
 
 
 class _OneLine(logging.Formatter):

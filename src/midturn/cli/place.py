@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -16,7 +18,7 @@ from msgspec.structs import replace
 from midturn.cli.output import note
 from midturn.config.places import configured_store
 from midturn.errors import StoreError
-from midturn.files import first_time
+from midturn.files import create_private, ensure_private, user_state
 from midturn.store.open_index import OpenIndex
 from midturn.store.sync_forms import drive, in_a_loop
 from midturn.store.workspace import (
@@ -240,8 +242,20 @@ def _say_what_is_elsewhere(workspace: Workspace) -> None:
     if former := formerly(workspace.root):
         note("midturn: this directory was {} before. `midturn workspace mv {} .` brings its conversations along.", former.root, former.root)
     brought = workspace.brought
-    if brought and first_time(workspace.root, "conversations"):
+    if brought and _is_news(workspace.root, "conversations"):
         note("midturn: there are conversations in {}. They are not used: `midturn conversation import` copies them to your own.", brought)
+
+
+def _is_news(about: Path, what: str) -> bool:
+    """Say whether this user is told `what` of a directory for the first time; where that cannot be kept, it always is."""
+    real = os.fsencode(os.path.realpath(about))
+    noted = user_state() / "told" / f"{what}-{hashlib.sha256(real).hexdigest()[:16]}"
+    if noted.exists():
+        return False
+    with suppress(OSError):
+        ensure_private(noted.parent)
+        create_private(noted, real)
+    return True
 
 
 def _configured() -> StoreAddress | None:
