@@ -11,6 +11,7 @@ import locale
 import os
 import select
 import signal
+import subprocess
 import termios
 import threading
 from collections.abc import Callable, Generator
@@ -268,6 +269,8 @@ class Restored:
 
     def __enter__(self) -> Self:
         hold(self)
+        # By `vfork`, Ctrl-Z would stop a program that is just being started before it is one, and us not at all: we wait for it.
+        setattr(subprocess, "_USE_VFORK", False)  # noqa: B010  Python documents it, and types it as final
         if threading.current_thread() is threading.main_thread():
             self._taken = [number for number in (*_ENDING, signal.SIGCONT) if signal.getsignal(number) is signal.SIG_DFL]
             for number in self._taken:
