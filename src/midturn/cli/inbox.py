@@ -49,7 +49,7 @@ def command(*, watch: bool, everywhere: bool, limit: int | None, mine: bool, as_
         else:
             _say_everywhere(waiting)
     else:
-        questions = _grouped(place.store.pending_sync(limit=limit and limit + 1)) if place.has_open_turn() else []
+        questions = [] if place.is_quiet() else _grouped(place.store.pending_sync(limit=limit and limit + 1))
         if mine:
             user = own_name(environment())
             questions = [question for question in questions if question.whose and question.whose.is_for(user)]

@@ -86,10 +86,14 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
         return store_at(own, self.limits, partial(found_folder, own))
 
     def has_open_turn(self) -> bool:
-        """Say whether any question may be open here. Where the index of the folder is whole and empty, nothing else is looked at."""
-        if self.folder is None:
-            return True
-        return OpenIndex(self.folder).names() != [] and bool(self.run(self.store.port.ids(which="open", limit=1)))
+        """Say whether any question may be open here; in a database that is not looked up."""
+        if self.is_quiet():
+            return False
+        return not self.is_on_disk or bool(self.run(self.store.port.ids(which="open", limit=1)))
+
+    def is_quiet(self) -> bool:
+        """Say whether the index of the folder says that no turn is open: then no store need be opened to look for one."""
+        return self.folder is not None and OpenIndex(self.folder).is_empty()
 
     @property
     def root(self) -> Path:

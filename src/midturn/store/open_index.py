@@ -46,31 +46,34 @@ class OpenIndex:
             return None
 
     def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
-        """Return what `names` does. Where the index cannot be trusted, `scan` says which conversations have an open turn."""
-        named = self.names()
-        if named is not None:
-            return named
+        """Return the conversations that the index names, the oldest first. Where it cannot be trusted, `scan` says which have an open turn.
+
+        The index is listed again only where a name was added or taken away: a turn that begins is named, one that ends is not any more.
+        """
+        try:
+            with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
+                is_whole = _is_whole(folder)
+            if is_whole:
+                return self._names.ids()
+        except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
+            pass
         found = sorted(scan())
         self._renew(set(found))
         return found
 
-    def names(self) -> list[str] | None:
-        """Return the conversations that the index names, the oldest first; None where it cannot be trusted.
-
-        The index is listed again only where a name was added or taken away: a turn that begins is named, one that ends is not any more.
-        """
+    def is_empty(self) -> bool:
+        """Say whether no turn is open, as far as the index alone can tell: it is read up to its first name, however many there are."""
         if not os.path.lexists(self._conversations):  # no conversation was ever begun here
-            return []
+            return True
         try:
-            with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
-                is_whole = folder.read(f".boot-{host()}").decode() == boot()
-            return self._names.ids() if is_whole else None
-        except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
-            return None
+            with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder, os.scandir(folder.fd) as entries:
+                return _is_whole(folder) and not any(_is_id(entry.name) for entry in entries)
+        except (OSError, StoreError, UnicodeDecodeError):  # it cannot be trusted
+            return False
 
     def _listing(self) -> list[str]:
         with Folder.at(self._conversations) as conversations, conversations.inside(OPEN) as folder:
-            return sorted(name for name in folder.names() if name.isdecimal() and name.isascii())
+            return sorted(filter(_is_id, folder.names()))
 
     def renew(self, ids: Iterable[str]) -> None:
         """Have the index name these conversations, too, and be whole from now on."""
@@ -92,6 +95,14 @@ class OpenIndex:
                 folder.remove(temporary)
             folder.write_unsynced(temporary, boot().encode())
             os.replace(temporary, f".boot-{host()}", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+
+
+def _is_whole(folder: Folder) -> bool:
+    return folder.read(f".boot-{host()}").decode() == boot()
+
+
+def _is_id(name: str) -> bool:
+    return name.isdecimal() and name.isascii()
 
 
 def name_open(conversation: Folder, id: str) -> None:
