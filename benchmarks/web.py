@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import midturn as mt
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 

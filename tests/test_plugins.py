@@ -12,14 +12,15 @@ import pytest
 from midturn.errors import ConfigError
 from midturn.foreign.clients import OURS
 from midturn.plugins import Registry
-from midturn.store.opening import folder_of, open_store, store_at
+from midturn.store.opening import open_store, store_at
+from midturn.store.workspace import folder_of
 from support.cli import CommandLine
 from support.plugins import install
 
 SHELF = """
 from pathlib import Path
 from midturn import MemoryStore
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 def open_shelf(address, limits):
     return FileStore(Path(address.partition("://")[2]), limits=limits)
 def open_memory(address, limits):

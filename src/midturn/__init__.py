@@ -17,7 +17,7 @@ _HOMES: dict[str, str] = {
     ".question.answer": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
     ".record.exchange": (
         "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta ReasoningPart StructuredPart TextDelta TextPart "
-        "ToolCallPart ToolDefinition Usage ToolCall"
+        "ToolCallPart ToolDefinition Usage"
     ),
     ".question.form": "Form",
     ".question.walker": "Ask Cancelled Completed FormEnded Review Step FormWalker",
@@ -29,7 +29,7 @@ _HOMES: dict[str, str] = {
     ".question.question": "Question",
     ".routing.policy": "DetachedPolicy Target",
     ".routing.table": "AskAssistant AskUser Fail Route Suspend UseCached UseConfigured UseDefault route",
-    ".record.events": "Source",
+    ".record.events": "Source ToolCall",
     ".record.open_question": "OpenQuestion",
     ".record.provider_view": "sanitize",
     ".errors": (

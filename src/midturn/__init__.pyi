@@ -80,7 +80,7 @@ from midturn.question.walker import (
     Step as Step,
 )
 from midturn.record import events as events
-from midturn.record.events import Source as Source
+from midturn.record.events import Source as Source, ToolCall as ToolCall
 from midturn.record.exchange import (
     Finished as Finished,
     InquiryAsked as InquiryAsked,
@@ -92,7 +92,6 @@ from midturn.record.exchange import (
     StructuredPart as StructuredPart,
     TextDelta as TextDelta,
     TextPart as TextPart,
-    ToolCall as ToolCall,
     ToolCallPart as ToolCallPart,
     ToolDefinition as ToolDefinition,
     Usage as Usage,

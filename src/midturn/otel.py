@@ -33,8 +33,8 @@ from midturn.errors import StoreError
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
 from midturn.record.entries import ApprovalEntry, ResponseEntry, entry_among
-from midturn.record.events import AnsweredBy, Event
-from midturn.record.exchange import Finished, ModelRequest, ToolCall
+from midturn.record.events import AnsweredBy, Event, ToolCall
+from midturn.record.exchange import Finished, ModelRequest
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn
 from midturn.store.store import ConversationStore

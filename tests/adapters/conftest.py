@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 
 

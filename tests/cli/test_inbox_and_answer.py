@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.cli import CommandLine, asks, calls
 from support.hooks import until
 from support.stored import asking, keep

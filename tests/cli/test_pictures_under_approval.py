@@ -9,8 +9,7 @@ import pytest
 
 from midturn.prompts.body import subject_lines
 from midturn.question.question import Question
-from midturn.record.events import Image
-from midturn.record.exchange import ToolCall
+from midturn.record.events import Image, ToolCall
 from midturn.record.prompt import Prompt, ResultSubject
 from support.cli import CommandLine, calls
 

@@ -17,7 +17,7 @@ from midturn.cli.place import StoreAddress, place_at
 from midturn.config.settings import AssistantSettings
 from midturn.prompts.settings import ScreenSettings
 from midturn.record.events import Approval, Event, InquiryRequest, Source
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.values.json_value import Limits
 from support.cli import CommandLine
 
@@ -26,6 +26,8 @@ HEAVY = ("pydantic", "pydantic_ai", "anthropic", "openai", "google.genai", "mcp"
 VALIDATOR = ("jsonschema_rs",)
 FILES_ABOUT = ("platformdirs", "tempfile", "shutil", "random")
 """What the library for a user's directories brings with it."""
+
+ASKS = {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
 
 LOADED = """
 import json, sys
@@ -106,6 +108,18 @@ def test_who_lists_questions_loads_nothing_of_what_asks_or_runs_them(midturn: Co
     assert (for_turns | for_others | for_translations) & loaded == set()
 
 
+def test_who_lists_conversations_loads_nothing_of_what_answers_or_holds_them(midturn: CommandLine) -> None:
+    midturn.run("query", "-m", midturn.script({"calls": [ASKS]}), "--defer", "hi")
+
+    loaded = loaded_by(midturn, "conversation", "ls")
+
+    assert "(waits for an answer)" in midturn.ok("conversation", "ls").stdout
+    for_answers = {"midturn.store.store", "midturn.store.outside_answers", "midturn.turn.ending", "midturn.turn.visit"}
+    for_those_who_ask = {"midturn.question.question", "midturn.record.prompt", "midturn.record.exchange"}
+    for_holders = {"midturn.store.held", "asyncio"}
+    assert (for_answers | for_those_who_ask | for_holders) & loaded == set()
+
+
 def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: CommandLine) -> None:
     loaded = loaded_by(midturn, "query", "-m", midturn.script(), "hi")
 
@@ -119,8 +133,7 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
 
 
 def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn: CommandLine) -> None:
-    asks = {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
-    midturn.run("query", "-m", midturn.script({"calls": [asks]}), "--defer", "hi")
+    midturn.run("query", "-m", midturn.script({"calls": [ASKS]}), "--defer", "hi")
     (question,) = midturn.ok("inbox", "--json").json
 
     loaded = loaded_by(midturn, "answer", question["id"], "yes")
@@ -207,7 +220,7 @@ def _begin(folder: Path, *, asks: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "may_be_open", "opens_the_store"),
+    ("case", "may_be_open", "looks_at_the_files"),
     [
         ("nothing was ever begun", False, False),
         ("a turn is over", False, False),
@@ -216,8 +229,8 @@ def _begin(folder: Path, *, asks: bool) -> None:
         ("the machine was started since, and a question is open", True, True),
     ],
 )
-def test_a_place_opens_its_store_only_where_its_index_does_not_say_enough(
-    tmp_path: Path, *, case: str, may_be_open: bool, opens_the_store: bool
+def test_a_place_looks_at_its_files_only_where_its_index_does_not_say_enough(
+    tmp_path: Path, *, case: str, may_be_open: bool, looks_at_the_files: bool
 ) -> None:
     folder = tmp_path / "conversations"
     if "begun" not in case:
@@ -228,7 +241,8 @@ def test_a_place_opens_its_store_only_where_its_index_does_not_say_enough(
     place = place_at(StoreAddress(folder), None, tmp_path)
 
     assert place.has_open_turn() is may_be_open
-    assert ("store" in vars(place)) is opens_the_store
+    assert ("files" in vars(place)) is looks_at_the_files
+    assert "store" not in vars(place)
 
 
 def test_a_place_in_a_database_is_looked_at_itself(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from midturn.cli.config import WrittenRules, own_rules
 from midturn.question.question import Question
-from midturn.record.exchange import ToolCall
-from midturn.record.prompt import CallSubject, Prompt, approval_text
+from midturn.record.events import ToolCall
+from midturn.record.open_question import approval_text
+from midturn.record.prompt import CallSubject, Prompt
 from support.cli import CommandLine, asks, calls
 
 

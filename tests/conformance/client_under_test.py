@@ -16,7 +16,7 @@ from midturn.mcp.tool import McpServers
 from midturn.prompter import Prompter
 from midturn.question.answer import Answered, Reply, Submitted
 from midturn.record.prompt import Prompt
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 
 
 class Taker(Prompter):

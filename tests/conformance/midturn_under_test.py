@@ -17,7 +17,7 @@ from mcp.server.context import ServerRequestContext
 from midturn.clock import SYSTEM
 from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.serving import serve_here
 
 _PREFIX = "test_input_required_result_"

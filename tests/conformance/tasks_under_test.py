@@ -24,7 +24,7 @@ from midturn.mcp_server.client import Caller
 from midturn.mcp_server.server import make_server
 from midturn.mcp_server.task_calls import require_tasks
 from midturn.record.open_question import OpenQuestion
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.serving import serve_here
 
 _GREET = types.Tool(name="greet", description="Say hello.", input_schema={"type": "object"})

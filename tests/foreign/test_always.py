@@ -17,7 +17,7 @@ from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
 from midturn.record.events import Approval
 from midturn.record.prompt import Prompt
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.web import inbox
 from support.cli import CommandLine
 from support.hook_runs import CLAUDE_ALONE, HookRuns

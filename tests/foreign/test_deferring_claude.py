@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from midturn.foreign.claude_deferring import DeferringClaude
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.cli import CommandLine
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 from support.hooks import Session, answers, stored

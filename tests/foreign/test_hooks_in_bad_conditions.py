@@ -26,7 +26,7 @@ from midturn.foreign.claude_deferring import DeferringClaude
 from midturn.foreign.clients import AGENTS
 from midturn.foreign.hook_agent import HookAgent
 from midturn.record.open_question import OpenQuestion
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.cli import CommandLine
 from support.hook_runs import HookRuns
 from support.hooks import Session, answers, stored, until, wait_for

@@ -16,7 +16,7 @@ from midturn.foreign import hook_agent
 from midturn.foreign.clients import AGENTS
 from midturn.record.events import Approval
 from midturn.record.open_question import Address, OpenQuestion, asker_of
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.store.outside_answers import too_late
 from midturn.store.store import ConversationStore
 from midturn.web import inbox

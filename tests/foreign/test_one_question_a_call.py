@@ -10,7 +10,7 @@ from subprocess import Popen
 
 import pytest
 
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.processes import line, python
 
 pytestmark = pytest.mark.timeout(120)
@@ -22,12 +22,12 @@ from midturn.record.open_question import Asker
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.foreign.errands import Errands
-from midturn.store import held
-from midturn.store.file_conversations import FileStore
+from midturn.store import claims
+from midturn.store.opening import FileStore
 from midturn.store.lock import mark
 
 folder, kind, id, session, dies = sys.argv[1:]
-held.PATIENCE = float(os.environ.get("PATIENCE", "60"))
+claims.PATIENCE = float(os.environ.get("PATIENCE", "60"))
 store = FileStore(folder)
 asker = Asker(name="Codex", agent="codex", session=session, via="hook", cwd="/work", process=mark(os.getpid()))
 errands = Errands(store, asker, SYSTEM)

@@ -15,8 +15,8 @@ from midturn.clock import SYSTEM
 from midturn.foreign.errands import Errands
 from midturn.foreign.opencode import Bridge, OpencodeAway
 from midturn.record.open_question import Asker, OpenQuestion, ProcessMark
-from midturn.store.file_conversations import FileStore
 from midturn.store.lock import mark
+from midturn.store.opening import FileStore
 from midturn.values.json_value import Json, JsonObject
 
 pytestmark = pytest.mark.timeout(120)

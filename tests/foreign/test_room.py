@@ -13,8 +13,8 @@ import pytest
 from midturn.foreign import errand
 from midturn.foreign.clients import AGENTS
 from midturn.foreign.errand import Room
-from midturn.store.file_conversations import FileStore
 from midturn.store.lock import mark
+from midturn.store.opening import FileStore
 from midturn.values.json_value import JsonObject
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns

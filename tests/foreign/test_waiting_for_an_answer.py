@@ -10,8 +10,8 @@ import pytest
 from midturn.foreign.errands import Errands
 from midturn.foreign.words import Approved
 from midturn.record.open_question import Asker
-from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from support.clocks import FakeClock
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from midturn.foreign.clients import AGENTS
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.values.json_value import JsonObject
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns

@@ -12,7 +12,7 @@ import pytest
 from midturn.foreign.clients import AGENTS
 from midturn.foreign.hook_agent import last_words
 from midturn.record.open_question import OpenQuestion
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.web import inbox
 from support.cli import CommandLine
 from support.hook_runs import CLAUDE_ALONE, HookRuns

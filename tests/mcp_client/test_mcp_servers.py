@@ -246,7 +246,7 @@ def test_a_call_that_is_cancelled_here_is_cancelled_there(servers: McpServers) -
 
     async def work() -> None:
         from midturn.ports import ToolRun
-        from midturn.record.exchange import ToolCall
+        from midturn.record.events import ToolCall
 
         async def ask(asking: Any) -> Any:
             raise AssertionError(asking)

@@ -19,7 +19,7 @@ from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
 from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.cli import CommandLine
 from support.clocks import FakeClock
 from support.hooks import stored

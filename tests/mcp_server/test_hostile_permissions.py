@@ -16,7 +16,7 @@ from midturn.errors import StoreError
 from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.record.open_question import OpenQuestion
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.mcp_tasks import waiting
 
 pytestmark = pytest.mark.timeout(60)

@@ -15,7 +15,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CA
 
 from midturn.clock import SYSTEM
 from midturn.foreign.errands import Errands
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.cli import CommandLine
 from support.hooks import answers, stored, wait_for
 from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, about_task, connected

@@ -15,7 +15,7 @@ from mcp.types import INVALID_PARAMS
 from midturn.clock import SYSTEM
 from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.mcp_clients import MODERN, Person
 from support.mcp_tasks import recorded, waiting
 

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import midturn as mt
 from midturn import otel
 from midturn.errors import StoreError
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from support.serving import free_port
 

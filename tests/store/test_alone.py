@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import Busy, StoreError
-from midturn.store import held
+from midturn.store import claims
 from midturn.store.file_conversations import FileConversations
 from midturn.store.memory_conversations import MemoryConversations
 from midturn.store.port import StorePort
@@ -72,22 +72,22 @@ async def give_back(ports: Sequence[StorePort]) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_two_are_at_the_same_at_the_same_time(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "PATIENCE", 60)
+    monkeypatch.setattr(claims, "PATIENCE", 60)
     asyncio.run(keep_to_one(PLACES[place](tmp_path)))
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_whoever_leaves_leaves_it_to_the_next(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "PATIENCE", 0.2)
+    monkeypatch.setattr(claims, "PATIENCE", 0.2)
     asyncio.run(give_back(PLACES[place](tmp_path)))
 
 
 @pytest.mark.real("PostgreSQL")
 def test_processes_with_a_database_do_the_same_one_after_the_other(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = [PostgresConversations(parse_database_address(url)) for _ in range(2)]
-    monkeypatch.setattr(held, "PATIENCE", 60)
+    monkeypatch.setattr(claims, "PATIENCE", 60)
     asyncio.run(keep_to_one(processes))
-    monkeypatch.setattr(held, "PATIENCE", 0.5)
+    monkeypatch.setattr(claims, "PATIENCE", 0.5)
     asyncio.run(give_back(processes))
 
 
@@ -95,7 +95,7 @@ def test_where_there_are_no_locks_it_is_said(tmp_path: Path, monkeypatch: pytest
     def refuse(fd: int, operation: int) -> None:
         raise OSError(95, "Operation not supported", fd, operation)
 
-    monkeypatch.setattr(held.fcntl, "flock", refuse)
+    monkeypatch.setattr(claims.fcntl, "flock", refuse)
 
     async def enter() -> None:
         async with FileConversations(tmp_path).alone("a call"):

@@ -12,8 +12,8 @@ import midturn as mt
 from midturn.errors import AnswerError, StoreError
 from midturn.question.answer import DEPTH_LIMIT
 from midturn.record.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnStart
-from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from midturn.values.json_value import DEFAULT_LIMITS
 

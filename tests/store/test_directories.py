@@ -12,9 +12,9 @@ import pytest
 from midturn.errors import StoreError
 from midturn.store.batch import event_id
 from midturn.store.directories import Directories
-from midturn.store.file_conversations import FileConversations, FileStore
+from midturn.store.file_conversations import FileConversations
 from midturn.store.metadata import conversation_id, slug, title
-from midturn.store.opening import open_store
+from midturn.store.opening import FileStore, open_store
 from midturn.store.sync_forms import drive
 from support.processes import kill, line, output, python
 from support.stored import asking, create, every, keep, release

@@ -17,11 +17,10 @@ from midturn.question.answer import Answered
 from midturn.question.answer_type import SecretType
 from midturn.record.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.record.open_question import address
-from midturn.store.file_conversations import FileStore
 from midturn.store.folder import Folder
 from midturn.store.held import HeldConversation
 from midturn.store.memory_conversations import MemoryFeed
-from midturn.store.opening import open_store
+from midturn.store.opening import FileStore, open_store
 from midturn.store.outside_answers import Receipt
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore

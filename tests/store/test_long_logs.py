@@ -11,9 +11,9 @@ from midturn.record.codec import encode_event
 from midturn.record.window import Window, turns
 from midturn.store import tail
 from midturn.store.conversation import turns_in
-from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.metadata import Metadata
+from midturn.store.opening import FileStore
 from midturn.store.port import titles
 from midturn.store.postgres import settling
 from midturn.store.postgres.conversations import PostgresStore

@@ -9,9 +9,9 @@ import pytest
 import midturn as mt
 from midturn.errors import StoreLocked
 from midturn.store.export import Copying
-from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.metadata import Metadata
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from support.agents import ship
 from support.loops import in_a_loop

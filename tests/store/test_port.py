@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreLocked
 from midturn.record.events import InquiryRequest, TurnEnd
 from midturn.record.open_question import address
-from midturn.store import held
+from midturn.store import claims
 from midturn.store.file_conversations import FileConversations
 from midturn.store.held import HeldConversation
 from midturn.store.memory_conversations import MemoryConversations
@@ -227,7 +227,7 @@ def hold_to_memory(place: Callable[[Path], StorePort], examples: int = EXAMPLES,
 
 @pytest.mark.parametrize("place", PLACES)
 def test_whatever_is_done_in_whatever_order_every_place_says_the_same(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "pause_after", _no_pause)
+    monkeypatch.setattr(claims, "pause_after", _no_pause)
     hold_to_memory(PLACES[place])
 
 
@@ -258,7 +258,7 @@ def test_what_comes_for_a_closed_question_goes_with_the_next_decision_in_a_datab
 
 @pytest.mark.real("PostgreSQL")
 def test_a_database_says_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "pause_after", _no_pause)
+    monkeypatch.setattr(claims, "pause_after", _no_pause)
     # What has been due for longest comes first there; the others go by age.
     monkeypatch.setattr(
         statements, "CLAIM", statements.CLAIM.replace("least(300, 0.25", "least(0, 0.25").replace("order by wake", "order by id")

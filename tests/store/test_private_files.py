@@ -11,9 +11,8 @@ import pytest
 from midturn.errors import StoreError
 from midturn.files import ensure_private
 from midturn.store.conversation import Conversation
-from midturn.store.file_conversations import FileStore
 from midturn.store.folder import Folder
-from midturn.store.opening import open_store
+from midturn.store.opening import FileStore, open_store
 from midturn.store.submission import HandedOver, HandoverFolder, Submission
 from midturn.store.sync_forms import drive
 from midturn.store.workspace import Workspace, choose

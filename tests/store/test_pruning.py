@@ -13,8 +13,8 @@ import pytest
 
 import midturn as mt
 from midturn.store import pruning
-from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
+from midturn.store.opening import FileStore
 from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.pruning import Pruning, made
 from midturn.store.store import ConversationStore

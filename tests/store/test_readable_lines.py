@@ -22,8 +22,8 @@ from midturn.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 
 NUMBER = cast("Any", 7)

@@ -15,10 +15,10 @@ import midturn as mt
 from midturn import TooOld
 from midturn.record.codec import encode_event
 from midturn.record.events import InquiryRequest, OpaqueEvent
-from midturn.store import batch, held, store as store_module
-from midturn.store.file_conversations import FileStore
+from midturn.store import batch, claims, store as store_module
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.metadata import Metadata
+from midturn.store.opening import FileStore
 from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
@@ -188,7 +188,7 @@ def _no_pause(tries: int) -> float:
 
 def test_an_older_worker_leaves_alone_what_it_is_too_old_for(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that takes it again and again keeps newer ones from it."""
-    monkeypatch.setattr(held, "pause_after", _no_pause)
+    monkeypatch.setattr(claims, "pause_after", _no_pause)
     conversation, question = needing(store, NEWER)
     left: list[list[str]] = []
     original = store.port.claim
@@ -212,7 +212,7 @@ def test_an_older_worker_leaves_alone_what_it_is_too_old_for(store: Conversation
 
 
 def test_an_older_worker_looks_again_after_a_while(store: ConversationStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "pause_after", _no_pause)
+    monkeypatch.setattr(claims, "pause_after", _no_pause)
     monkeypatch.setattr(store_module, "_LEFT", 0.0)
     conversation, question = needing(store, NEWER)
     with monkeypatch.context() as newer:

@@ -9,9 +9,9 @@ import pytest
 
 import midturn as mt
 from midturn.store import file_conversations, growing
-from midturn.store.file_conversations import FileStore
 from midturn.store.folder import Folder
 from midturn.store.open_index import ring
+from midturn.store.opening import FileStore
 from support.agents import calling, deploy
 
 

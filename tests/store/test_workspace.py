@@ -12,8 +12,7 @@ from typing import cast
 import pytest
 
 from midturn.errors import ConfigError, StoreError
-from midturn.store.file_conversations import FileStore
-from midturn.store.opening import open_store
+from midturn.store.opening import FileStore, open_store
 from midturn.store.workspace import Workspace, check_outside, choose, chosen, formerly, known_workspaces, move, own_conversations
 from support.places import workspace_store
 from support.stored import finished, keep

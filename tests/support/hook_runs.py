@@ -14,7 +14,7 @@ from midturn.foreign.hook import HookRun
 from midturn.foreign.hook_agent import HookAgent, Said, asker_of
 from midturn.ports import Clock
 from midturn.record.open_question import ProcessMark
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.values.json_value import JsonObject
 from support.clocks import FakeClock
 

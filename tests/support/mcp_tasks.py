@@ -15,7 +15,7 @@ from midturn.clock import SYSTEM
 from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.record.events import InquiryAnswered
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.mcp_clients import MODERN, LeavesToRunOn, Person, Task, about_task
 
 _LOOK = 0.05

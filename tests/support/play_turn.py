@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
-from midturn.record.exchange import ToolCall
+from midturn.record.events import ToolCall
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import TerminalSettings
 from midturn.terminal.output import OutputSettings, TerminalDisplay

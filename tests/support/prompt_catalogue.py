@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.question.question import Question
-from midturn.record.exchange import ToolCall
+from midturn.record.events import ToolCall
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject
 
 PATCH = """I want to change the retry loop:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from midturn.journal import Handed, Journal
 from midturn.record.events import Event, InquiryRequest
-from midturn.store.file_conversations import FileConversations, FileStore
+from midturn.store.file_conversations import FileConversations
 from midturn.store.folder import Folder
 from midturn.store.held import HeldConversation
+from midturn.store.opening import FileStore
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, HandoverFolder

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 
 

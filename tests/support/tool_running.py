@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from midturn.ports import Tool, ToolRun
-from midturn.record.exchange import ToolCall
+from midturn.record.events import ToolCall
 from midturn.record.outcome import Outcome
 from midturn.runtime import tool_runs
 from midturn.runtime.surroundings import CallSecrets

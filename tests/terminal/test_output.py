@@ -23,7 +23,7 @@ from midturn.ports import (
     ToolBegan,
     ToolEnded,
 )
-from midturn.record.exchange import ToolCall
+from midturn.record.events import ToolCall
 from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED
 from midturn.terminal.asides import FRAMES
 from midturn.terminal.gate import Gate

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from midturn.foreign.clients import AGENTS
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.values.json_value import JsonObject
 from midturn.web import inbox
 from support.clocks import FakeClock

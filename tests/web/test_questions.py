@@ -15,8 +15,8 @@ import midturn as mt
 from midturn.cli.question_rows import question_rows
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered, InquiryCancelled
-from midturn.store.file_conversations import FileStore
 from midturn.store.memory_conversations import MemoryStore
+from midturn.store.opening import FileStore
 from midturn.web import inbox, pages
 from midturn.web.board import Board
 from midturn.web.port import Port

@@ -9,7 +9,7 @@ from pathlib import Path
 import midturn as mt
 from midturn.question.people import Directory, Person
 from midturn.record.events import Escalated, Notified, Reminded
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from midturn.values.text import rfc3339
 from midturn.web.board import Board

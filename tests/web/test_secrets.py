@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 import midturn as mt
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered, InquiryRedacted
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
 from support.agents import told

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from midturn.question.question import Question
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.serving import asked_here, free_port
 

@@ -25,7 +25,7 @@ from midturn.cli.serve_options import announce, door_for_codes
 from midturn.http_server import HEAD_SECONDS, MOST_STRANGERS
 from midturn.question.question import Question
 from midturn.sandbox.marks import marked
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.served import MIDTURN, Served
 from support.serving import asked_here, free_port
@@ -306,7 +306,7 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.web import inbox
 pages = inbox(FileStore(sys.argv[1]), user=lambda _: "ada")
 app = pages

@@ -281,7 +281,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: SubmissionFlag
         return _in_place(question, given, "a secret is given to its tool directly")  # and to nothing else
     from midturn.cli.answer_terminal import answer_here
 
-    held = isinstance(place.run(place.store.port.look(question.conversation)), HeldBy)
+    held = isinstance(place.run(place.port.look(question.conversation)), HeldBy)
     if isinstance(answer_here(place, question, _settings(), _who(), given.reason), EndedTurn):
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.ENDED_BY_USER

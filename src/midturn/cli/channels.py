@@ -247,4 +247,4 @@ def remove_command(*, name: str, kind: str, store: StoreAddress | None) -> ExitS
 
 
 def _ledger(place: Place) -> Ledger:
-    return Ledger(place.store.port, now)
+    return Ledger(place.port, now)

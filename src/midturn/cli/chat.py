@@ -78,7 +78,7 @@ _FORK = re.compile(r" \(fork(?: (?P<number>[0-9]{1,4}))?\)\Z")
 def fork(place: Place, source: str, turns: int | None = None) -> str:
     """Copy the finished turns of a conversation (the first `turns`), make the copy the current one, and return its id."""
     made = place.store.fork_sync(source, turns)
-    place.run(place.store.port.describe(made, title=fork_title(place.store.read_sync(source).title)))
+    place.run(place.port.describe(made, title=fork_title(place.store.read_sync(source).title)))
     place.set_current(made)
     return made
 

@@ -31,7 +31,8 @@ from midturn.config.load import Loaded
 from midturn.config.places import parse, read_bytes, shown, state_directory, user_config_file
 from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
-from midturn.record.prompt import CallSubject, Prompt, RuleDraft, approval_text
+from midturn.record.open_question import approval_text
+from midturn.record.prompt import CallSubject, Prompt, RuleDraft
 from midturn.routing.rules import narrowest, read_run_rules
 from midturn.sandbox.doors import for_people_only
 from midturn.store.workspace import Workspace

@@ -175,7 +175,7 @@ def _commands() -> Iterator[Finding]:
     if settings is None:
         return
     place = find_place()
-    for tool in dict.fromkeys(_asked_as_data(place.store, reversed(place.run(place.store.port.newest(_NEWEST))))):
+    for tool in dict.fromkeys(_asked_as_data(place.store, reversed(place.run(place.port.newest(_NEWEST))))):
         found = settings.tools.get(tool)
         if found is not None and found.source == "local" and found.protocol == "text":
             yield Finding(tool, works=False, said=taken_as_data(tool))

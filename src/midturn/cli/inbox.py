@@ -160,7 +160,7 @@ def _rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:
 def _titles(place: Place, questions: Sequence[OpenQuestion]) -> dict[str, str]:
     """Return the titles of the conversations that ask."""
     asking = list(dict.fromkeys(question.conversation for question in questions))[:_MOST_TITLES]
-    return place.run(titles(place.store.port, asking))
+    return place.run(titles(place.port, asking))
 
 
 def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from midturn.store.workspace import (
     check_outside,
     choose,
     chosen,
+    folder_of,
     formerly,
     found_folder,
     known_workspaces,
@@ -35,6 +36,7 @@ from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from midturn.store.file_conversations import FileConversations
+    from midturn.store.port import StorePort
     from midturn.store.store import ConversationStore
 
 T = TypeVar("T")
@@ -75,21 +77,43 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def store(self) -> ConversationStore:
-        """The store, opened on first use: a hook mostly finds that no turn is open, and needs none."""
-        from midturn.store.opening import store_at
+        """The store, opened on first use."""
+        from midturn.store.opening import store_at, store_of
 
+        return store_of(self.files) if self.folder else store_at(cast("StoreAddress", self.address).where, self.limits)
+
+    @property
+    def port(self) -> StorePort:
+        """The place itself, where conversations are looked for and not opened: on disk, that takes no store."""
+        return self.files if self.folder else self.store.port
+
+    @cached_property
+    def files(self) -> FileConversations:
+        """The files of the conversations. A hook mostly finds that no turn is open, and needs none of them.
+
+        Raises:
+            StoreError: They are in a database.
+        """
+        if self.folder is None:
+            raise StoreError(
+                "The conversations are in a database and have no files. `midturn conversation export --format jsonl` writes one out, and "
+                "`midturn conversation import` takes it in."
+            )
+        from midturn.store.file_conversations import FileConversations
+
+        return FileConversations(self.folder, limits=self.limits, found=self._found(self.folder))
+
+    def _found(self, folder: Path) -> Callable[[], None] | None:
+        """Return what makes the folder, where it is more than a directory."""
         if self.address is not None:
-            return store_at(self.address.where, self.limits)
-        if self.workspace is not None:
-            return store_at(self.workspace.conversations, self.limits, self.workspace.found)
-        own = own_conversations()
-        return store_at(own, self.limits, partial(found_folder, own))
+            return None
+        return self.workspace.found if self.workspace else partial(found_folder, folder)
 
     def has_open_turn(self) -> bool:
         """Say whether any question may be open here; in a database that is not looked up."""
         if self.is_quiet():
             return False
-        return not self.is_on_disk or bool(self.run(self.store.port.ids(which="open", limit=1)))
+        return not self.is_on_disk or bool(self.run(self.port.ids(which="open", limit=1)))
 
     def is_quiet(self) -> bool:
         """Say whether the index of the folder says that no turn is open: then no store need be opened to look for one."""
@@ -118,27 +142,13 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
         """Whether the conversations are files; else they are in a database."""
         return self.folder is not None
 
-    @property
-    def files(self) -> FileConversations:
-        """The files of the conversations.
-
-        Raises:
-            StoreError: They are in a database.
-        """
-        if self.is_on_disk:
-            return cast("FileConversations", self.store.port)
-        raise StoreError(
-            "The conversations are in a database and have no files. `midturn conversation export --format jsonl` writes one out, and "
-            "`midturn conversation import` takes it in."
-        )
-
     def under(self, limits: Limits) -> Place:
         """Return the same place with the configured limits."""
         return replace(self, limits=limits)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something that the store does to its end."""
-        return in_a_loop(work) if self.store.port.needs_loop else drive(work)
+        return in_a_loop(work) if self.port.needs_loop else drive(work)
 
     def conversation(self, id: str | None) -> str:
         """Return the id of the conversation that is meant: a full id or its unique beginning, else the current one.
@@ -157,9 +167,9 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
     def beginning_with(self, typed: str) -> list[str]:
         """Return ids of conversations, among them those that begin with what was typed; of a database not many others."""
         if self.is_on_disk or not typed:
-            return self.run(self.store.port.ids())
+            return self.run(self.port.ids())
         before = f"{typed[:-1]}{chr(ord(typed[-1]) - 1)}~"  # ids are digits, and sort as text
-        return self.run(self.store.port.ids(after=before, limit=_MOST))
+        return self.run(self.port.ids(after=before, limit=_MOST))
 
     @property
     def current(self) -> str | None:
@@ -167,7 +177,7 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
         known = chosen(self._remembers) if self._remembers else None
         if known and self.files.directories.has(known):
             return known
-        return next(iter(self.run(self.store.port.newest(1))), None)
+        return next(iter(self.run(self.port.newest(1))), None)
 
     def set_current(self, id: str) -> None:
         """Have commands act on this conversation by default."""
@@ -212,8 +222,6 @@ def place_in(cwd: Path, store: StoreAddress | None = None) -> Place:
     address = store or _configured()
     if address is None:
         return place_of(workspace, cwd)
-
-    from midturn.store.opening import folder_of  # few name a store
 
     folder = folder_of(address.where)
     if workspace and folder:

@@ -19,7 +19,7 @@ from midturn.question.people import time_left
 from midturn.question.walker import Cancelled
 from midturn.record import events as ev
 from midturn.record.entries import ApprovalEntry, RequestEntry, told
-from midturn.record.exchange import ToolCall
+from midturn.record.events import ToolCall
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject, Subject
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided

@@ -165,7 +165,7 @@ def _ready_from_now_on(place: Place, left: dict[str, int]) -> Iterator[str]:
             if left.get(conversation) != found:
                 left[conversation] = found
                 yield conversation
-        place.run(place.store.port.woken())
+        place.run(place.port.woken())
 
 
 def _attached(resume: ResumeFlags) -> bool:

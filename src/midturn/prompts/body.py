@@ -9,7 +9,7 @@ from typing import assert_never, cast
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
 from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
-from midturn.record.exchange import ToolCall
+from midturn.record.events import ToolCall
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, reviewed_places
 from midturn.values.json_value import Json, compact
 from midturn.values.text import exact, prose

@@ -250,6 +250,21 @@ class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
     arguments: Json = always({})
 
 
+class ToolCall(Struct, frozen=True):
+    """A call as it runs. `event` is the `event_id` of its request: the identity of a call.
+
+    Args:
+        id: What the provider calls it.
+        name: The name of the tool.
+        arguments: The arguments as they run: an object, or the words of the model where it wrote none.
+    """
+
+    event: str
+    id: str
+    name: str
+    arguments: Json
+
+
 class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_response"):
     """The result that the model reads. `call` is the request's `event_id` (absent in legacy streams), `images` are pictures in it."""
 

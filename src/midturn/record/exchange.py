@@ -1,4 +1,4 @@
-"""Requests to a model and the parts of its response, and a tool call as it runs."""
+"""Requests to a model and the parts of its response."""
 
 from __future__ import annotations
 
@@ -312,21 +312,3 @@ class BrokeOff(Struct, frozen=True):
 
 
 ModelEvent: TypeAlias = TextDelta | ReasoningDelta | BrokeOff | Finished
-
-
-# A tool call, as it runs ----------------------------------------------------------------------------------------------
-
-
-class ToolCall(Struct, frozen=True):
-    """One call of a tool by the model. `event` is the `event_id` of its request: the identity of a call.
-
-    Args:
-        id: What the provider calls it.
-        name: The name of the tool.
-        arguments: The arguments as they run: an object, or the words of the model where it wrote none.
-    """
-
-    event: str
-    id: str
-    name: str
-    arguments: Json

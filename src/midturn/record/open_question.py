@@ -341,6 +341,22 @@ def recorded_at(event: Event) -> str:
         return event.timestamp
 
 
+# Words of an approval -------------------------------------------------------------------------------------------------
+
+
+_TEXTS: Final = {"run": "Run {tool}?", "deliver": "Deliver the result of {tool}?", "review": "Send these answers?"}
+
+
+def approval_text(kind: str, tool: str) -> str:
+    """Return what a person is asked to approve."""
+    return _TEXTS.get(kind, f"Approve {kind} of {{tool}}?").replace("{tool}", tool)
+
+
+def asked_text(approval: Approval, tool: str) -> str:
+    """Return what was asked: what the tool had foretold, or the words of the approval."""
+    return approval_text(approval.kind, tool) if approval.question is None else approval.question.text
+
+
 # Values and blocks of text in Markdown --------------------------------------------------------------------------------
 
 

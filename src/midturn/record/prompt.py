@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.question.people import People, time_left
 from midturn.question.question import Question
-from midturn.record.events import Approval, Image
-from midturn.record.exchange import ToolCall
+from midturn.record.events import Image, ToolCall
 from midturn.record.open_question import OpenQuestion, PromptKind
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The subject of an approval (a call, a result, answers) and its wording
-
-
-_TEXTS: Final = {"run": "Run {tool}?", "deliver": "Deliver the result of {tool}?", "review": "Send these answers?"}
-
-
-def approval_text(kind: str, tool: str) -> str:
-    """Return what a person is asked to approve."""
-    return _TEXTS.get(kind, f"Approve {kind} of {{tool}}?").replace("{tool}", tool)
-
-
-def asked_text(approval: Approval, tool: str) -> str:
-    """Return what was asked: what the tool had foretold, or the words of the approval."""
-    return approval_text(approval.kind, tool) if approval.question is None else approval.question.text
+# The subject of an approval: a call, a result, answers
 
 
 class CallSubject(Struct, frozen=True):

@@ -22,7 +22,7 @@ from midturn.turn import step as steps
 from midturn.values.json_value import JsonObject
 
 if TYPE_CHECKING:
-    from midturn.record.exchange import ToolCall
+    from midturn.record.events import ToolCall
     from midturn.routing.rules import Ruling
     from midturn.runtime.tool_runs import Spawn
 

@@ -16,8 +16,8 @@ from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
 from midturn.question.answer import Answered
-from midturn.record.events import AnsweredBy, Event
-from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolCall, ToolDefinition
+from midturn.record.events import AnsweredBy, Event, ToolCall
+from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.record.provider_view import last_user_request, provider_view
 from midturn.tools.asker import refused
 from midturn.turn.step import Answer, FormWanted, Given

@@ -21,20 +21,19 @@ from midturn.record.window import open_turn
 from midturn.store import lock
 from midturn.store.batch import decided
 from midturn.store.beside import FilesBeside
+from midturn.store.claims import alone_among_files, may_try
 from midturn.store.conversation import PASTS, Conversation
 from midturn.store.decisions import is_due
 from midturn.store.directories import Directories, remove_tree
 from midturn.store.due_turns import DueTurns
 from midturn.store.folder import Folder, telling
 from midturn.store.growing import FileGrowing, FolderBell
-from midturn.store.held import alone_among_files, may_try
 from midturn.store.journal import EventFile, FileJournal, Writer
 from midturn.store.jp import read_jp
 from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
 from midturn.store.open_index import name_finished, name_if_open, ring
 from midturn.store.open_turns import OpenTurns
 from midturn.store.port import Beside, Decide, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
-from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, HandoverFolder
 from midturn.store.tail import EventReader, Mark, Part, is_jp
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
@@ -306,18 +305,3 @@ class FileConversations(PortOfBefore):
     @cached_property
     def _due(self) -> DueTurns:
         return DueTurns.of(self.turns)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A store whose conversations are files
-
-
-class FileStore(ConversationStore):
-    """Conversations on disk, in one directory or in several that share their ids; new ones are made in the first."""
-
-    def __init__(self, *folders: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> None:
-        """Keep them there; `found` makes the first directory, where it is more than that."""
-        paths = [folder if isinstance(folder, Path) else Path(folder) for folder in folders]
-        self.files = FileConversations(*paths, limits=limits, found=found)
-        """The files themselves."""
-        super().__init__(self.files)

@@ -23,9 +23,9 @@ from midturn.record.provider_view import EventLog
 from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import as_written, decided, may_close
 from midturn.store.beside import MemoryBeside
+from midturn.store.claims import Tries, patiently
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due, is_ready, outdated
-from midturn.store.held import Tries, patiently
 from midturn.store.metadata import Metadata, conversation_number, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.store import ConversationStore

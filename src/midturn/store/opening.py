@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from midturn.errors import ConfigError
 from midturn.plugins import Registry
 from midturn.store.admission import MayAnswer
-from midturn.store.file_conversations import FileStore
+from midturn.store.file_conversations import FileConversations
 from midturn.store.store import ConversationStore
 from midturn.store.watching import OnWake
-from midturn.store.workspace import check_place
+from midturn.store.workspace import SERVERS, check_place, folder_of, scheme_of
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 
@@ -57,7 +56,7 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, foun
     Raises:
         ConfigError: No store that is installed has such addresses, or what opens it fails.
     """
-    match scheme := _scheme(path):
+    match scheme := scheme_of(path):
         case "":
             return FileStore(path, limits=limits, found=found)
         case "postgresql" | "postgres":
@@ -66,22 +65,9 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, foun
             return _store_of_a_package(scheme, str(path), limits)
 
 
-def folder_of(path: str | os.PathLike[str]) -> Path | None:
-    """Return where on this machine a store lies: the path itself, or that of an address; None where a server has the conversations.
-
-    What packages add may lie in files, so the path in each of their addresses counts.
-    """
-    scheme = _scheme(path)
-    if not scheme:
-        return Path(path)
-    if scheme in STORES.built_in:
-        return None
-    where = unquote(urlsplit(str(path)).path)
-    return Path(where) if where.strip("/") else None
-
-
-def _scheme(path: str | os.PathLike[str]) -> str:
-    return path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
+def store_of(files: FileConversations) -> ConversationStore:
+    """Return the store of conversations that are files."""
+    return ConversationStore(files)
 
 
 def _store_of_a_package(scheme: str, address: str, limits: Limits) -> ConversationStore:
@@ -110,10 +96,25 @@ def _opens(found: object, _scheme: str) -> bool:
 
 STORES: Final[Registry[Callable[[str, Limits], object]]] = Registry(
     kind="store",
-    built_in=("postgresql", "postgres"),
+    built_in=SERVERS,
     fits=_opens,
     ought="a function of an address and `Limits` that returns a `ConversationStore`",
     shown="{}://…",
     besides="A directory is named by its path.",
 )
 """Stores that packages add, by the scheme of their addresses."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A store whose conversations are files
+
+
+class FileStore(ConversationStore):
+    """Conversations on disk, in one directory or in several that share their ids; new ones are made in the first."""
+
+    def __init__(self, *folders: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> None:
+        """Keep them there; `found` makes the first directory, where it is more than that."""
+        paths = [folder if isinstance(folder, Path) else Path(folder) for folder in folders]
+        self.files = FileConversations(*paths, limits=limits, found=found)
+        """The files themselves."""
+        super().__init__(self.files)

@@ -14,6 +14,7 @@ import re
 import stat
 from pathlib import Path
 from typing import Final, Self
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -126,6 +127,29 @@ def check_outside(folder: Path, root: Path, by: str) -> None:
             f"`{by}`: {folder} lies in the workspace {root}, where tools may write. Leave it out, and conversations are kept in your own "
             "data directory; or name a directory elsewhere."
         )
+
+
+SERVERS: Final = ("postgresql", "postgres")
+"""Schemes of addresses of stores that a server has."""
+
+
+def folder_of(path: str | os.PathLike[str]) -> Path | None:
+    """Return where on this machine a store lies: the path itself, or that of an address; None where a server has the conversations.
+
+    What packages add may lie in files, so the path in each of their addresses counts.
+    """
+    scheme = scheme_of(path)
+    if not scheme:
+        return Path(path)
+    if scheme in SERVERS:
+        return None
+    where = unquote(urlsplit(str(path)).path)
+    return Path(where) if where.strip("/") else None
+
+
+def scheme_of(path: str | os.PathLike[str]) -> str:
+    """Return the scheme of a store's address; empty where it is a path."""
+    return path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
 
 
 def check_place(folder: str | os.PathLike[str]) -> None:

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from midturn.prompts.cells import clip, continued_rows, hang
 from midturn.prompts.keys import one_line, split_lines
-from midturn.record.events import Event
-from midturn.record.exchange import ToolCall
+from midturn.record.events import Event, ToolCall
 from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED, switched_off, withheld
 from midturn.terminal.gate import Gate, Outlet, Page
 from midturn.terminal.told import Ledger, Told, label

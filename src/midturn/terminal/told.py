@@ -13,9 +13,8 @@ from midturn.prompts.keys import one_line, words_line
 from midturn.question.answer_type import BooleanType
 from midturn.question.walker import Cancelled
 from midturn.record.entries import ApprovalEntry, CallEntry, RequestEntry, ResponseEntry, ResultEntry, Story
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
-from midturn.record.exchange import ToolCall
-from midturn.record.prompt import asked_text
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCall
+from midturn.record.open_question import asked_text
 from midturn.record.window import is_foretold
 from midturn.values.json_value import compact
 from midturn.values.text import exact, exact_block

@@ -15,8 +15,8 @@ from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote, required_by
-from midturn.record.open_question import PromptKind, address, arguments_sha256
-from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, Subject, approval_text
+from midturn.record.open_question import PromptKind, address, approval_text, arguments_sha256
+from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, Subject
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
 from midturn.routing.rules import Ruling

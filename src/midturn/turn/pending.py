@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
 from typing import Final, cast
 
 from msgspec import UNSET, UnsetType
 
-from midturn.errors import MidturnError
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import Approval, Event, FormAuthored, InquiryRequest, Source
-from midturn.record.open_question import OpenQuestion, PromptKind, Whose, address, fenced, recorded_at, shown
-from midturn.record.prompt import FormSubject, asked_text, reviewed_places
+from midturn.record.open_question import OpenQuestion, PromptKind, Whose, address, asked_text, fenced, recorded_at
 from midturn.turn.people import open_poll
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.view import TurnView
@@ -104,31 +101,16 @@ class _PendingTurn:
             case "deliver":
                 context = fenced(approval.content or "")
             case "review":
-                context = _listed(self._reviewed(call, approval))
+                context = self._reviewed(call, approval)
             case _:
                 context = (approval.question and approval.question.context) or approval.reason or ""
         text = asked_text(approval, call.request.name)
         return PersistedQuestion(text=text, answer_type=BooleanType(), context=_cut(context) or None)
 
-    def _reviewed(self, call: CallRecord, approval: Approval) -> FormSubject:
-        """The questions of a review and the answers that would be sent, as a visitor of the turn sees them.
+    def _reviewed(self, call: CallRecord, approval: Approval) -> str:
+        from midturn.turn.visit import reviewed_answers  # the machine: lists of other questions do without it
 
-        Where no visit is possible, because another program or another version asked, they are listed as they were recorded.
-        """
-        from midturn.turn.visit import Visit  # the machine: lists of other questions do without it
-
-        try:
-            prompt = Visit(self._turn.events, approval.event_id, map(str, count()), self._conversation).prompt()
-        except MidturnError:
-            prompt = None
-        if prompt and isinstance(prompt.subject, FormSubject):
-            return prompt.subject
-        asked = [link for chain in call.chains for link in chain.links]
-        answers = {
-            link.request.question_id: link.response.answer for link in asked if link.response and link.response.outcome == "answered"
-        }
-        questions = {link.request.question_id: link.request.question.asked(link.request.question_id) for link in asked}
-        return FormSubject(tuple(questions.values()), answers)
+        return reviewed_answers(self._turn.events, call, approval)
 
 
 def _form(call: CallRecord, chain: Chain) -> FormAuthored | None:
@@ -146,12 +128,6 @@ def _form(call: CallRecord, chain: Chain) -> FormAuthored | None:
 def _texts(form: FormAuthored) -> dict[str, Json]:
     """Return what a form asks, by question id."""
     return {str(question.get("id")): question.get("text") for question in form.questions}
-
-
-def _listed(reviewed: FormSubject) -> str:
-    """List answers below each other; secrets are not among them."""
-    questions = [reviewed.questions[place] for place in reviewed_places(reviewed)]
-    return "\n".join(f"- {question.text}: {shown(reviewed.answers[question.id])}" for question in questions)
 
 
 def _cut(context: str) -> str:

@@ -47,7 +47,7 @@ from msgspec import Struct
 
 from midturn.question.answer_type import BooleanType
 from midturn.record import events as ev
-from midturn.record.exchange import ToolCall
+from midturn.record.events import ToolCall
 from midturn.record.window import CallSoFar, Pairing, asking_call, is_foretold
 from midturn.turn.memory import Memory, answer_key
 from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, canonical

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 from msgspec import Struct
 
 from midturn.question.people import Directory, People
-from midturn.record.events import AnsweredBy, Child, Event, InquiryRequest, Note, Source, TurnStart, TurnStatus
-from midturn.record.exchange import Part, ToolCall
+from midturn.record.events import AnsweredBy, Child, Event, InquiryRequest, Note, Source, ToolCall, TurnStart, TurnStatus
+from midturn.record.exchange import Part
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn.record import TurnRecord

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
 from msgspec.structs import replace
 
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
+from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen, Problem
 from midturn.question.answer import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.question.form import Form
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
-from midturn.record.open_question import Address, asker_of
-from midturn.record.prompt import Prompt
+from midturn.record.open_question import Address, asker_of, shown
+from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.call import Call
 from midturn.turn.decision import Spoken
@@ -244,6 +245,28 @@ class Visit:
             call.returned(asking)
             call.advance()
         return call
+
+
+def reviewed_answers(turn: Sequence[Event], call: CallRecord, review: Approval) -> str:
+    """List the answers of a form that would be sent, below each other, as a visitor of the turn sees them; secrets are not among them.
+
+    Where no visit is possible, because another program or another version asked, they are listed as they were recorded.
+    """
+    try:
+        prompt = Visit(turn, review.event_id, map(str, count())).prompt()
+    except MidturnError:
+        prompt = None
+    subject = prompt.subject if prompt and isinstance(prompt.subject, FormSubject) else _recorded(call)
+    questions = [subject.questions[place] for place in reviewed_places(subject)]
+    return "\n".join(f"- {question.text}: {shown(subject.answers[question.id])}" for question in questions)
+
+
+def _recorded(call: CallRecord) -> FormSubject:
+    """Return the questions of a call, and the answers that it has had."""
+    asked = [link for chain in call.chains for link in chain.links]
+    answers = {link.request.question_id: link.response.answer for link in asked if link.response and link.response.outcome == "answered"}
+    questions = {link.request.question_id: link.request.question.asked(link.request.question_id) for link in asked}
+    return FormSubject(tuple(questions.values()), answers)
 
 
 def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:

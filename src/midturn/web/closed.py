@@ -19,8 +19,7 @@ from midturn.prompts.answer_text import HIDDEN, value_text
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.entries import ApprovalEntry, Entry, RequestEntry, entry_among, told
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryResponse
-from midturn.record.open_question import Address, OpenQuestion, parse_address
-from midturn.record.prompt import asked_text
+from midturn.record.open_question import Address, OpenQuestion, asked_text, parse_address
 from midturn.store.conversation import turns_in
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore

@@ -10,7 +10,7 @@ from msgspec import Struct
 from midturn.errors import MidturnError
 from midturn.record.entries import ApprovalEntry, RequestEntry, told
 from midturn.record.events import InquiryRequest, InquiryResponse, user_requests
-from midturn.record.prompt import asked_text
+from midturn.record.open_question import asked_text
 from midturn.store.conversation import Conversation
 from midturn.store.waited import NAMELESS, Waited, waited_for
 from midturn.turn.view import calls

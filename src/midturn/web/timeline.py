@@ -20,7 +20,7 @@ from midturn.record.entries import (
     told,
 )
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
-from midturn.record.prompt import asked_text
+from midturn.record.open_question import asked_text
 from midturn.record.window import Window, agreed_before
 from midturn.store.conversation import problems_of, turns_in
 from midturn.store.port import first_words

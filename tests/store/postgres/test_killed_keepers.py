@@ -14,9 +14,8 @@ import pytest
 from midturn.record.codec import encode_event
 from midturn.record.events import ChatRequest, TurnEnd, TurnStart
 from midturn.store.batch import event_id
-from midturn.store.file_conversations import FileStore
 from midturn.store.metadata import Metadata
-from midturn.store.opening import open_store
+from midturn.store.opening import FileStore, open_store
 from midturn.store.postgres.conversations import PostgresStore
 from midturn.store.store import ConversationStore
 

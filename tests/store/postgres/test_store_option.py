@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.place import StoreAddress, place_in
-from midturn.store.file_conversations import FileStore
-from midturn.store.opening import open_store
+from midturn.store.opening import FileStore, open_store
 from support.cli import CommandLine, asks, calls
 from support.hooks import until
 

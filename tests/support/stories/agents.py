@@ -21,8 +21,8 @@ from midturn.foreign import hook_agent
 from midturn.foreign.clients import AGENTS
 from midturn.foreign.words import RepliedTo, replied
 from midturn.question.answer_type import SelectType
-from midturn.store.file_conversations import FileStore
 from midturn.store.lock import mark
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from midturn.values.json_value import canonical
 from support.clocks import HurriedClock

@@ -20,7 +20,7 @@ from mcp.client.context import ClientRequestContext
 from midturn.clock import SYSTEM
 from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.values.json_value import members
 from support.cli import CommandLine
 from support.hooks import until

@@ -10,7 +10,7 @@ import pytest
 from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.web import inbox
 from midturn.web.app import application
 from midturn.web.board import Board

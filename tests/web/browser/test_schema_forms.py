@@ -14,7 +14,7 @@ from playwright.sync_api import Browser
 
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered
-from midturn.store.file_conversations import FileStore
+from midturn.store.opening import FileStore
 from midturn.store.store import ConversationStore
 from midturn.values.json_value import Json
 from midturn.web import inbox

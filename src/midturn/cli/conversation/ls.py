@@ -101,7 +101,7 @@ _Found: TypeAlias = tuple[str, Metadata | None, bool, int]
 
 def _on_disk(place: Place, limit: int | None) -> Iterator[_Found]:
     """Yield the newest conversations, oldest first; where not all are wanted, no other one is looked at."""
-    port = place.store.port
+    port = place.port
     numbers = place.run(port.ids(which="begun") if limit is None else port.newest(limit))
     numbers.sort()
     prefixes = [""] if limit is None else [f"{number}-" for number in numbers]
@@ -111,7 +111,7 @@ def _on_disk(place: Place, limit: int | None) -> Iterator[_Found]:
 
 def _in_database(place: Place, limit: int | None) -> Iterator[_Found]:
     """Yield the newest conversations, oldest first: a database says at once what many are called."""
-    port = place.store.port
+    port = place.port
     oldest = place.run(port.newest(limit))[-1:] if limit else []
     after = _before(oldest[0]) if oldest else ""
     opened = set(place.run(port.ids(which="open", after=after)))
@@ -132,7 +132,7 @@ def _row(place: Place, number: str, metadata: Metadata | None, turn_open: bool, 
             metadata, _ = read_metadata(folder)
     return Listed(
         id=number,
-        title=metadata.title or place.run(first_words(place.store.port, number)),
+        title=metadata.title or place.run(first_words(place.port, number)),
         created_at=metadata.created_at or _time_of(number),
         labels=metadata.labels,
         turn_open=turn_open,

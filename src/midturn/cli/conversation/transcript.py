@@ -15,9 +15,8 @@ from midturn.prompts.body import argument_lines
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.walker import Cancelled
 from midturn.record import entries
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
-from midturn.record.exchange import ToolCall
-from midturn.record.prompt import approval_text, asked_text
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, ToolCall, ToolCallRequest, ToolCallResponse
+from midturn.record.open_question import approval_text, asked_text
 from midturn.record.window import Window, agreed_before, turns
 from midturn.store.conversation import Conversation
 from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided

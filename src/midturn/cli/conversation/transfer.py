@@ -197,7 +197,7 @@ def _lines(place: Place, path: Path) -> ExitStatus:
 
 def _added(place: Place, lines: Sequence[bytes], metadata: Metadata) -> ExitStatus:
     history = History.of(lines)
-    number = place.run(place.store.port.add([*history.lines, *history.ending], metadata))
+    number = place.run(place.port.add([*history.lines, *history.ending], metadata))
     note("midturn: imported as conversation {}.", number)
     if history.ending:
         _say_that_it_was_open(number)
@@ -261,7 +261,7 @@ def edit_command(id: str | None, *, title: str | None, labels: tuple[str, ...], 
         changes["labels"] = labels
     if not changes:
         return _edit_file(place, number)
-    place.run(place.store.port.describe(number, **changes))
+    place.run(place.port.describe(number, **changes))
     note("midturn: conversation {} was changed.", number)
     return ExitStatus.DONE
 

@@ -17,9 +17,9 @@ from midturn.errors import Busy
 from midturn.record.codec import decode_lines
 from midturn.record.open_question import OpenQuestion, parse_address, parse_beginning
 from midturn.record.window import last_turn
+from midturn.store.claims import patiently
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due
-from midturn.store.held import patiently
 from midturn.store.metadata import Metadata, decode_metadata, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.postgres import statements
