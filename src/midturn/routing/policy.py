@@ -90,6 +90,8 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
 
     def question(self, id: str) -> QuestionPolicy:
         """Return what applies to the question `id`."""
+        if not self.questions:
+            return _NOTHING_SAID
         return self.questions.get(id) or self.questions.get("*") or _NOTHING_SAID
 
 

@@ -122,14 +122,12 @@ class Call:
 
     def returned(self, asking: steps.FormWanted) -> None:
         """Take what the tool returned to have it answered; its run is over."""
-        if self._may(Move.RETURN):
-            self._move(Move.RETURN)
+        if self._moves(Move.RETURN):
             self.forms.add(None, asking)
 
     def awaits(self, ask: int, asking: steps.FormWanted) -> None:
         """Take what a coroutine of the running tool waits for."""
-        if self._may(Move.ASK):
-            self._move(Move.ASK)
+        if self._moves(Move.ASK):
             self.forms.add(ask, asking)
 
     def dropped(self, ask: int) -> None:
@@ -155,9 +153,8 @@ class Call:
 
     def finished(self, outcome: Success | ToolError) -> None:
         """Take the tool's result, and see whether it may be delivered."""
-        if not self._may(Move.FINISH):
+        if not self._moves(Move.FINISH):
             return
-        self._move(Move.FINISH)
         content, is_error = for_model(self.record, outcome, self._replay)
         images = () if isinstance(outcome, ToolError) else outcome.images
         if isinstance(outcome, Success) and outcome.warning is not None:
@@ -285,9 +282,11 @@ class Call:
             self._state.take_down(waiting)
         self._approval = None
 
-    def _may(self, move: Move) -> bool:
-        """Whether what happened still matters in this stage; what comes too late is dropped."""
-        return move in STAGES[self.stage]
+    def _moves(self, move: Move) -> bool:
+        """Move, and say so, where what happened still matters in this stage; what comes too late is dropped."""
+        then = STAGES[self.stage].get(move)
+        self.stage = then or self.stage
+        return then is not None
 
     def _move(self, move: Move) -> None:
         self.stage = STAGES[self.stage][move]

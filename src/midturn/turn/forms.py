@@ -89,7 +89,7 @@ class CallForms:
         """Take a form that the tool wants answered."""
         self._asked += 1
         screen = f"{self._view.call.request.event_id}.{self._asked}" if len(asking.form.questions) > 1 else None
-        drafts = self._state.drafts.get(self._view.tool, {})
+        drafts = self._state.drafts.get(self._view.tool, {}) if self._state.drafts else {}
         self._walks.append(Walk(self._asked, ask, asking, drafts, screen))
 
     def drop(self, ask: int) -> list[str]:
@@ -135,12 +135,16 @@ class CallForms:
     # One walk -------------------------------------------------------------------------------------------------------
 
     def _forget(self, gone: list[Walk]) -> list[str]:
-        """Forget walks, and the screens that they keep; return the decisions that they waited for."""
+        """Forget walks; return the decisions that they waited for."""
         for walk in gone:
-            self._walks.remove(walk)
-            if walk.screen is not None:  # a form of several questions keeps its screen from its first question to here
-                self._state.desk.leave(walk.screen)
+            self._leave(walk)
         return [walk.waits_for for walk in gone if walk.waits_for]
+
+    def _leave(self, walk: Walk) -> None:
+        """Forget a walk, and the screen that it keeps."""
+        self._walks.remove(walk)
+        if walk.screen is not None:  # a form of several questions keeps its screen from its first question to here
+            self._state.desk.leave(walk.screen)
 
     def _step(self, walk: Walk) -> Next | None:
         match walk.step():
@@ -163,11 +167,11 @@ class CallForms:
                 assert_never(other)
 
     def _completed(self, walk: Walk, answers: dict[str, Json | SecretValue]) -> Answers:
-        self._forget([walk])
+        self._leave(walk)
         self.answers |= answers
         if self.unanswered:
             self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
-        return Answers(walk.ask, walk.given(answers), self._view.call.is_one_by_one(max(walk.places, default=0)))
+        return Answers(walk.ask, walk.given(answers), self._view.call.is_one_by_one(walk.places))
 
     def _reach(self, walk: Walk, question: Question[Any]) -> Inquiry | Answers | Respond | None:
         """Count what the tool emits, then answer from the record, or ask."""
@@ -220,7 +224,7 @@ class CallForms:
     def _report(self, walk: Walk, refusal: Refuse) -> Answers:
         """Tell a coroutine that there is no answer, and why."""
         message = self._replied(walk, refusal) if refusal.reason == "reply" else refusal.message
-        self._forget([walk])
+        self._leave(walk)
         none = NoAnswer(refusal.reason, refusal.reply, message)
         given = walk.given_so_far if refusal.reason == "deadline" else {}
         missing = [question.id for question in walk.asking.form.questions if question.id not in given]
@@ -310,10 +314,15 @@ class Requests:
     def deadlines(self, asking: FormWanted) -> list[str | float]:
         """Return the deadlines of what is asked: moments, or in how many seconds; of its author, and of the configuration."""
         policy = self._view.policy
-        found: list[str | float | None] = []
+        found: list[str | float] = []
         for asked in asking.form.questions:
-            found += asked.deadline, asked.deadline_seconds, policy.question(asked.id).deadline
-        return [moment for moment in found if moment is not None]
+            if asked.deadline is not None:
+                found.append(asked.deadline)
+            if asked.deadline_seconds is not None:
+                found.append(asked.deadline_seconds)
+            if (configured := policy.question(asked.id).deadline) is not None:
+                found.append(configured)
+        return found
 
     def escalated(self, walk: Walk, then: Escalate) -> Inquiry:
         """Record a person's review of what a model said, as the next link, and return it."""

@@ -113,7 +113,7 @@ class Chain:
     def counts_for(self, on_failure: str) -> bool:
         """Whether it stands for who asks the same again: a refusal only where that is wanted, the end of a deadline anywhere."""
         response = self.links[-1].response
-        if not isinstance(response, ev.InquiryCancelled):
+        if type(response) is not ev.InquiryCancelled:
             return True
         return response.reason in ("back", "deadline") or (response.reason != "superseded" and on_failure != "fail_call")
 
@@ -155,6 +155,8 @@ class CallRecord:
         self._open: dict[int, Chain] = {}
         self._asking: dict[tuple[str, bytes], list[Chain]] = {}
         self._looked_up = 0
+        self._is_nameless = False
+        """Whether any request on record does not say its question's id."""
 
     @property
     def call(self) -> ToolCall:
@@ -177,7 +179,7 @@ class CallRecord:
         return [self._open[place] for place in sorted(self._open)] if self._open else []
 
     def take_note(self, chain: Chain) -> None:
-        """Take note of a chain that has opened or closed."""
+        """Take note of a chain that has closed, or was opened again."""
         if chain.links[-1].response is None:
             self._open[chain.place] = chain
         else:
@@ -185,26 +187,31 @@ class CallRecord:
 
     def begin_chain(self, first: Attempt) -> Chain:
         """Take in a question that the tool asks."""
-        chain = Chain(first, len(self.chains))
-        self.chains.append(chain)
+        chains = self.chains
+        chain = Chain(first, len(chains))
+        chains.append(chain)
         if self._open and self._at_once is None:
             self._at_once = min(self._open)
-        asked = first.request
-        if asked.revises is not None:
+        self._open[chain.place] = chain
+        if first.request.revises is not None:
             self.revisions.append(chain)
         return chain
 
-    def is_one_by_one(self, place: int) -> bool:
-        """Whether the tool asked one question after the other, up to a place."""
-        return self._at_once is None or place < self._at_once
+    def is_one_by_one(self, places: Sequence[int]) -> bool:
+        """Whether the tool asked one question after the other, up to the last of these places."""
+        return self._at_once is None or max(places, default=0) < self._at_once
 
     def asking(self, question_id: str, key: bytes) -> Sequence[Chain]:
         """Return what asked the same question, whole, in order. What another program has recorded may not say its id."""
-        for chain in self.chains[self._looked_up :]:  # lists of open questions never get here, and pay for no keys
+        while self._looked_up < len(self.chains):  # lists of open questions never get here, and pay for no keys
+            chain = self.chains[self._looked_up]
             self._asking.setdefault((chain.asked.question_id, chain.asked.question.key), []).append(chain)
-            self._looked_up = chain.place + 1
-        with_id, without = self._asking.get((question_id, key), ()), self._asking.get(("", key), ())
-        return sorted((*with_id, *without), key=lambda chain: chain.place) if without and question_id else with_id
+            self._looked_up += 1
+            self._is_nameless = self._is_nameless or not chain.asked.question_id
+        with_id = self._asking.get((question_id, key), ())
+        if not (self._is_nameless and question_id):
+            return with_id
+        return sorted((*with_id, *self._asking.get(("", key), ())), key=lambda chain: chain.place)
 
     def has_had(self, question_id: str, key: bytes, answer: Json) -> bool:
         """Whether an equal question of this call has had this very answer."""
@@ -322,17 +329,17 @@ class TurnRecord:
             self.cycle = CycleRecord()
             self.cycles += 1
         self._model_speaks = says or (self._model_speaks and event.__class__ is ev.TurnEnd)
-        match event:
-            case ev.TurnStart() | ev.ChatRequest() | ev.ChatResponse():
-                pass  # nothing else that a turn's state depends on
-            case ev.ToolCallRequest():
-                self._call(event)
+        match event:  # those that a turn may have thousands of come first: each case that does not fit costs as much as the work
             case ev.InquiryRequest():
                 self._ask(event)
             case ev.InquiryAnswered() | ev.InquiryCancelled() | ev.InquiryRedacted():
                 self._close(event)
+            case ev.ToolCallRequest():
+                self._call(event)
             case ev.ToolCallResponse():
                 self._respond(event)
+            case ev.TurnStart() | ev.ChatRequest() | ev.ChatResponse():
+                pass  # nothing else that a turn's state depends on
             case ev.TurnEnd():
                 self.ended = event
             case ev.Approval():
@@ -457,10 +464,10 @@ class TurnRecord:
         if escalated:
             chain = escalated[1]
             chain.links.append(attempt)
+            call.take_note(chain)
         else:
             chain = call.begin_chain(attempt)
         chain.asked_at = self._at
-        call.take_note(chain)
         call.answers.ask(event)
         self._chains[event.id] = (call, chain)
         if event.revises:
@@ -485,8 +492,7 @@ class TurnRecord:
         match event:
             case ev.InquiryAnswered():
                 self._tally(attempt, call, event.answered_by)
-                call = self.calls.get(request.call)
-                if event.remembered and call:
+                if event.remembered and (call := self.calls.get(request.call)):
                     self.memory.remember_answer(answer_key(call.request.name, request.question_id), event.answer, event.id)
             case ev.InquiryRedacted():
                 self._tally(attempt, call, event.answered_by)

@@ -241,8 +241,8 @@ class Interrupted(Struct, frozen=True):
     parts: tuple[Part, ...] = ()
 
 
-ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolQueued | ToolReturned | Foretold | FormDropped | ChildWanted | ChildMoved
-"""What a tool says of its call; `call` is the event that requested it."""
+ToldOfCall: TypeAlias = ToolDone | ToolQueued | ToolReturned | Foretold | FormDropped | ChildWanted | ChildMoved
+"""What a tool says of its call, besides what it asks; `call` is the event that requested it."""
 
 ToldAtDesk: TypeAlias = UserReplied | AnsweredElsewhere | Noted | PromptFailed | AssistantReplied | AssistantFailed
 """What people, prompters and models say of a decision that is open, or was."""
@@ -259,7 +259,8 @@ Happened: TypeAlias = (
     | ModelFailed
     | TurnFailed
     | TimeIsUp
-    | ToldByTool
+    | ToolAwaits
+    | ToldOfCall
     | ToldAtDesk
     | Interrupted
 )

@@ -167,11 +167,13 @@ class Turn:
 
     def _happen(self, happened: steps.Happened) -> None:  # noqa: C901, PLR0912  one line per input, the usual ones first
         match happened:
+            case steps.ToolAwaits(call, ask, asking):
+                if live := self._calls.get(call):
+                    live.awaits(ask, asking)
             case steps.ModelAnswered(parts):
                 self._answered(parts)
             case (
-                steps.ToolAwaits()
-                | steps.ToolDone()
+                steps.ToolDone()
                 | steps.ToolQueued()
                 | steps.ToolReturned()
                 | steps.Foretold()
@@ -217,10 +219,8 @@ class Turn:
             case _ as other:
                 assert_never(other)
 
-    def _hear(self, call: Call, happened: steps.ToldByTool) -> None:  # noqa: C901  one line per input
+    def _hear(self, call: Call, happened: steps.ToldOfCall) -> None:
         match happened:
-            case steps.ToolAwaits(_, ask, asking):
-                call.awaits(ask, asking)
             case steps.ToolDone(_, outcome):
                 call.finished(outcome)
             case steps.ToolReturned(_, asking):

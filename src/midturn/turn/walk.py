@@ -93,7 +93,14 @@ class Walk:
 
     def given(self, answers: dict[str, Json | SecretValue]) -> dict[str, Answer[Json | SecretValue]]:
         """Return the answers with who gave each; a skipped question has no such entry."""
-        return {question_id: self._attributed(question_id, value) for question_id, value in answers.items()}
+        found: dict[str, Answer[Json | SecretValue]] = {}
+        for question_id, value in answers.items():
+            given = self._given.get(question_id)
+            if given is None or (value is None and given.value is not None):
+                found[question_id] = Answer(None, by="skipped")
+            else:
+                found[question_id] = Answer(value, given.reason, given.by)
+        return found
 
     @property
     def given_so_far(self) -> dict[str, Answer[Json | SecretValue]]:
@@ -134,12 +141,6 @@ class Walk:
                 self._left = Cancelled(plain, replied.text)
             case _:
                 self.walker.feed(replied)
-
-    def _attributed(self, question_id: str, value: Json | SecretValue) -> Answer[Json | SecretValue]:
-        given = self._given.get(question_id)
-        if given is None or (value is None and given.value is not None):
-            return Answer(None, by="skipped")
-        return Answer(value, given.reason, given.by)
 
 
 # A map of answers to a whole form -------------------------------------------------------------------------------------
@@ -277,7 +278,7 @@ class Replay:
 
     def comes_to(self, walk: Walk, chain: Chain) -> None:
         """Note that a walk has come to an attempt, recorded before or now."""
-        self.use(chain)
+        self._used.add(chain.place)
         walk.form_is_recorded = True
         walk.goes_back = False
         walk.places.append(chain.place)
@@ -341,7 +342,7 @@ def recorded(chain: Chain, question: Question[Any]) -> Give | GoBack | Refuse:
     Raises:
         AnswerError: The recorded answer does not fit.
     """
-    response = chain.last.response
+    response = chain.links[-1].response
     match response:
         case InquiryAnswered(answer=answer, reason=reason, answered_by=who):
             by = who.by if who else "user"
