@@ -55,7 +55,7 @@ def author(kind: type[Q], authored: object, limits: Limits, returns: object = No
         if broken is not None:
             raise QuestionError([broken])
         question = _read(kind, authored, limits, returns)
-        if name is not None and is_as_authored(question, limits):
+        if name is not None and stays_as_authored(question):
             if len(KNOWN) == _MOST_KNOWN:
                 KNOWN.clear()
             KNOWN[name] = question

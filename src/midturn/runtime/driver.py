@@ -187,7 +187,7 @@ class Driver:
 
     @cached_property
     def _tools(self) -> ToolRuns:
-        return _load_tool_runs()(self._services.tools, self._surroundings, self._hear, self._turn.record.calls)
+        return _load_tool_runs()(self._services.tools, self._surroundings, self.report, self._hear, self._turn.record.calls)
 
     @cached_property
     def _prompts(self) -> Dialogs:
@@ -257,21 +257,22 @@ class Driver:
                 self._prompts.expect_nothing(happened.event_id)
         return self._ending
 
-    def _hear(self, told: steps.Happened) -> None:
-        """Report what a tool says. What it asks is heard here and now where the loop would hear it next: most of it is on record."""
-        if not (isinstance(told, steps.ToolAwaits) and self._happenings.would_be_next()) or self._turn.needs_time(told):
-            self.report(told)
-            return
+    def _hear(self, asked: steps.ToolAwaits) -> steps.Given | None:
+        """Take what a tool asks, here and now where the loop would take it next; return what is on record, which most of it is."""
+        if not self._happenings.would_be_next() or self._turn.needs_time(asked):
+            self.report(asked)
+            return None
         try:
-            effects = self._turn.step(told)
+            effects = self._turn.step(asked)
         except Exception as error:  # noqa: BLE001  it is the machine's, which ends the run, and not of the tool that asks
             self._spawn(_raised(error))
-            return
+            return None
         match effects:
-            case (steps.GiveAnswers(at_once=True) as given,):
-                self._tools.answer(given)
+            case (steps.GiveAnswers(call, ask, given, True),) if ask == asked.ask and call == asked.call:
+                return given
             case _:
                 self.report(Stepped(effects))
+                return None
 
     async def _rest(self) -> None:
         """Leave the turn to people; inside a tool, wait with the turn around it, which may go on and so be answered meanwhile."""

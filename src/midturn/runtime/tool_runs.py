@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 import msgspec
-from msgspec import Struct, UnsetType
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from midturn.errors import MidturnError, NotAnswered, Problem, QuestionError
@@ -63,7 +63,9 @@ def fit_to_be_asked(form: Form, limits: Limits, hide: Callable[[str], str]) -> F
 
 def _check_weight(form: Form, limits: Limits) -> None:
     """Make sure that the form can be recorded: its first request holds all of it, and its own question once more."""
-    most = sum(map(partial(_most, limits), form.questions))
+    most = 0
+    for question in form.questions:
+        most += _most(limits, question)
     if 2 * most < limits.batch:
         return
     sizes = [len(msgspec.json.encode(question.to_json())) for question in form.questions]
@@ -75,7 +77,7 @@ def _check_weight(form: Form, limits: Limits) -> None:
 
 def _most(limits: Limits, question: Question[Any]) -> int:
     """Return a number of bytes that the JSON of a question surely does not have, without looking at each part."""
-    if question.when is not None or question.people is not None or not isinstance(question.default, UnsetType | bool):
+    if question.when is not None or question.people is not None or not (question.default is UNSET or isinstance(question.default, bool)):
         return limits.batch
     match question.answer_type:
         case BooleanType() | TextType() | SecretType():
@@ -126,8 +128,12 @@ def checked(form: Form, limits: Limits) -> Form:
     Raises:
         QuestionError: Every rule that a question or the form breaks, with pointers such as `/questions/0/text`.
     """
-    if form.limit == limits.form and all(is_as_authored(question, limits) for question in form.questions):
-        return form
+    if form.limit == limits.form:
+        for question in form.questions:
+            if not is_as_authored(question, limits):
+                break
+        else:
+            return form
     return Form.from_entries([_entry(question, limits) for question in form.questions], review=form.review, limit=limits.form)
 
 
@@ -169,14 +175,14 @@ async def execute(tool: Tool, run: ToolRun) -> Executed:
     return Executed(deliverable(returned, run), source=source)
 
 
-def may_be_asked(tool: Tool, asking: steps.FormWanted, limits: Limits, hide: Callable[[str], str]) -> steps.FormWanted:
-    """Return what a running tool asks as it may be asked, in the name of that tool.
+def may_be_asked(who: Source, asking: steps.FormWanted, limits: Limits, hide: Callable[[str], str]) -> steps.FormWanted:
+    """Return what a running tool asks as it may be asked, in the tool's own name.
 
     Raises:
         QuestionError: It may not.
     """
     problem = None if asking.problem is None else hide(asking.problem)[: limits.question]
-    return replace(asking, form=fit_to_be_asked(asking.form, limits, hide), source=source_of(tool), problem=problem)
+    return replace(asking, form=fit_to_be_asked(asking.form, limits, hide), source=who, problem=problem)
 
 
 def _stopped(error: BaseException) -> Exception:
@@ -235,14 +241,16 @@ class ToolRuns:
         tools: Mapping[str, Tool],
         surroundings: Surroundings,
         report: Callable[[steps.Happened], None],
+        hear: Callable[[steps.ToolAwaits], steps.Given | None],
         calls: Mapping[str, CallRecord],
     ) -> None:
-        """Run tools; `calls` is what is on record of each call, by its event."""
+        """Run tools; `hear` takes what they ask, and returns what is answered at once; `calls` is what is on record, by event."""
         self._tools = tools
         self._calls = calls
         self._outer: dict[str, OuterCall] = {}
         self._surroundings = surroundings
         self._report = report
+        self._hear = hear
         self._secrets = surroundings.secrets
         self._exceptions: dict[str, BaseException] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -275,13 +283,16 @@ class ToolRuns:
         limits, hide = self._surroundings.limits, self._secrets.of(call.event)
         hide.learn(answers.values())
         numbers = itertools.count(1)
+        who: Source | None = None
         is_over = False
 
         def ask(asking: steps.FormWanted) -> Awaitable[steps.Given]:
             """Ask what the tool may ask, in its own name."""
+            nonlocal who
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
-            return self._ask(call.event, next(numbers), may_be_asked(tool, asking, limits, hide))
+            who = who or source_of(tool)
+            return self._ask(call.event, next(numbers), may_be_asked(who, asking, limits, hide))
 
         run = replace(self._surroundings.of_run(call, answers, ask), queued=partial(self._queued, call.event), unanswered=effect.unanswered)
         outer = self._enter(call.event)
@@ -347,8 +358,11 @@ class ToolRuns:
         return left
 
     async def _ask(self, call: str, number: int, asking: steps.FormWanted) -> steps.Given:
+        given = self._hear(steps.ToolAwaits(call, number, asking))
+        if given is not None:
+            self._secrets.learn(call, given)
+            return given
         self._asks[call, number] = future = asyncio.get_running_loop().create_future()
-        self._report(steps.ToolAwaits(call, number, asking))
         try:
             return await future
         except asyncio.CancelledError:

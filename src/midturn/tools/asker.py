@@ -135,7 +135,7 @@ class CallContext(ABC):
             QuestionError: The question breaks rules, or repeats a secret that was given in this call.
             RuntimeError: The function is not async; or the call is over.
         """
-        return self._life.pending(_id(question), lambda: self._ask(question, check), "ctx.ask_sync(…)")
+        return self._life.pending(lambda: _id(question), lambda: self._ask(question, check), "ctx.ask_sync(…)")
 
     def ask_sync(self, question: Question[T], *, check: Check[T] | None = None) -> T:
         """Ask from a function that is not async, and so runs in a thread (see `ask`).
@@ -156,7 +156,7 @@ class CallContext(ABC):
         Args:
             form: The questions.
         """
-        return self._life.pending(_ids(form), lambda: self._ask_form(form), "ctx.ask_form_sync(…)")
+        return self._life.pending(lambda: _ids(form), lambda: self._ask_form(form), "ctx.ask_form_sync(…)")
 
     def ask_form_sync(self, form: Form) -> FormAnswers:
         """Ask several questions from a function that is not async (see `ask_sync`).
@@ -175,32 +175,23 @@ class CallContext(ABC):
         Returns:
             `Answer` (`value`, `by`, `reason`), or `Unanswered` with the `reason` why there is none, and the words of a `reply`.
         """
-        return self._life.pending(_id(question), lambda: self._try_ask(question), "ctx.try_ask_sync(…)")
+        return self._life.pending(lambda: _id(question), lambda: self._try_ask(question), "ctx.try_ask_sync(…)")
 
     def try_ask_sync(self, question: Question[T]) -> Answer[T] | Unanswered:
         """Ask from a function that is not async, and go on without an answer where there is none (see `try_ask`)."""
         return self._life.wait_in_thread(lambda: self._try_ask(question))
 
     async def _ask(self, question: Question[T], check: Check[T] | None) -> T:
+        form = Form((question,))  # it says so where this is no question
         if check is None:
-            given = await self._answer_to(question)  # it says so where this is no question
-            return question.typed(given)
+            return question.typed(_answer_to(question, await self._given(form, "fail_call")))
         problem: str | None = None
         while True:
             with self._checks.holding(question, check):
-                value = question.typed(await self._answer_to(question, problem))
+                value = question.typed(_answer_to(question, await self._given(form, "fail_call", problem)))
             problem = await refused(check, value)
             if problem is None:
                 return value
-
-    async def _answer_to(self, question: Question[Any], problem: str | None = None) -> Json | SecretValue:
-        match (await self._given(Form((question,)), "fail_call", problem)).get(question.id):
-            case Answer(value):
-                return value
-            case NoAnswer(reason="deadline", message=message):
-                raise NotAnswered(message, reason="deadline")
-            case _:
-                raise asyncio.CancelledError(_FAILED)
 
     async def _ask_form(self, form: Form) -> FormAnswers:
         if not isinstance(cast("object", form), Form):
@@ -221,6 +212,22 @@ class CallContext(ABC):
                 return Unanswered(reason, reply)
             case None:
                 raise RuntimeError(f"Nothing was said about `{question.id}`.")
+
+
+def _answer_to(question: Question[Any], given: Given) -> Json | SecretValue:
+    """Return the one answer that was waited for.
+
+    Raises:
+        NotAnswered: No one has answered in time.
+        asyncio.CancelledError: There is none.
+    """
+    match given.get(question.id):
+        case Answer(value):
+            return value
+        case NoAnswer(reason="deadline", message=message):
+            raise NotAnswered(message, reason="deadline")
+        case _:
+            raise asyncio.CancelledError(_FAILED)
 
 
 def _id(question: object) -> str:
@@ -358,5 +365,7 @@ class ToolContext(CallContext, Generic[Deps]):
         self._life.check()
         given = await self._run.ask(FormWanted(form, self._source, on_failure, problem=problem))
         self._life.check()
-        self._answers.update({name: answer.value for name, answer in given.items() if isinstance(answer, Answer)})
+        for name, answer in given.items():
+            if isinstance(answer, Answer):
+                self._answers[name] = answer.value
         return given

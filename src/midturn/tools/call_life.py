@@ -67,12 +67,19 @@ class FormPending(Coroutine[Any, Any, T_co]):
     a yes.
     """
 
-    def __init__(self, asked: str, begin: Callable[[], Coroutine[Any, Any, T_co]], begun: Callable[[FormPending[Any]], object]) -> None:
-        self.asked = asked
-        """The ids of what is asked, for messages."""
+    def __init__(
+        self, named: Callable[[], str], begin: Callable[[], Coroutine[Any, Any, T_co]], unasked: dict[FormPending[Any], None]
+    ) -> None:
+        self._named = named
         self._begin = begin
-        self._begun = begun
+        self._unasked = unasked
         self._coroutine: Coroutine[Any, Any, T_co] | None = None
+        unasked[self] = None
+
+    @property
+    def asked(self) -> str:
+        """The ids of what is asked, for messages."""
+        return self._named()
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         return self._started().__await__()
@@ -88,7 +95,7 @@ class FormPending(Coroutine[Any, Any, T_co]):
 
     def close(self) -> None:
         """Give the question up: it is not asked."""
-        self._begun(self)
+        self._unasked.pop(self, None)
         if self._coroutine:
             self._coroutine.close()
 
@@ -100,7 +107,7 @@ class FormPending(Coroutine[Any, Any, T_co]):
 
     def _started(self) -> Coroutine[Any, Any, T_co]:
         if self._coroutine is None:
-            self._begun(self)
+            self._unasked.pop(self, None)
             self._coroutine = self._begin()
         return self._coroutine
 
@@ -145,26 +152,19 @@ class CallLife:
         finally:
             del task  # it holds what it raised, which holds this frame
 
-    def pending(self, asked: str, begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> FormPending[T]:
-        """Return an ask that is made when it is awaited, on this event loop.
+    def pending(self, named: Callable[[], str], begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> FormPending[T]:
+        """Return an ask that is made when it is awaited, on this event loop; `named` says what is asked, for messages.
 
         Raises:
             RuntimeError: This is a thread, or another loop, in which it cannot be awaited.
         """
-        if not self._is_here():
-            raise RuntimeError(f"No coroutine of this call runs here to await the answer. In a function that is not async use `{instead}`.")
-        ask = FormPending(asked, begin, self._begun)
-        self.unasked[ask] = None
-        return ask
-
-    def _begun(self, ask: FormPending[Any]) -> None:
-        self.unasked.pop(ask, None)
-
-    def _is_here(self) -> bool:
         try:
-            return asyncio.get_running_loop() is self._loop
+            is_here = asyncio.get_running_loop() is self._loop
         except RuntimeError:
-            return False
+            is_here = False
+        if not is_here:
+            raise RuntimeError(f"No coroutine of this call runs here to await the answer. In a function that is not async use `{instead}`.")
+        return FormPending(named, begin, self.unasked)
 
     def check(self) -> None:
         """Refuse the ask of a call that has ended.
