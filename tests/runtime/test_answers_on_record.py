@@ -13,7 +13,7 @@ from midturn.record.events import InquiryAnswered, InquiryRequest, ToolCallRespo
 from midturn.runtime.driver import Happenings
 from midturn.store.memory_conversations import MemoryStore
 from midturn.turn import forms
-from midturn.turn.turn import Turn
+from midturn.turn.call import Call
 from midturn.turn.walk import Walk
 
 WORDS = [mt.Question.text(id, f"{id}?") for id in "abc"]
@@ -143,7 +143,7 @@ def test_a_defect_of_the_machine_ends_the_run_and_is_no_failure_of_the_tool(monk
     async def play() -> list[str]:
         store = MemoryStore()
         asked = await agent(careful, store).run("Go")
-        monkeypatch.setattr(Turn, "_hear", broken)
+        monkeypatch.setattr(Call, "awaits", broken)
         with pytest.raises(AssertionError, match="a defect"):
             await agent(careful, store).resume(asked.conversation)
         return [event.type for event in (await store.read(asked.conversation)).events]
