@@ -14,7 +14,7 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, cast
 
 import h11
@@ -53,7 +53,6 @@ class Connection:
         self._socket = opened
         self._doorway = doorway
         self._doubt: asyncio.Task[Doubt | None] | None = None
-        self.task: asyncio.Task[None] | None = None
         self.transport: asyncio.BaseTransport | None = None
         self.spoken: h11.Connection | None = None
         """The HTTP connection over it, once it is open."""
@@ -79,9 +78,9 @@ class Connection:
         """End it now."""
         if isinstance(self.transport, asyncio.WriteTransport):
             self.transport.abort()
-        elif self.task:
-            self.task.cancel()
-            self._socket.close()
+        else:
+            with suppress(OSError):  # the other end has gone already
+                self._socket.shutdown(socket.SHUT_RDWR)  # what opens it finds it at its end, and closes what it has made of it
 
 
 def connection_of(scope: Scope) -> Connection | None:
@@ -274,6 +273,7 @@ class _Server(uvicorn.Server):
         """Begin to take connections."""
         await self.lifespan.startup()
         self.servers = []
+        self._opening: dict[asyncio.Task[None], Connection] = {}
         doorway = Doorway()
         for listener in sockets or ():
             listener.setblocking(False)
@@ -281,11 +281,20 @@ class _Server(uvicorn.Server):
         self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more connections, and let those that are there come to their end."""
+        """Take no more connections, and let those that are there come to their end.
+
+        One that is being opened would come too late to be told, and be waited for in vain: nothing has been read from it, so it ends here.
+        """
         for taking in self._taking:
             taking.cancel()
         await asyncio.gather(*self._taking, return_exceptions=True)
+        for connection in self._opening.values():
+            connection.drop()
+        await asyncio.gather(*self._opening, return_exceptions=True)
         await super().shutdown(sockets)
+        for left in tuple(self.server_state.connections):  # it has had its time
+            left.transport.abort()
+        await asyncio.sleep(0)  # in which they are closed
 
     async def _take(self, listener: socket.socket, doorway: Doorway) -> None:
         loop = asyncio.get_running_loop()
@@ -300,7 +309,9 @@ class _Server(uvicorn.Server):
                 continue
             full.over()
             connection = Connection(opened, doorway)
-            connection.task = loop.create_task(self._open(opened, connection))
+            opening = loop.create_task(self._open(opened, connection))
+            self._opening[opening] = connection
+            opening.add_done_callback(self._opening.pop)
             doorway.admit(connection)
             await asyncio.sleep(0)  # a crowd is taken without a wait: what those before it ask is read in between
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -13,18 +14,36 @@ import uvicorn
 from starlette.types import ASGIApp
 
 
+class Server(uvicorn.Server):
+    """A server that leaves no connection open: the library's forgets those that come in the moment in which it ends."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, and every connection with it."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # in which they are closed
+
+
+@contextmanager
+def running(config: uvicorn.Config, listener: socket.socket) -> Generator[None]:
+    """Run a server in a thread; what is asked before it has begun waits for it."""
+    server = Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
 @contextmanager
 def serving(app: ASGIApp, port: int = 0) -> Generator[str]:
     """Serve an application on this machine, at any port or at this one; yield its address."""
-    with socket.create_server(("127.0.0.1", port)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(10)
+    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1)
+    with socket.create_server(("127.0.0.1", port)) as listener, running(config, listener):
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def serve_here(app: ASGIApp) -> None:

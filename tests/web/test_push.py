@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 import ssl
 import stat
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,7 +42,7 @@ from midturn.web.push import Push, PushKeys, PushService, Subscribed, encrypted,
 from midturn.web.site import Site
 from support.pages import HOST, OWN, agent_with, asking, browsing, wait_for
 from support.served import Served
-from support.serving import asked_here, free_port
+from support.serving import asked_here, free_port, running
 from support.waiting import until
 
 Vapid02: Any = pytest.importorskip("py_vapid").Vapid02
@@ -107,20 +107,12 @@ def _serving(server: PushServer, directory: Path) -> Generator[None]:
     issued = authority.issue_cert("localhost")
     issued.private_key_pem.write_to_path(key)
     issued.cert_chain_pems[0].write_to_path(certificate)
-    port = free_port()
-    configuration = uvicorn.Config(
-        server, port=port, log_config=None, lifespan="off", ssl_certfile=str(certificate), ssl_keyfile=str(key), timeout_graceful_shutdown=1
+    config = uvicorn.Config(
+        server, log_config=None, lifespan="off", ssl_certfile=str(certificate), ssl_keyfile=str(key), timeout_graceful_shutdown=1
     )
-    running = uvicorn.Server(configuration)
-    thread = threading.Thread(target=running.run, daemon=True)
-    thread.start()
-    asyncio.run(until(lambda: running.started))
-    server.url = f"https://localhost:{port}/ada"
-    try:
+    with socket.create_server(("127.0.0.1", 0)) as listener, running(config, listener):
+        server.url = f"https://localhost:{listener.getsockname()[1]}/ada"
         yield
-    finally:
-        running.should_exit = True
-        thread.join(10)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import http.client
 import json
@@ -10,19 +11,23 @@ import resource
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
+import trustme
+from starlette.applications import Starlette
 
 from midturn.cli.serve_options import announce, door_for_codes
-from midturn.http_server import HEAD_SECONDS, MOST_STRANGERS
+from midturn.http import Listening
+from midturn.http_server import HEAD_SECONDS, MOST_STRANGERS, serving
 from midturn.question.question import Question
 from midturn.sandbox.marks import marked
 from midturn.store.opening import FileStore
@@ -282,6 +287,38 @@ def test_a_head_that_is_not_whole_in_time_ends_its_connection(serve: Callable[..
     with ThreadPoolExecutor(len(heads)) as slow:
         lasted = dict(zip(heads, slow.map(seconds_until_closed, heads), strict=True))
     assert all(seconds > HEAD_SECONDS * 0.4 for seconds in lasted.values()), f"each has its time: {lasted}"
+
+
+def test_a_connection_that_is_being_opened_as_the_server_ends_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opened later, it would be told of no end, and would be waited for in vain."""
+    authority = trustme.CA()
+    authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "page.pem"))
+    trusting = ssl.create_default_context(cadata=authority.cert_pem.bytes().decode())
+    there = Listening(port=free_port(), certificate=str(tmp_path / "page.pem"), key=str(tmp_path / "page.pem"))
+
+    def is_ended(opened: socket.socket) -> bool:
+        try:
+            with trusting.wrap_socket(opened, server_hostname="localhost") as spoken:
+                return spoken.recv(1) == b""
+        except (ssl.SSLError, ConnectionError):
+            return True
+
+    async def serve_and_end(asking: ThreadPoolExecutor) -> bool:
+        ended: list[Future[bool]] = []
+
+        async def come(_server: object) -> None:
+            opened = socket.create_connection(("127.0.0.1", there.port), timeout=20)
+            for _ in range(20):
+                await asyncio.sleep(0)  # it is taken
+            ended.append(asking.submit(is_ended, opened))
+
+        monkeypatch.setattr("midturn.http_server._Server.main_loop", come)
+        async with serving(Starlette(), there):
+            pass
+        return await asyncio.wrap_future(ended[0])
+
+    with ThreadPoolExecutor(1) as asking:
+        assert asyncio.run(serve_and_end(asking))
 
 
 # Streams --------------------------------------------------------------------------------------------------------------------------
