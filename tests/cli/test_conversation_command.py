@@ -449,3 +449,13 @@ def test_no_tool_has_conversations_removed(talk: CommandLine) -> None:
     refused = subprocess.run(command, cwd=talk.root, env=talk.environment, capture_output=True, text=True, timeout=60, check=False)
     assert (refused.returncode, len(talk.conversations())) == (refused.returncode or 1, 1)
     assert "remove conversations" in refused.stderr
+
+
+def test_a_store_has_to_be_a_directory(midturn: CommandLine) -> None:
+    (midturn.root / "notes.txt").write_text("not a store")
+
+    refused = midturn.run("conversation", "ls", "--store", "notes.txt")
+
+    assert refused.status == 2
+    assert "Directory 'notes.txt' is a file." in refused.stderr
+    assert midturn.ok("conversation", "ls", "--store", str(midturn.home / "nowhere")).stdout == "There is no conversation yet.\n"

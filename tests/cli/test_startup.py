@@ -26,6 +26,8 @@ HEAVY = ("pydantic", "pydantic_ai", "anthropic", "openai", "google.genai", "mcp"
 VALIDATOR = ("jsonschema_rs",)
 FILES_ABOUT = ("platformdirs", "tempfile", "shutil", "random")
 """What the library for a user's directories brings with it."""
+FOR_FEW = ("difflib", "click.shell_completion")
+"""What a mistyped word, and a shell that completes, need."""
 
 ASKS = {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
 
@@ -39,12 +41,12 @@ sys.exit(status)
 """
 
 
-def loaded_by(midturn: CommandLine, *arguments: str) -> set[str]:
-    """Run a command in a new interpreter; return the modules that are loaded at its end."""
+def loaded_by(midturn: CommandLine, *arguments: str, cwd: Path | None = None) -> set[str]:
+    """Run a command in a new interpreter, in the workspace or in `cwd`; return the modules that are loaded at its end."""
     file = midturn.home / "modules.json"
     subprocess.run(
         [sys.executable, "-c", LOADED, str(file), *arguments],
-        cwd=midturn.root,
+        cwd=cwd or midturn.root,
         env=midturn.environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -72,7 +74,15 @@ def test_importing_midturn_loads_no_third_party() -> None:
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("inbox",), ("inbox", "--json"), ("conversation", "ls")])
 def test_a_look_loads_no_terminal_model_or_schema_code(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
-    assert not {*TERMINAL, *HEAVY, *VALIDATOR} & loaded_by(midturn, *arguments)
+    assert not {*TERMINAL, *HEAVY, *VALIDATOR, *FOR_FEW} & loaded_by(midturn, *arguments)
+
+
+def test_a_store_that_is_named_is_listed_without_translations_and_hashes(midturn: CommandLine) -> None:
+    _begin(midturn.home / "there", asks=False)
+
+    loaded = loaded_by(midturn, "conversation", "ls", "--store", "there", cwd=midturn.home)
+
+    assert {"locale", "hashlib"} & loaded == set()
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("inbox",), ("conversation", "ls"), ("query", "-m", "scripted:play.json", "hi")])
@@ -191,11 +201,14 @@ def test_a_hook_that_has_nothing_to_ask_loads_nothing_that_asks_or_waits(midturn
 
     status, *loaded = json.loads(file.read_text())
     assert (status, ended.stdout, ended.stderr) == (0, "", "")
+    assert ("hashlib" in loaded) is ("midturn.cli.place" in loaded)  # which names the folder of a workspace
     unneeded = {
         "click",
         "asyncio",
         "subprocess",
         "tomllib",
+        "difflib",
+        "midturn.foreign.installing",
         "midturn.config.load",
         "midturn.agent",
         "midturn.runtime",

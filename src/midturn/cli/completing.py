@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from click.shell_completion import CompletionItem
 
 from midturn.errors import MidturnError
 from midturn.values.text import BUILT_IN_TOOLS, exact
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from midturn.config.keys import Leaf
     from midturn.config.load import Loaded
 
@@ -24,6 +25,8 @@ _LONGEST = 72
 
 def item(value: str, help: str = "") -> CompletionItem:
     """Return one offer; what it means stays on its line in every shell."""
+    from click.shell_completion import CompletionItem  # every command names what completes its arguments, and few shells ask
+
     said = exact(help)
     return CompletionItem(value, help=(said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…") or None)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 from msgspec import Struct
 
-from midturn.cli.log import start_log
+from midturn.cli.log import begin_command
 from midturn.cli.output import ExitStatus
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
@@ -29,7 +29,6 @@ from midturn.foreign.claude_deferring import POLICY
 from midturn.foreign.clients import OURS
 from midturn.record.open_question import Asker
 from midturn.sandbox.doors import remember
-from midturn.sandbox.marks import keep_to_itself
 from midturn.store.sync_forms import in_a_loop
 from midturn.values.json_value import JsonObject, members, text
 
@@ -113,9 +112,8 @@ def run_at_once(arguments: Sequence[str]) -> int | None:
         return None
     if support is None:
         return None
-    keep_to_itself()
     try:
-        start_log(os.environ)
+        begin_command(os.environ)
     except MidturnError:  # the command says it
         return None
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import LiteralString, TypeVar, cast
 
 import click
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from midturn.cli.output import columns
 from midturn.errors import ConfigError
-from midturn.values.text import exact
+from midturn.values.text import exact, nearest
 
 _NARROW = 52
 _BEGINNING = 2  # letters that say enough of a command
@@ -134,8 +133,8 @@ class LazyGroup(click.Group):
         begun = [name for name in known if len(word) >= _BEGINNING and name.startswith(word)]
         words = [*known, *self.shortcuts, *self.meanings]
         swapped = [name for name in words if sorted(name) == sorted(word)]
-        close = swapped[:1] or get_close_matches(word, words, n=1)
-        meant = [self.meanings[word]] if word in self.meanings else begun or [self.meanings.get(name, name) for name in close]
+        close = next(iter(swapped), None) or nearest(word, words)
+        meant = [self.meanings[word]] if word in self.meanings else begun or ([self.meanings.get(close, close)] if close else [])
         return f" Did you mean `{meant[0]}`?" if meant else self.advice(unknown)
 
     def advice(self, unknown: str) -> str:

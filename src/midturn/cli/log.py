@@ -15,6 +15,7 @@ from midturn.cli.output import block, line, note
 from midturn.config.places import shown, state_directory
 from midturn.errors import ConfigError
 from midturn.files import ensure_private
+from midturn.sandbox.marks import keep_to_itself
 from midturn.values.text import exact
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ _LOG = logging.getLogger("midturn")
 def log_file() -> Path:
     """Return where the log is, in the user's state directory."""
     return state_directory() / "midturn.log"
+
+
+def begin_command(environment: Mapping[str, str]) -> None:
+    """Do what every command begins with: no other process reads this one's memory, and what goes wrong is logged.
+
+    Raises:
+        ConfigError: See `start_log`.
+    """
+    keep_to_itself()
+    start_log(environment)
 
 
 def start_log(environment: Mapping[str, str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -21,7 +20,7 @@ _OWN = ("-h", "--help", "--version")
 COMPLETING = "_MIDTURN_COMPLETE"
 """The variable with which a shell asks for completions; the shell's line is in others, and there are no arguments."""
 
-STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
+STDOUT_GONE = 128 + 13  # SIGPIPE, as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Ask": {
         "chat": CommandEntry("midturn.cli.chat", "Talk, turn after turn; `midturn` alone is the same."),
@@ -138,11 +137,9 @@ class AllCommands(LazyGroup):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, and start the log for it."""
-        from midturn.cli.log import start_log  # help and version log nothing
-        from midturn.sandbox.marks import keep_to_itself
+        from midturn.cli.log import begin_command  # help and version log nothing
 
-        keep_to_itself()
-        start_log(os.environ)
+        begin_command(os.environ)
         found = ("query", self.get_command(ctx, "query"), args) if _is_words(args[0]) else super().resolve_command(ctx, args)
         if not gc.isenabled():  # what was loaded stays: the collector need not look at it again
             gc.freeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -60,7 +61,15 @@ class _Store(click.ParamType[StoreAddress]):
         """Tell the two apart."""
         if "://" in str(value):
             return StoreAddress(str(value))
-        return StoreAddress(Path(os.fsdecode(click.Path(file_okay=False).convert(value, param, ctx))))
+        try:
+            found = os.stat(value)  # noqa: PTH116  a path may be anything by now
+        except OSError:  # it is made with the first conversation
+            return StoreAddress(Path(value))
+        if not stat.S_ISDIR(found.st_mode):
+            self.fail(f"Directory {click.format_filename(value)!r} is a file.", param, ctx)
+        if not os.access(value, os.R_OK):
+            self.fail(f"Directory {click.format_filename(value)!r} is not readable.", param, ctx)
+        return StoreAddress(Path(value))
 
 
 def with_store(command: _F) -> _F:

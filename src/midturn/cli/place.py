@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -33,6 +32,7 @@ from midturn.store.workspace import (
     own_conversations,
 )
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
+from midturn.values.text import sha256
 
 if TYPE_CHECKING:
     from midturn.store.file_conversations import FileConversations
@@ -261,7 +261,7 @@ def _say_what_is_elsewhere(workspace: Workspace) -> None:
 def _is_news(about: Path, what: str) -> bool:
     """Say whether this user is told `what` of a directory for the first time; where that cannot be kept, it always is."""
     real = os.fsencode(os.path.realpath(about))
-    noted = user_state() / "told" / f"{what}-{hashlib.sha256(real).hexdigest()[:16]}"
+    noted = user_state() / "told" / f"{what}-{sha256(real)[:16]}"
     if noted.exists():
         return False
     with suppress(OSError):

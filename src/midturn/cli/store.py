@@ -10,7 +10,8 @@ import click
 from midturn.cli.lazy import CommandEntry, lazy_group
 from midturn.cli.output import ExitStatus, note, say
 from midturn.errors import ConfigError
-from midturn.store.opening import open_store
+from midturn.store.opening import postgres_store
+from midturn.store.workspace import SERVERS, scheme_of
 
 if TYPE_CHECKING:
     from midturn.store.postgres.conversations import PostgresStore
@@ -47,12 +48,9 @@ def database(url: str) -> PostgresStore:
     """
     if "://" not in url:
         raise ConfigError(f"{url!r} is not a database. A store in a directory needs no upgrade; `midturn doctor` looks at it.")
-    store = open_store(url)
-    from midturn.store.postgres.conversations import PostgresStore  # the driver is there, or the line above has said so
-
-    if not isinstance(store, PostgresStore):
+    if scheme_of(url) not in SERVERS:
         raise ConfigError(f"{url!r} is not a database with tables to look after.")
-    return store
+    return postgres_store(url)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from midturn.errors import QuestionError
 from midturn.foreign import hook_agent, words
-from midturn.foreign.installing import HookEntry, Installation
+from midturn.foreign.hook_agent import HookEntry, Installation
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.values.json_value import Json, JsonObject, items, objects, text
 

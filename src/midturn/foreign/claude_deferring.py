@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from midturn.foreign import claude, words
 from midturn.foreign.claude import ASKS, Claude, answers_by_text, before_tool, is_alone, questions_of
-from midturn.foreign.hook_agent import Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
-from midturn.foreign.installing import HookEntry, Installation
+from midturn.foreign.hook_agent import HookEntry, Installation, Nothing, Occasion, Permit, PutForm, Said, Stopping, call_in
 from midturn.foreign.words import Approved, Decided, FormCompleted
 from midturn.record.open_question import Asker
 from midturn.values.json_value import JsonObject

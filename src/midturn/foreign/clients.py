@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from midturn.foreign import claude, claude_deferring, codex, copilot, gemini, qwen
-from midturn.foreign.hook_agent import HookAgent
-from midturn.foreign.installing import Installation
+from midturn.foreign.hook_agent import HookAgent, Installation
 from midturn.foreign.words import asker_name
 from midturn.plugins import Registry
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from midturn.errors import QuestionError
 from midturn.foreign import hook_agent, words
 from midturn.foreign.claude import SpeaksLikeClaude
-from midturn.foreign.installing import SERVER, HookEntry, Installation
+from midturn.foreign.hook_agent import SERVER, HookEntry, Installation
 from midturn.foreign.words import Approved, Decided, FormCompleted
 from midturn.question.answer_type import MultiSelectType, SelectType
 from midturn.routing.messages import user_added
@@ -90,8 +90,6 @@ def _question(arguments: JsonObject, *, gates: bool, seconds: float | None) -> h
 
 def _elicited(arguments: JsonObject) -> Elicited:
     """Read what its model asks as a form. Its own dialog takes own words beside every choice, and so does ours."""
-    from midturn.question.form import Form  # few calls ask
-
     elicited = hook_agent.elicited(arguments.get("requestedSchema"), text(arguments.get("message")))
     questions = [
         replace(asked, answer_type=replace(asked.answer_type, allow_other=True))
@@ -99,7 +97,7 @@ def _elicited(arguments: JsonObject) -> Elicited:
         else asked
         for asked in elicited.form.questions
     ]
-    return replace(elicited, form=Form(questions))
+    return replace(elicited, form=replace(elicited.form, questions=questions))
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from midturn.foreign import hook_agent, words
 from midturn.foreign.claude import SpeaksLikeClaude, questions_of
-from midturn.foreign.installing import HookEntry, Installation
+from midturn.foreign.hook_agent import HookEntry, Installation
 from midturn.foreign.words import Decided
 from midturn.values.json_value import Json, JsonObject, objects, text
 

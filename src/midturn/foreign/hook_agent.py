@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -200,6 +200,38 @@ def _said(entry: JsonObject) -> str:
 def _plan_file(entry: JsonObject) -> str:
     """Return the file of a plan that an entry names."""
     return text(members(entry.get("attachment")).get("planFilePath"))
+
+
+SERVER: Final = "midturn"
+"""The name of our server in an agent's settings."""
+
+
+class HookEntry(Struct, frozen=True, kw_only=True):
+    """One hook: for which event it runs, for which tools (`matcher`), how long it may take in the agent's own unit.
+
+    `beside`: the agent does not wait for it.
+    """
+
+    event: str
+    matcher: str | None = None
+    timeout: int
+    beside: bool = False
+
+
+class Installation(Struct, frozen=True, kw_only=True):
+    """The effect of `midturn hook install` for one agent: the file, its entries, and notes for the user.
+
+    `written`: as Claude Code has hooks, which most agents have taken over, or as Copilot CLI has them. `beside`: what a file that is ours
+    alone must say besides.
+    """
+
+    file: Path
+    entries: tuple[HookEntry, ...]
+    advice: str
+    killed: str
+    """The fate of a call whose hook is killed, in a sentence."""
+    written: Literal["claude", "copilot"] = "claude"
+    beside: Mapping[str, Json] = {}
 
 
 class HookAgent(Protocol):

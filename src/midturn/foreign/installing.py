@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -15,44 +14,14 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError
 from midturn.files import read_regular, write_private
+from midturn.foreign.hook_agent import HookEntry, Installation
 from midturn.foreign.settings_text import SettingsText
-from midturn.values.json_value import Json, JsonObject, items, members, objects, text
+from midturn.values.json_value import JsonObject, items, members, objects, text
+from midturn.values.text import sha256
 
 _BY_HAND = "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
 _LARGEST = 16 * 1024 * 1024
 _OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z][a-z0-9-]*)")
-
-
-SERVER: Final = "midturn"
-"""The name of our server in an agent's settings."""
-
-
-class HookEntry(Struct, frozen=True, kw_only=True):
-    """One hook: for which event it runs, for which tools (`matcher`), how long it may take in the agent's own unit.
-
-    `beside`: the agent does not wait for it.
-    """
-
-    event: str
-    matcher: str | None = None
-    timeout: int
-    beside: bool = False
-
-
-class Installation(Struct, frozen=True, kw_only=True):
-    """The effect of `midturn hook install` for one agent: the file, its entries, and notes for the user.
-
-    `written`: as Claude Code has hooks, which most agents have taken over, or as Copilot CLI has them. `beside`: what a file that is ours
-    alone must say besides.
-    """
-
-    file: Path
-    entries: tuple[HookEntry, ...]
-    advice: str
-    killed: str
-    """The fate of a call whose hook is killed, in a sentence."""
-    written: Literal["claude", "copilot"] = "claude"
-    beside: Mapping[str, Json] = {}
 
 
 class HookFound(Struct, frozen=True):
@@ -89,7 +58,7 @@ def install(installation: Installation, command: str, key: str, kept: Path | Non
     written_bytes = settings.text.encode()
     _write(installation.file, written_bytes)
     if kept:
-        _keep(kept, installation.file, Undoing(before, hashlib.sha256(written_bytes).hexdigest(), tuple(lists)), key)
+        _keep(kept, installation.file, Undoing(before, sha256(written_bytes), tuple(lists)), key)
     return True
 
 
@@ -107,7 +76,7 @@ def uninstall(installation: Installation, key: str, kept: Path | None = None) ->
     undoing = _kept(kept, installation.file) if kept else None
     lists = undoing.lists if undoing else ()
     content: bytes | None = _without_ours(settings, key, installation.file, lists).text.encode()
-    if undoing and hashlib.sha256(before).hexdigest() == undoing.written:
+    if undoing and sha256(before) == undoing.written:
         content = undoing.before
     elif undoing and undoing.before is None and msgspec.json.decode(content or b"{}") in ({}, dict(installation.beside)):
         content = None
@@ -156,7 +125,7 @@ def _kept(kept: Path, file: Path) -> Undoing | None:
 
 
 def _place(kept: Path, file: Path) -> Path:
-    return kept / f"{hashlib.sha256(os.fsencode(os.path.realpath(file))).hexdigest()[:32]}.json"
+    return kept / f"{sha256(os.fsencode(os.path.realpath(file)))[:32]}.json"
 
 
 def installed(installation: Installation, key: str) -> Sequence[HookFound]:

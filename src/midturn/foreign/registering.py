@@ -14,7 +14,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from midturn.files import read_first_line
-from midturn.foreign.installing import SERVER, HookFound
+from midturn.foreign.hook_agent import SERVER
+from midturn.foreign.installing import HookFound
 
 _SECONDS: Final = 3_600  # what a call may take where an agent lets us say so: a dialog may be open for long
 _MS: Final = _SECONDS * 1000

@@ -5,7 +5,6 @@ A person's no, and only that, reads `The user said no`.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -15,6 +14,7 @@ from msgspec import Struct
 from midturn.record.open_question import ProcessMark
 from midturn.routing.messages import user_added
 from midturn.values.json_value import Json, JsonObject, canonical, members, text
+from midturn.values.text import sha256
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Decisions
@@ -209,7 +209,7 @@ def tool_name(name: str) -> str:
     plain = _FOREIGN.sub("_", name) or "tool"
     if plain == name and len(name) <= _LONGEST and name.casefold() != "assistant":
         return name
-    return f"{plain[: _LONGEST - 9]}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"{plain[: _LONGEST - 9]}_{sha256(name.encode('utf-8', 'surrogatepass'))[:8]}"
 
 
 def nameless_session(process: ProcessMark) -> str:

@@ -3,7 +3,6 @@
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 import binascii
-from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import repeat
@@ -87,7 +86,7 @@ def checked(data: str) -> Image | None:
     if len(data) * 3 // 4 > LARGEST:
         return None
     try:
-        media_type = media_type_of(b64decode(data, validate=True))
+        media_type = media_type_of(binascii.a2b_base64(data, strict_mode=True))
     except (binascii.Error, ValueError):
         return None
     return Image(media_type, data) if media_type else None

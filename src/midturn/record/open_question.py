@@ -23,7 +23,6 @@ An address names a question outside the machine: `<conversation>-<event id of it
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
@@ -37,7 +36,7 @@ from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import Approval, ConfigDelta, Event, FormAuthored, InquiryRequest, Source, TurnStart
 from midturn.values.json_value import Json, JsonObject, canonical
-from midturn.values.text import rfc3339
+from midturn.values.text import rfc3339, sha256
 
 _KEY = "asker"
 
@@ -301,7 +300,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
 def arguments_sha256(arguments: Json) -> str:
     """Return what binds an approval to the exact arguments that run."""
-    return hashlib.sha256(canonical(arguments)).hexdigest()
+    return sha256(canonical(arguments))
 
 
 def _whole(question: dict[str, Json]) -> Json:

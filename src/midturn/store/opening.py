@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from midturn.errors import ConfigError
 from midturn.plugins import Registry
@@ -15,6 +15,9 @@ from midturn.store.store import ConversationStore
 from midturn.store.watching import OnWake
 from midturn.store.workspace import SERVERS, check_place, folder_of, scheme_of
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from midturn.store.postgres.conversations import PostgresStore
 
 
 def open_store(
@@ -60,7 +63,7 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, foun
         case "":
             return FileStore(path, limits=limits, found=found)
         case "postgresql" | "postgres":
-            return _postgres_store(str(path), limits)
+            return postgres_store(str(path), limits)
         case _:
             return _store_of_a_package(scheme, str(path), limits)
 
@@ -80,7 +83,12 @@ def _store_of_a_package(scheme: str, address: str, limits: Limits) -> Conversati
     return opened
 
 
-def _postgres_store(url: str, limits: Limits) -> ConversationStore:
+def postgres_store(url: str, limits: Limits = DEFAULT_LIMITS) -> PostgresStore:
+    """Return the store in a database.
+
+    Raises:
+        ConfigError: The driver is not installed, or the address is none.
+    """
     try:
         from midturn.store.postgres.conversations import PostgresStore  # the driver is loaded where it is used
     except ImportError as error:

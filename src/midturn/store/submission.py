@@ -9,7 +9,6 @@ otherwise, an answer goes away.
 from __future__ import annotations
 
 import errno
-import hashlib
 import logging
 import os
 import re
@@ -26,7 +25,7 @@ from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply,
 from midturn.record.events import AnsweredBy, Note
 from midturn.store.folder import Folder, telling
 from midturn.values.json_value import Json
-from midturn.values.text import check_text, check_text_or_none
+from midturn.values.text import check_text, check_text_or_none, sha256
 
 _YES_OR_NO = frozenset({bool, type(None)})
 _WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
@@ -271,5 +270,5 @@ def _file_name(key: str) -> str:
     Ids that are not plain names (a stream may come from anywhere) are written as their hash.
     """
     event_id, _, note = key.partition(APART)
-    plain = event_id if re.fullmatch(_PLAIN, event_id) else hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()
+    plain = event_id if re.fullmatch(_PLAIN, event_id) else sha256(event_id.encode("utf-8", "surrogatepass"))
     return f"{plain}.{note}.json" if note else f"{plain}.json"

@@ -8,7 +8,6 @@ says so.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -23,6 +22,7 @@ from midturn.errors import ConfigError, StoreError
 from midturn.files import ensure_private, read_private, user_data
 from midturn.store.folder import Folder, telling
 from midturn.store.metadata import conversation_id
+from midturn.values.text import sha256
 
 NAME: Final = ".midturn"
 _RECORD: Final = "workspace"
@@ -289,7 +289,7 @@ def _record(root: Path) -> _Record:
 def _named(real: str) -> str:
     """Return the name of a workspace's folder, by its real path."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", Path(real).name)[:40].strip("-") or "workspace"
-    return f"{name}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
+    return f"{name}-{sha256(os.fsencode(real))[:16]}"
 
 
 def _folders() -> Path:

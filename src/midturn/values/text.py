@@ -18,7 +18,6 @@ that stands at a cut is shown as its code.
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -212,10 +211,24 @@ def _way_out(given: object) -> str:
 # Suggestions for misspelt words ---------------------------------------------------------------------------------------
 
 
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word nearest to `word`; None where none is near."""
+    from difflib import get_close_matches  # only who has mistyped needs it
+
+    return next(iter(get_close_matches(word[:128], list(known), n=1)), None)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ` Did you mean `x`?` for the known word nearest to `word`, or nothing where none is near."""
-    near = difflib.get_close_matches(word[:128], list(known), n=1)
-    return f" Did you mean `{near[0]}`?" if near else ""
+    near = nearest(word, known)
+    return f" Did you mean `{near}`?" if near else ""
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of bytes, in hexadecimal digits."""
+    import hashlib  # it loads OpenSSL, and most commands name nothing by a hash
+
+    return hashlib.sha256(data).hexdigest()
 
 
 # Names of tools, providers and questions ------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ from pathlib import Path
 from midturn.foreign import words
 from midturn.foreign.claude import SpeaksLikeClaude, permission
 from midturn.foreign.clients import AgentSupport
-from midturn.foreign.hook_agent import WAIT, Nothing, Occasion, Permit, Said, call_in
-from midturn.foreign.installing import HookEntry, Installation
+from midturn.foreign.hook_agent import WAIT, HookEntry, Installation, Nothing, Occasion, Permit, Said, call_in
 from midturn.foreign.words import Decided
 from midturn.values.json_value import JsonObject
 

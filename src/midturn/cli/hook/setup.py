@@ -30,7 +30,8 @@ from midturn.foreign.clients import OURS, known_agents, support_of
 from midturn.foreign.codex_server import COMMAND, COMPLETED, CodexServer
 from midturn.foreign.errand import Room
 from midturn.foreign.errands import Errands
-from midturn.foreign.installing import HookFound, Installation, install, installed, switched_off, to_add, uninstall, wanted
+from midturn.foreign.hook_agent import Installation
+from midturn.foreign.installing import HookFound, install, installed, switched_off, to_add, uninstall, wanted
 from midturn.foreign.opencode import NAME, NAME as OPENCODE, Bridge, OpencodeServer, password_of
 from midturn.foreign.registering import faults
 from midturn.record.open_question import Asker
