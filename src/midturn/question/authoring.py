@@ -49,16 +49,17 @@ def author(kind: type[Q], authored: object, limits: Limits, returns: object = No
         QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
     """
     name = None if returns is not None else _named(kind, authored, limits)
-    question = None if name is None else cast("Q | None", KNOWN.get(name))
-    if question is None:
-        broken = json_problem(authored, limits.json_depth)
-        if broken is not None:
-            raise QuestionError([broken])
-        question = _read(kind, authored, limits, returns)
-        if name is not None and stays_as_authored(question):
-            if len(KNOWN) == _MOST_KNOWN:
-                KNOWN.clear()
-            KNOWN[name] = question
+    known = KNOWN.get(name)
+    if known is not None:
+        return known
+    broken = json_problem(authored, limits.json_depth)
+    if broken is not None:
+        raise QuestionError([broken])
+    question = _read(kind, authored, limits, returns)
+    if name is not None and stays_as_authored(question):
+        if len(KNOWN) == _MOST_KNOWN:
+            KNOWN.clear()
+        KNOWN[name] = question
     return question
 
 
@@ -74,7 +75,7 @@ def _named(kind: type, authored: Any, limits: Limits) -> _Name | None:
 
 
 _BY_VALUE: Final = 0  # the one version in which equal values have equal bytes, even when other references to them exist
-KNOWN: Final[dict[_Name, AuthoredFields]] = {}
+KNOWN: Final[dict[_Name | None, Any]] = {}
 """The questions that were asked last."""
 _MOST_KNOWN: Final = 256
 

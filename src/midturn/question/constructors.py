@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from msgspec import UNSET, Struct
 
@@ -521,19 +521,40 @@ class Constructors:
 
 def authored(cls: type[Any], asked: Mapping[str, object], returns: object = None) -> Question[Any]:
     """Build the JSON that an author would write, and read it: one set of rules for both. What is None is not written."""
-    wire = {
-        name: plain(value) if isinstance(value, Struct) else value
-        for name, value in asked.items()
-        if value is not None and value is not UNSET
-    }
-    return author(cls, wire, DEFAULT_LIMITS, returns)
+    if not _WRITTEN.issuperset(map(type, asked.values())):
+        asked = {
+            name: plain(value) if isinstance(value, Struct) else value
+            for name, value in asked.items()
+            if value is not None and value is not UNSET
+        }
+    return author(cls, asked, DEFAULT_LIMITS, returns)
 
 
-def terms_of(default: object, *, deadline: Deadline | None = None, people: People | None = None, **terms: object) -> dict[str, object]:
-    """Gather the terms of a question, those left out as None."""
-    by_when = {} if deadline is None else deadline_as_json(deadline)
-    by_whom = {} if people is None else {"people": plain(people)}
-    return {"default": None if default is None else default_as_json(default), **terms, **by_when, **by_whom}
+_WRITTEN: Final = frozenset({str, bool, dict})
+"""Types of values that are their own JSON, as nearly all are that an author gives."""
+
+
+def terms_of(
+    default: object,
+    *,
+    context: str | None = None,
+    when: When | None = None,
+    deadline: Deadline | None = None,
+    people: People | None = None,
+    **terms: object,
+) -> dict[str, object]:
+    """Gather the terms of a question, without those that are left out."""
+    if context is not None:
+        terms["context"] = context
+    if when is not None:
+        terms["when"] = when
+    if default is not None:
+        terms["default"] = default_as_json(default)
+    if deadline is not None:
+        terms |= deadline_as_json(deadline)
+    if people is not None:
+        terms["people"] = plain(people)
+    return terms
 
 
 def bounded(schema: Mapping[str, Json]) -> JsonObject:

@@ -83,7 +83,7 @@ class Form(Struct, frozen=True):
 
 def _stands_alone(given: object) -> bool:
     """Say whether this is a question that depends on no other one: there is nothing else that could be wrong with a form of it."""
-    return isinstance(given, Question) and given.when is None and type(cast("object", given.id)) is str
+    return isinstance(given, Question) and given.when is None and type(given.id) is str
 
 
 def _strangers(questions: Sequence[object]) -> list[Problem]:

@@ -63,12 +63,12 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
     optional: bool = False
 
     def __post_init__(self) -> None:
-        read = cast("object", self.answer_type)
-        if not isinstance(read, _READ_TYPES):
-            if type(read) is not dict and not isinstance(read, Mapping):  # asking a class for `Mapping` is slow
+        kind = type(cast("object", self.answer_type))
+        if kind is dict or not issubclass(kind, _READ_TYPES):  # asking a class for `Mapping` is slow, and a stream holds only dictionaries
+            if kind is not dict and not issubclass(kind, Mapping):
                 raise TypeError("`answer_type` must be an object with a `type`")
-            msgspec.structs.force_setattr(self, "answer_type", read_persisted_type(cast("JsonObject", read)))
-        if isinstance(self.answer_type, SecretType) and self.default is not UNSET:
+            msgspec.structs.force_setattr(self, "answer_type", read_persisted_type(self.answer_type))  # type: ignore[arg-type]  # it is one
+        if self.default is not UNSET and isinstance(self.answer_type, SecretType):
             msgspec.structs.force_setattr(self, "default", UNSET)
 
     @classmethod

@@ -52,7 +52,7 @@ class Text:
     @overload
     def __get__(self, question: AuthoredFields, owner: type) -> str: ...
     def __get__(self, question: AuthoredFields | None, owner: type) -> _TextConstructor | str:
-        return cast("_TextConstructor", MethodType(_ask_for_text, owner)) if question is None else self._stored(question)
+        return MethodType(_ask_for_text, owner) if question is None else self._stored(question)
 
 
 def _ask_for_text(  # noqa: PLR0913  the terms of a question

@@ -282,7 +282,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class Limits(Struct, frozen=True, kw_only=True, cache_hash=True):
     """Each field is one limit; sizes are bytes, times are seconds.
 
     Args:
