@@ -49,8 +49,23 @@ class ResponseWire(ev.Event, frozen=True, kw_only=True, omit_defaults=True, tag_
             UnknownOutcomeError: The outcome is of a newer version.
         """
         match self.outcome:
+            case "answered" | None if self.answer is not UNSET:
+                return ev.InquiryAnswered(
+                    timestamp=self.timestamp,
+                    event_id=self.event_id,
+                    more=self.more,
+                    metadata=self.metadata,
+                    requires=self.requires,
+                    id=self.id,
+                    answer=self.answer,
+                    answered_by=self.answered_by,
+                    reason=self.reason,
+                    remembered=self.remembered,
+                    votes=self.votes,
+                )
             case "answered" | None:
-                return self._answered()
+                missing = "`answer` is" if self.outcome else "`outcome` and `answer` are"
+                raise BrokenRuleError(f"{missing} missing; a response is `answered` (with `answer`), `cancelled` or `redacted`")
             case "cancelled":
                 reason = "user" if self.reason is None else self.reason
                 return ev.InquiryCancelled(
@@ -74,24 +89,6 @@ class ResponseWire(ev.Event, frozen=True, kw_only=True, omit_defaults=True, tag_
                 )
             case newer:
                 raise UnknownOutcomeError(newer)
-
-    def _answered(self) -> ev.InquiryAnswered:
-        if self.answer is UNSET:
-            missing = "`answer` is" if self.outcome else "`outcome` and `answer` are"
-            raise BrokenRuleError(f"{missing} missing; a response is `answered` (with `answer`), `cancelled` or `redacted`")
-        return ev.InquiryAnswered(
-            timestamp=self.timestamp,
-            event_id=self.event_id,
-            more=self.more,
-            metadata=self.metadata,
-            requires=self.requires,
-            id=self.id,
-            answer=self.answer,
-            answered_by=self.answered_by,
-            reason=self.reason,
-            remembered=self.remembered,
-            votes=self.votes,
-        )
 
 
 class Start(Struct, frozen=True, tag_field="type", tag="turn_start"):

@@ -543,7 +543,7 @@ def user_requests(events: Iterable[Event]) -> Iterator[ChatRequest]:
 
 def model_responses(events: Iterable[Event]) -> Iterator[ChatResponse]:
     """Yield what the model said."""
-    return (event for event in events if isinstance(event, ChatResponse))
+    return (event for event in events if type(event) is ChatResponse)
 
 
 def call_requests(events: Iterable[Event]) -> Iterator[ToolCallRequest]:
@@ -569,6 +569,11 @@ def inquiry_requests(events: Iterable[Event]) -> Iterator[InquiryRequest]:
 def put_to_people(events: Iterable[Event]) -> Iterator[InquiryRequest | Approval]:
     """Yield the questions, and everything about permissions, deliveries and reviews."""
     return (event for event in events if isinstance(event, InquiryRequest | Approval))
+
+
+def deadlines(events: Iterable[Event]) -> Iterator[str]:
+    """Yield the deadlines of what is put to people; an empty text where there is none."""
+    return (event.deadline for event in events if type(event) is InquiryRequest or type(event) is Approval)
 
 
 def delta_events(events: Iterable[Event]) -> Iterator[ConfigDelta]:

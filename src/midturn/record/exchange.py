@@ -131,18 +131,22 @@ class Spent(Struct, frozen=True):
         return {"usage": {**to_builtins(self.usage), "model": self.model}} if self.usage != Usage() else {}
 
 
+_SAID: Final = frozenset({ChatResponse, ToolCallRequest})
+_ANSWERS: Final = frozenset({InquiryAnswered, InquiryCancelled})
+
+
 def spent_in(events: Iterable[Event]) -> Iterator[Spent]:
     """Yield what is on record of each request that a model answered. A question that a model failed to answer has cost as much, too."""
     response: Spent | None = None
     for event in events:
-        if isinstance(event, ChatResponse | ToolCallRequest):
+        if type(event) in _SAID:
             recorded = _recorded(event)
             response = Spent(recorded.model, recorded.usage + (response.usage if response else Usage()))
             continue
         if response:
             yield response
             response = None
-        if isinstance(event, InquiryAnswered | InquiryCancelled) and (event.metadata or _by_model(event)):
+        if type(event) in _ANSWERS and (event.metadata or _by_model(event)):
             recorded = _recorded(event)
             if recorded.usage != Usage() or _by_model(event):
                 yield recorded
@@ -155,12 +159,12 @@ def _recorded(event: Event) -> Spent:
     said = (event.metadata or {}).get("usage", {})
     model = said.get("model", "") if isinstance(said, dict) else ""
     try:
-        return Spent(str(model), convert(said, Usage), isinstance(event, InquiryAnswered | InquiryCancelled))
+        return Spent(str(model), convert(said, Usage), type(event) in _ANSWERS)
     except ValidationError:
-        return Spent("", Usage(), isinstance(event, InquiryAnswered | InquiryCancelled))
+        return Spent("", Usage(), type(event) in _ANSWERS)
 
 
-def _by_model(event: InquiryAnswered | InquiryCancelled) -> bool:
+def _by_model(event: Event) -> bool:
     return isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
 
 

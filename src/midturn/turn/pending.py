@@ -119,7 +119,7 @@ def _form(call: CallRecord, chain: Chain) -> FormAuthored | None:
     It is the last one that has the question, or else its id: forms that were asked at once may have equal ids.
     """
     request = chain.last.request
-    before = (link.request.form for each in reversed(call.chains[: chain.place + 1]) for link in reversed(each.links))
+    before = [link.request.form for each in reversed(call.chains[: chain.place + 1]) for link in reversed(each.links)]
     forms = [form for form in before if form and form.total > 1 and request.question_id in _texts(form)]
     whole = (form for form in forms if _texts(form)[request.question_id] == request.question.text)
     return next(whole, next(iter(forms), None))

@@ -29,7 +29,6 @@ class Exchange(NamedTuple):
     response: ev.InquiryResponse | None
 
 
-_WAITING: Final = (ev.InquiryRequest, ev.Approval)
 _NO_TURN: Final = Window(())
 
 
@@ -104,7 +103,7 @@ class TurnView:
         """
         if self.is_open and self.asker:
             return dict.fromkeys(self.open_ids, self.asker.ends) if self.asker.ends else {}
-        if not self.is_open or not any(event.deadline for event in self.events if isinstance(event, _WAITING)):
+        if not self.is_open or not any(ev.deadlines(self.events)):
             return {}
         return {event_id: deadline for call in self.record.open_calls() for event_id, deadline in waiting_until(call)}
 
