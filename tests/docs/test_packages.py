@@ -18,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from support.checkers import checked
 from support.documents import DOCUMENTS, ROOT, blocks, is_updating
 from support.shared_files import configuration_schema, shared_files
 
@@ -144,9 +145,9 @@ def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.together
 @pytest.mark.long
-@pytest.mark.timeout(330)  # mypy reads all of the package, and keeps nothing of it
+@pytest.mark.timeout(330)  # mypy reads all of the package
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_who_installs_the_wheel_has_its_types(checker: str, consumer: Path, tmp_path: Path) -> None:
+def test_who_installs_the_wheel_has_its_types(checker: str, consumer: Path, tmp_path: Path, cache: pytest.Cache) -> None:
     (tmp_path / "good.py").write_text(CONSUMER)
     (tmp_path / "bad.py").write_text(CONSUMER + MISTAKE)
     (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
@@ -155,8 +156,7 @@ def test_who_installs_the_wheel_has_its_types(checker: str, consumer: Path, tmp_
         "pyright": ["--pythonpath", str(consumer)],
     }[checker]
 
-    command = [sys.executable, "-m", checker, *options, "good.py", "bad.py"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    (wrong,) = [line for line in run.stdout.splitlines() if "error: " in line]
+    said = checked([checker, *options, "good.py", "bad.py"], tmp_path, cache)
+    (wrong,) = [line for line in said.stdout.splitlines() if "error: " in line]
 
     assert f"bad.py:{len(CONSUMER.splitlines()) + 1}:" in wrong

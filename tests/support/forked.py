@@ -20,8 +20,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
 from typing import Any, NoReturn
 
 import pytest
@@ -64,6 +65,7 @@ class _Workers:
         self._left = deque(_longest_first(session.items))
         self._temporary = _directories(session).getbasetemp()
         self._running: dict[Connection, _Running] = {}
+        self._waiting = DefaultSelector()
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.showfspath = False  # several files are run at once
@@ -71,15 +73,17 @@ class _Workers:
     def run(self) -> None:
         """Fork them, give them work, pass on what they report, and see them end."""
         warm_commands.share(self._number)
+        for item in self._session.items:
+            _ = item.location  # which each worker would find out anew, and we, too
         settle()  # no worker looks through what is loaded, nor writes to it
         try:
             for place in range(self._number):
                 self._start(place)
             while self._running:
-                for connection in wait([*self._running]):
-                    assert isinstance(connection, Connection)
-                    self._hear(connection)
+                for key, _ in self._waiting.select():
+                    self._hear(key.data)
         finally:
+            self._waiting.close()
             gc.unfreeze()
             for worker in self._running.values():
                 worker.end()
@@ -99,14 +103,19 @@ class _Workers:
             _Worker(self._session, theirs, self._temporary / f"worker-{place}").run()
         theirs.close()
         self._running[ours] = _Running(pid, place)
+        self._waiting.register(ours, EVENT_READ, ours)
 
     def _hear(self, connection: Connection) -> None:
-        worker = self._running[connection]
         try:
-            what, told = connection.recv()
+            heard = connection.recv()
         except (EOFError, ConnectionResetError):
             self._ended(connection)
             return
+        for what, told in heard:
+            self._take(connection, what, told)
+
+    def _take(self, connection: Connection, what: str, told: Any) -> None:
+        worker = self._running[connection]
         hook, config = self._session.config.hook, self._session.config
         match what:
             case "more":
@@ -129,6 +138,7 @@ class _Workers:
     def _ended(self, connection: Connection) -> None:
         """Fail the test that a worker was at when it died, and let another one do what it had not begun."""
         worker = self._running.pop(connection)
+        self._waiting.unregister(connection)
         connection.close()
         how = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
         if worker.left:
@@ -183,6 +193,7 @@ class _Worker:
         self._session = session
         self._parent = parent
         self._temporary = temporary
+        self._untold: list[tuple[str, Any]] = []
 
     def run(self) -> NoReturn:
         """Run what is given until there is no more."""
@@ -193,7 +204,7 @@ class _Worker:
                 self._tell("begun", index)
                 item = self._session.items[index]
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=None if following is None else self._session.items[following])
-                self._tell("done", index)
+                self._untold.append(("done", index))  # it is told with what comes next
             self._session.config._ensure_unconfigure()  # what tests share is ended so
             atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  and databases; the rest we leave as it is
             self._tell("left", None)
@@ -207,7 +218,9 @@ class _Worker:
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         hook, config = self._session.config.hook, self._session.config
-        self._tell("report", hook.pytest_report_to_serializable(config=config, report=report))
+        if report.passed and report.when != "call" and not report.sections and config.option.durations is None:
+            return  # that it was set up and torn down says nothing to anybody
+        self._untold.append(("report", hook.pytest_report_to_serializable(config=config, report=report)))
 
     def _settle(self) -> None:
         """Have what the process that forked us has one of: a screen that nobody sees, files for what is captured, a directory."""
@@ -236,7 +249,9 @@ class _Worker:
         return self._parent.recv()
 
     def _tell(self, what: str, told: Any) -> None:
-        self._parent.send((what, told))
+        """Tell something, after what was not worth telling alone: to take a message costs as much as what is in it."""
+        self._parent.send([*self._untold, (what, told)])
+        self._untold.clear()
 
 
 def _directories(session: pytest.Session) -> pytest.TempPathFactory:

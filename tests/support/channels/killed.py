@@ -14,7 +14,7 @@ from pathlib import Path
 
 _PROGRAM = """
 import asyncio, json, os, signal, sys
-import aiohttp, slack_sdk.web.async_client, telegram.request
+import aiohttp, anyio.streams.tls, anyio._core._sockets, concurrent.futures.thread, httpcore, slack_sdk.web.async_client, telegram.request
 from midturn.channels import ledger, running
 import imapclient, aiosmtplib, nio
 from midturn.channels.discord import Discord
@@ -24,11 +24,13 @@ from midturn.channels.ntfy import Ntfy
 from midturn.channels.slack import Slack
 from midturn.channels.telegram import Telegram
 from midturn.cli import channels, main
-import midturn.web.port, midturn.store.file_conversations
+import midturn.cli.log, midturn.store.file_conversations, midturn.store.opening, midturn.web.port
 from midturn.store.beside import FilesBeside
 from midturn.store.store import ConversationStore
 from support.channels.phones import aim_discord
+from support.warm_process import settle
 
+settle()
 for line in sys.stdin:
     child = os.fork()
     if child == 0:
