@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -264,9 +265,16 @@ class Program(InAProcess):
         self.conversation = self.agent.run_sync("Go", schema=self.scene.schema).conversation
 
     def go_on(self) -> None:
-        """Go on with what is open."""
-        if self.outcome().end == OPEN:
-            Program.again(self)
+        """Go on with what is open, where the agent's own page does not."""
+        while self.outcome().end == OPEN:
+            try:
+                Program.again(self)
+            except mt.NotOpen:  # it has, since we looked
+                continue
+            except mt.StoreLocked:  # it does
+                time.sleep(0.01)
+            else:
+                return
 
     def again(self) -> None:
         """Make the call again."""
