@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.types import ASGIApp
+
+_GIVEN_TO_NONE = range(10_000, 32_768)
+_CHANCE = random.SystemRandom()  # the other one draws the same in all processes that are forked
 
 
 class Server(uvicorn.Server):
@@ -60,9 +64,11 @@ def asked_here(address: str) -> tuple[str, dict[str, str]]:
 
 
 def free_port() -> int:
-    """Return a port that nobody has."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """Return a port that nobody has, to be taken later: none of those that the system gives to connections and servers meanwhile."""
+    while True:
+        port = _CHANCE.choice(_GIVEN_TO_NONE)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def wait_until_taken(port: int) -> None:
