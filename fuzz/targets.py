@@ -36,7 +36,7 @@ from midturn.tools.command import WireError, read_outcome
 from midturn.turn.pending import pending
 from midturn.turn.step import Record
 from midturn.turn.turn import Turn
-from midturn.values.json_value import NotJson, read_json
+from midturn.values.json_text import NotJson, read_json
 from midturn.values.text import exact, exact_block, prose
 from midturn.web.app import inbox
 from support.pages import HOST, ada, agent_with, asking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.values.json_value import NotJson, read_json
+from midturn.values.json_text import NotJson, read_json
 
 
 def test_json_is_read() -> None:

@@ -19,7 +19,8 @@ from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.record.events import InquiryRequest
 from midturn.record.exchange import Finished, ModelRequest, Spent, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.turn.step import AssistantFailed, AssistantReplied
-from midturn.values.json_value import Json, NotJson, json_equal, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, json_equal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -19,7 +19,8 @@ from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion
 from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
-from midturn.values.json_value import Json, NotJson, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------
 # VALUE on the command line: read like typed text everywhere. A typo means nothing

@@ -25,7 +25,7 @@ from prompt_toolkit.layout.processors import Processor, TabsProcessor, Transform
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import Output
 
-from midturn.cli import completing
+from midturn.cli.completing import item
 from midturn.cli.output import line
 from midturn.config.places import state_directory
 from midturn.errors import MidturnError
@@ -293,28 +293,30 @@ def is_there() -> bool:
 def offers(words: Sequence[str]) -> Sequence[CompletionItem]:
     """Return what may follow `words`, the first of which is a command; where nothing can be found out, nothing is offered."""
     try:
-        return list(_known(words))
+        return [item(value, meaning) for value, meaning in _known(words)]
     except (MidturnError, OSError):
         return []
 
 
-def _known(words: Sequence[str]) -> Iterable[CompletionItem]:
-    offered: Iterable[CompletionItem] = ()
+def _known(words: Sequence[str]) -> Sequence[tuple[str, str]]:
+    from midturn.cli.offers import keys, models, tools, values  # a chat in which nothing is completed goes without
+
+    offered: Sequence[tuple[str, str]] = ()
     match list(words):
         case ["/model"]:
-            offered = completing.models()
+            offered = models()
         case ["/tools"]:
-            offered = completing.tools()
+            offered = tools()
         case ["/inbox"]:
-            offered = (completing.item("--all", "of all workspaces"),)
+            offered = [("--all", "of all workspaces")]
         case ["/show"]:
-            offered = (completing.item("--inquiries", "who answered what, and why"), completing.item("--usage", "tokens, turn by turn"))
+            offered = [("--inquiries", "who answered what, and why"), ("--usage", "tokens, turn by turn")]
         case ["/config"]:
-            offered = map(completing.item, ("show", "get", "set", "explain"))
+            offered = [(word, "") for word in ("show", "get", "set", "explain")]
         case ["/config", "get" | "set" | "explain"]:
-            offered = completing.keys()
+            offered = keys()
         case ["/config", "set", key]:
-            offered = completing.values(key)
+            offered = values(key)
         case _:
             pass
     return offered

@@ -7,21 +7,20 @@ all; and only then is loaded what asks, waits and answers.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import select
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 
 from midturn.cli.log import begin_command
-from midturn.cli.output import ExitStatus
+from midturn.cli.output import ExitStatus, dumped
 from midturn.clock import SYSTEM
 from midturn.errors import MidturnError
 from midturn.foreign import hook_agent, words
@@ -76,24 +75,9 @@ def _decoded(content: bytes) -> object:
     try:
         return msgspec.json.decode(content)
     except (ValueError, RecursionError):  # it is not JSON, or not UTF-8
-        pass
-    try:
-        return _as_text(json.loads(content.decode("utf-8", "replace"), parse_constant=str))
-    except (ValueError, RecursionError):
-        return None
+        from midturn.values.json_text import read_loosely
 
-
-def _as_text(value: object) -> object:
-    """Return a value in which halves of characters are replaced, which JavaScript writes and no store can keep."""
-    match value:
-        case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case list():
-            return [_as_text(one) for one in cast("list[Any]", value)]
-        case dict():
-            return {_as_text(name): _as_text(one) for name, one in cast("Mapping[str, Any]", value).items()}
-        case _:
-            return value
+        return read_loosely(content)
 
 
 _LOG = logging.getLogger(__name__)
@@ -201,7 +185,7 @@ class Sink:
         self.status = said.status
         if said.document is not None:
             self.status = _UNSAID
-            sys.stdout.write(json.dumps(said.document) + "\n")
+            sys.stdout.write(dumped(said.document) + "\n")
             sys.stdout.flush()
             self.status = said.status
         if said.errors and sys.stderr is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -241,7 +240,14 @@ def json_line(value: Json, stream: TextIO) -> str:
 
 
 def _dumps(value: Json, stream: TextIO, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=_is_terminal(stream), indent=indent, separators=None if indent else (",", ":"))
+    return dumped(value, ensure_ascii=_is_terminal(stream), indent=indent, separators=None if indent else (",", ":"))
+
+
+def dumped(value: Json, *, ensure_ascii: bool = True, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
+    """Write JSON, as the library of that name does."""
+    import json  # most commands are asked for none
+
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators)
 
 
 def is_terminal() -> bool:

@@ -24,7 +24,7 @@ from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject, Subject
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
 from midturn.turn.view import TurnView, why_superseded
-from midturn.values.json_value import compact
+from midturn.values.json_text import compact
 
 if TYPE_CHECKING:
     from midturn.question.question import Question

@@ -40,7 +40,8 @@ from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
 from midturn.turn.people import listed
 from midturn.turn.step import TurnRequested
-from midturn.values.json_value import Json, JsonObject, NotJson, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 
 command = lazy_group(

@@ -21,7 +21,7 @@ _ASKED = f"Bash|Write|Edit|MultiEdit|NotebookEdit|WebFetch|WebSearch|{ASKS}|mcp_
 _EDITS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _OURS = "mcp__midturn__"  # these ask by themselves
 _TIMEOUT = 120  # seconds: it waits for no one
-_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}")
+_SESSION = r"[A-Za-z0-9][A-Za-z0-9-]{0,99}"
 POLICY: Final = "defer"
 
 
@@ -92,6 +92,6 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
 
 def resuming(asker: Asker) -> Sequence[str] | None:
     """Return what goes on with the session of an agent that has ended; None where nothing does."""
-    if asker.agent != Claude.key or not _SESSION.fullmatch(asker.session):
+    if asker.agent != Claude.key or not re.fullmatch(_SESSION, asker.session):
         return None
     return ("claude", "-p", "--resume", asker.session)

@@ -197,7 +197,7 @@ def added(asked: str, reasons: Sequence[str]) -> str:
 # Names and texts from outside, as our questions take them
 
 
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+_FOREIGN = r"[^A-Za-z0-9_-]+"
 _LONGEST = 64
 _OURS = frozenset({"assistant", "user", "you", "me", "midturn", "system", "tool", "human"})
 _SHOWN = 40
@@ -206,7 +206,7 @@ _NAMELESS = "process-"
 
 def tool_name(name: str) -> str:
     """Return a name that a tool of ours could have; different names stay different."""
-    plain = _FOREIGN.sub("_", name) or "tool"
+    plain = re.sub(_FOREIGN, "_", name) or "tool"
     if plain == name and len(name) <= _LONGEST and name.casefold() != "assistant":
         return name
     return f"{plain[: _LONGEST - 9]}_{sha256(name.encode('utf-8', 'surrogatepass'))[:8]}"
@@ -224,5 +224,5 @@ def is_nameless(session: str) -> bool:
 
 def asker_name(name: str, otherwise: str) -> str:
     """Return a name that says who asks: never one that a person would take for us, for a model of ours, or for themselves."""
-    plain = " ".join(_FOREIGN.sub(" ", name).split())[:_SHOWN].strip()
+    plain = " ".join(re.sub(_FOREIGN, " ", name).split())[:_SHOWN].strip()
     return f"{otherwise} {plain}".strip() if not plain or plain.casefold() in _OURS else plain

@@ -34,7 +34,8 @@ from midturn.models.transcript import (
 from midturn.question.answer import DEPTH_LIMIT
 from midturn.record import exchange
 from midturn.record.events import checked
-from midturn.values.json_value import Json, JsonObject, NotJson, json_problem, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, JsonObject, json_problem
 
 ANSWER_TOOL = "give_answer"
 _UNSEEN = "(You do not see the picture: it cannot be sent to this model.)"

@@ -16,7 +16,8 @@ from midturn.question.answer import NotChosen, SelectOptions, named_option
 from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, folded
 from midturn.question.schema_check import misfits
 from midturn.record.prompt import CallSubject, Prompt, RuleDraft
-from midturn.values.json_value import Json, JsonObject, NotJson, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import exact
 
 ERRORS_SHOWN = 3

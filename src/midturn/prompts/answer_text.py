@@ -15,7 +15,8 @@ from midturn.question import answer_type as answers
 from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.question.question import Question
 from midturn.record.prompt import Prompt
-from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, compact, items, members, objects, text
+from midturn.values.json_text import compact
+from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, items, members, objects, text
 
 HIDDEN = "(hidden)"
 

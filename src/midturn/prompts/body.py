@@ -11,7 +11,8 @@ from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
 from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
 from midturn.record.events import ToolCall
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, reviewed_places
-from midturn.values.json_value import Json, compact
+from midturn.values.json_text import compact
+from midturn.values.json_value import Json
 from midturn.values.text import exact, prose
 
 ROWS_SHOWN = 120

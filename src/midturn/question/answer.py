@@ -11,18 +11,8 @@ from msgspec import Struct
 from midturn.errors import AnswerError, Problem
 from midturn.question import answer_type as answers
 from midturn.question.schema_check import validate
-from midturn.values.json_value import (
-    DEFAULT_LIMITS,
-    Json,
-    JsonObject,
-    NotJson,
-    Scalar,
-    SecretValue,
-    json_equal,
-    json_problem,
-    read_json,
-    shown,
-)
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue, json_equal, json_problem, shown
 from midturn.values.text import check_text, check_text_or_none, exact
 
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
@@ -175,10 +165,10 @@ def _refuse(message: str) -> NoReturn:
 
 SelectOptions: TypeAlias = tuple[answers.SelectOption, ...]
 
-_NUMBER = re.compile(r"(\d{1,4})(\.?)", re.ASCII)
-_NUMBERS = re.compile(r"(\d{1,4}\.?(\s*-\s*\d{1,4})?[\s,]*)+", re.ASCII)
-_AROUND_DASH = re.compile(r"\s*-\s*")
-_RANGE = re.compile(r"(\d{1,4})\s*-\s*(\d{1,4})", re.ASCII)
+_NUMBER = r"(?a)(\d{1,4})(\.?)"
+_NUMBERS = r"(?a)(\d{1,4}\.?(\s*-\s*\d{1,4})?[\s,]*)+"
+_AROUND_DASH = r"\s*-\s*"
+_RANGE = r"(?a)(\d{1,4})\s*-\s*(\d{1,4})"
 
 
 class NotChosen(ValueError):  # noqa: N818 (it says what happened to the text)
@@ -198,7 +188,7 @@ def choose(typed: str, options: SelectOptions) -> int:
         NotChosen: Nothing is meant, or a number that is the name of another option.
     """
     named = named_option(typed.removeprefix("="), options)
-    number = _NUMBER.fullmatch(typed)
+    number = re.fullmatch(_NUMBER, typed)
     place = int(number[1]) - 1 if number else None
     if place is None or not 0 <= place < len(options):
         if named is None:
@@ -221,8 +211,8 @@ def choose_many(typed: str, options: SelectOptions) -> frozenset[int]:
     if named_option(typed, options) is not None:
         return frozenset({choose(typed, options)})
     parts = [part.strip() for part in typed.split(",")]
-    if _NUMBERS.fullmatch(typed) or all(named_option(word, options) is not None for word in typed.replace(",", " ").split()):
-        parts = _AROUND_DASH.sub("-", typed).replace(",", " ").split()
+    if re.fullmatch(_NUMBERS, typed) or all(named_option(word, options) is not None for word in typed.replace(",", " ").split()):
+        parts = re.sub(_AROUND_DASH, "-", typed).replace(",", " ").split()
     return frozenset(place for part in parts if part for place in _part(part, options))
 
 
@@ -233,7 +223,7 @@ def named_option(typed: str, options: SelectOptions) -> int | None:
 
 
 def _part(part: str, options: SelectOptions) -> list[int]:
-    span = _RANGE.fullmatch(part)
+    span = re.fullmatch(_RANGE, part)
     if span is None or named_option(part, options) is not None:
         return [choose(part, options)]
     first, last = int(span[1]), int(span[2])

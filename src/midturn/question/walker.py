@@ -16,7 +16,8 @@ from midturn.question.answer import Answered, EndedTurn, Replied, Submitted, Wen
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.values.json_value import Json, NotJson, SecretValue, json_equal, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, SecretValue, json_equal
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Steps of a walk through a form: the next question, the review, the end

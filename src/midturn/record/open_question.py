@@ -359,12 +359,12 @@ def asked_text(approval: Approval, tool: str) -> str:
 # Values and blocks of text in Markdown --------------------------------------------------------------------------------
 
 
-_BACKTICKS: Final = re.compile(r"`+")
+_BACKTICKS: Final = r"`+"
 
 
 def fenced(text: str, language: str = "") -> str:
     """Return a block that shows `text` as it is, whatever backticks are in it."""
-    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    fence = "`" * max(3, 1 + max(map(len, re.findall(_BACKTICKS, text)), default=0))
     return "\n".join((fence + language, text.removesuffix("\n"), fence))
 
 

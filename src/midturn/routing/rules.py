@@ -19,7 +19,8 @@ from midturn.errors import ConfigError, QuestionError
 from midturn.question.people import People, in_a_table, read_people
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate
-from midturn.values.json_value import Json, JsonObject, canonical, compact
+from midturn.values.json_text import compact
+from midturn.values.json_value import Json, JsonObject, canonical
 
 _WILD: Final = frozenset("*?[")
 _PLAIN: Final = frozenset(" _-./:=@%+,")

@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
 
 from midturn.clock import now
 from midturn.errors import StoreError, StoreLocked
+from midturn.files import ensure_private, read_private, write_private
 from midturn.record.open_question import OpenQuestion, parse_address
 from midturn.record.provider_view import NO_PAST
 from midturn.record.window import open_turn
 from midturn.store import lock
 from midturn.store.batch import decided
-from midturn.store.beside import FilesBeside
 from midturn.store.claims import alone_among_files, may_try
 from midturn.store.conversation import PASTS, Conversation
 from midturn.store.decisions import is_due
@@ -305,3 +306,40 @@ class FileConversations(PortOfBefore):
     @cached_property
     def _due(self) -> DueTurns:
         return DueTurns.of(self.turns)
+
+
+_BESIDE = "beside"
+
+
+class FilesBeside:
+    """Small things kept by name, such as pairings of people with accounts elsewhere.
+
+    Each is a file that only its owner can read, in a folder beside the conversations.
+    """
+
+    def __init__(self, directories: Directories) -> None:
+        self._directories = directories
+
+    async def kept(self, beginning: str) -> Mapping[str, bytes]:
+        """Return what is kept under names with this beginning."""
+        folder = self._directories.folders[0] / _BESIDE
+        try:
+            names = sorted(name for name in map(unquote, os.listdir(folder)) if name.startswith(beginning))  # noqa: PTH208  texts are enough
+        except FileNotFoundError:
+            return {}
+        found = {name: read_private(folder / _file(name)) for name in names}
+        return {name: content for name, content in found.items() if content is not None}
+
+    async def keep(self, name: str, content: bytes | None) -> None:
+        """Keep something under a name."""
+        path = self._directories.begun() / _BESIDE / _file(name)
+        with telling("write", path):
+            if content is None:
+                path.unlink(missing_ok=True)
+                return
+            ensure_private(path.parent)
+            write_private(path, content)
+
+
+def _file(name: str) -> str:
+    return quote(name, safe="")

@@ -26,7 +26,7 @@ from midturn.values.json_value import Json, JsonObject
 # those that were not encoded are remembered: writing the field back gives what was there. Numbers, keys and order are never touched.
 
 
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 
 
 def reveal(field: bytes) -> tuple[bytes, list[int]]:
@@ -61,7 +61,7 @@ def _each_string(field: bytes, change: Callable[[bytes, int], bytes]) -> bytes:
         is_key = field[found.end() : found.end() + 1] == b":"
         return found[0] if is_key else change(found[0], next(numbers))
 
-    return _STRING.sub(replace, field)
+    return re.sub(_STRING, replace, field)
 
 
 def _decoded(token: bytes) -> str | None:

@@ -22,7 +22,6 @@ from midturn.record.open_question import OpenQuestion
 from midturn.record.provider_view import EventLog
 from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import as_written, decided, may_close
-from midturn.store.beside import MemoryBeside
 from midturn.store.claims import Tries, patiently
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import is_due, is_ready, outdated
@@ -222,6 +221,24 @@ class MemoryGrowing:
         """Return the length: it is counted in events."""
         del id
         return length
+
+
+class MemoryBeside:
+    """Small things kept beside conversations by name, in memory."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    async def kept(self, beginning: str) -> Mapping[str, bytes]:
+        """Return what is kept under names with this beginning."""
+        return {name: content for name, content in self._kept.items() if name.startswith(beginning)}
+
+    async def keep(self, name: str, content: bytes | None) -> None:
+        """Keep something under a name."""
+        if content is None:
+            self._kept.pop(name, None)
+        else:
+            self._kept[name] = content
 
 
 class MemoryConversations(PortOfBefore):

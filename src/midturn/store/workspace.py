@@ -27,7 +27,7 @@ from midturn.values.text import sha256
 NAME: Final = ".midturn"
 _RECORD: Final = "workspace"
 _CURRENT: Final = "current"
-_ID = re.compile(r"[0-9]{1,20}")
+_ID = r"[0-9]{1,20}"
 _IGNORE = """\
 # Nothing in here is committed but the configuration.
 *
@@ -306,12 +306,12 @@ def chosen(folder: Path) -> str | None:
             text = opened.read(_CURRENT).decode("ascii", "replace").strip()
     except (OSError, StoreError):  # absent, or not to be read: the newest will do
         return None
-    return text if _ID.fullmatch(text) else None
+    return text if re.fullmatch(_ID, text) else None
 
 
 def choose(folder: Path, id: str) -> None:
     """Choose the conversation that commands act on. Not synced: without it, the newest is the current one."""
-    if not _ID.fullmatch(id):
+    if not re.fullmatch(_ID, id):
         raise StoreError(f"{id!r} is not an id of a conversation; one has digits only.")
     _put(folder, _CURRENT, f"{id}\n".encode())
 

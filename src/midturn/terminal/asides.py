@@ -15,7 +15,7 @@ from midturn.record.events import Event, ToolCall
 from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED, switched_off, withheld
 from midturn.terminal.gate import Gate, Outlet, Page
 from midturn.terminal.told import Ledger, Told, label
-from midturn.values.json_value import compact
+from midturn.values.json_text import compact
 from midturn.values.text import exact
 
 _SIGN = "·"

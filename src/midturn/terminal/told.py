@@ -16,7 +16,7 @@ from midturn.record.entries import ApprovalEntry, CallEntry, RequestEntry, Respo
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCall
 from midturn.record.open_question import asked_text
 from midturn.record.window import is_foretold
-from midturn.values.json_value import compact
+from midturn.values.json_text import compact
 from midturn.values.text import exact, exact_block
 
 _AT_THIS_TERMINAL = frozenset({None, "terminal"})

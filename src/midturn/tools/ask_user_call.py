@@ -15,7 +15,8 @@ from midturn.record.events import ASSISTANT, Source
 from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, compact, shown
+from midturn.values.json_text import compact
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, shown
 from midturn.values.text import ASK_USER
 
 ANSWER_TYPES = ("boolean", "select", "multi_select", "text", "schema")

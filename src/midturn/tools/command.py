@@ -27,7 +27,8 @@ from midturn.sandbox.box import Box
 from midturn.sandbox.marks import VARIABLE
 from midturn.tools.names import Documentation
 from midturn.tools.process import OUTPUT_CAP, ProcessEnd, Program, run_process
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, json_problem, read_json
+from midturn.values.json_text import read_json
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, json_problem
 from midturn.values.text import OutputProtocol
 
 _SHOWN = 300  # characters of an unreadable output in a message

@@ -14,7 +14,8 @@ from midturn.record.events import Source
 from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.tools.names import Documentation
-from midturn.values.json_value import Json, JsonObject, compact
+from midturn.values.json_text import compact
+from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import DESCRIBE_TOOLS
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from midturn.store.outside_answers import Receipt
 from midturn.store.visiting import StoredVisit
 from midturn.turn.view import went_on
 from midturn.turn.visit import Visit
-from midturn.values.json_value import Json, NotJson, SecretValue, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, SecretValue
 from midturn.web.body import Fields
 from midturn.web.controls import DecisionPage, FormPage, PageAgain, ReviewPage, ShownPage, control_of, sent_answer
 from midturn.web.gate import Visitor

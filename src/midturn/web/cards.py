@@ -11,7 +11,8 @@ from msgspec import Struct
 from midturn.prompts.keys import scalar_text
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType
 from midturn.record.open_question import OpenQuestion
-from midturn.values.json_value import Json, compact
+from midturn.values.json_text import compact
+from midturn.values.json_value import Json
 from midturn.web.changes import FileChanges, change_in, change_of
 
 LineKind: TypeAlias = Literal["file", "add", "del", "text", "call"]

@@ -13,7 +13,8 @@ from midturn.prompts.answer_text import is_number, options_of, skeleton, written
 from midturn.prompts.keys import other_text, position, pretty, scalar_text
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.question.question import Question
-from midturn.values.json_value import Json, JsonObject, NotJson, SecretValue, members, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, JsonObject, SecretValue, members
 from midturn.web.body import Fields
 from midturn.web.hints import number_hints, sentence, text_hints
 from midturn.web.schema_fields import SchemaField, fields_of

@@ -39,7 +39,8 @@ from midturn.files import read_private, write_private
 from midturn.question.answer_type import BooleanType
 from midturn.record.open_question import OpenQuestion
 from midturn.store.watching import StoreChange
-from midturn.values.json_value import Json, compact
+from midturn.values.json_text import compact
+from midturn.values.json_value import Json
 from midturn.values.text import exact
 from midturn.web.board import Board
 from midturn.web.body import Fields

@@ -20,7 +20,8 @@ from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 from midturn.store.batch import event_ids
 from midturn.turn.visit import Visit
-from midturn.values.json_value import Json, NotJson, SecretValue, read_json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, SecretValue
 from midturn.web.port import Port
 from midturn.web.resuming import Vault
 

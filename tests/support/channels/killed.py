@@ -25,7 +25,7 @@ from midturn.channels.slack import Slack
 from midturn.channels.telegram import Telegram
 from midturn.cli import channels, main
 import midturn.cli.log, midturn.store.file_conversations, midturn.store.opening, midturn.web.port
-from midturn.store.beside import FilesBeside
+from midturn.store.file_conversations import FilesBeside
 from midturn.store.store import ConversationStore
 from support.channels.phones import aim_discord
 from support.warm_process import settle

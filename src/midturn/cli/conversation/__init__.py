@@ -11,7 +11,7 @@ command = lazy_group(
         "ls": CommandEntry("midturn.cli.conversation.ls:ls_command", "List them."),
         "show": CommandEntry("midturn.cli.conversation.show", "Show one: what was said, asked, or spent."),
         "usage": CommandEntry("midturn.cli.conversation.show:usage_command", "Count tokens, or how long people were waited for."),
-        "grep": CommandEntry("midturn.cli.conversation.ls:grep_command", "Search what was said and done."),
+        "grep": CommandEntry("midturn.cli.conversation.show:grep_command", "Search what was said and done."),
         "use": CommandEntry("midturn.cli.conversation.ls:use_command", "Make one the current one."),
         "edit": CommandEntry("midturn.cli.conversation.transfer:edit_command", "Change a title or labels, or open the file."),
         "fork": CommandEntry("midturn.cli.conversation.transfer:fork_command", "Copy the finished turns into a new one."),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -14,12 +12,11 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.cli.options import with_conversation, with_id, with_json, with_store
+from midturn.cli.options import with_conversation, with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, block, joined, line, moment, note, say, say_json, table
 from midturn.cli.place import Place, StoreAddress, every_place, find_place
 from midturn.config.places import shown
 from midturn.errors import StoreError
-from midturn.record.entries import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
 from midturn.store.metadata import Metadata, read_metadata
 from midturn.store.port import first_words
 from midturn.values.json_value import Json
@@ -183,64 +180,3 @@ def use_command(id: str | None) -> ExitStatus:
     place.set_current(chosen)
     note("midturn: the current conversation is {}.", chosen)
     return ExitStatus.DONE
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# `midturn conversation grep`: finds what was said and done. Answers to questions are left alone: they may be private
-
-
-@click.command
-@click.argument("pattern")
-@click.option("-i", "--ignore-case", is_flag=True, help="Treat small letters and capitals alike.")
-@click.option("-F", "--fixed", is_flag=True, help="PATTERN is text, not a regular expression.")
-@with_id("Search this conversation only.")
-@with_json
-@with_store
-def grep_command(pattern: str, *, ignore_case: bool, fixed: bool, id: str | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
-    """Find the lines that match PATTERN in what was said, asked and done; answers to questions are not searched."""
-    place = find_place(store)
-    wanted = _compiled(re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else re.NOFLAG)
-    found = [hit for number in ([place.conversation(id)] if id else place.store.ids_sync()) for hit in _search(place, number, wanted)]
-    if as_json:
-        say_json([dict(zip(("conversation", "event", "type", "line"), hit, strict=True)) for hit in found])
-        return ExitStatus.DONE if found else ExitStatus.ERROR
-    for row in table([(line("{}", number), line("{}", kind), line("{}", text)) for number, _, kind, text in found]):
-        say(row)
-    if not found:
-        note("midturn: nothing was found.")
-    return ExitStatus.DONE if found else ExitStatus.ERROR
-
-
-def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern, flags)
-    except (re.error, RecursionError) as error:
-        raise click.UsageError(f"{pattern!r} is not a regular expression ({error}). `-F` searches for text as it is.") from error
-
-
-def _search(place: Place, number: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, str, str]]:
-    try:
-        for part in place.store.parts_sync(number):
-            for event, entry in ((entry.event, entry) for entry in told(part.decode())):
-                for text in _texts(entry):
-                    yield from ((number, event.event_id, event.type, row) for row in text.splitlines() if wanted.search(row))
-    except StoreError as error:
-        note(line("midturn: {}", block(str(error))))
-
-
-def _texts(entry: Entry) -> list[str]:
-    match entry:
-        case WordsEntry(text=text):
-            return [text] if text else []
-        case ResultEntry(event=result):
-            return [result.content]
-        case CallEntry(event=call):
-            return [f"{call.name} {_json(call.arguments)}"]
-        case RequestEntry(event=asked):
-            return [asked.question.text, *([asked.question.context] if asked.question.context else [])]
-        case _:
-            return []
-
-
-def _json(value: Json) -> str:
-    return json.dumps(value, ensure_ascii=False)
