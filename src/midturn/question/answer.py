@@ -109,7 +109,7 @@ def check_answer(question: answers.TypeTerms, value: object, depth_limit: int = 
         AnswerError: The value is not an answer; `problems` says where and what is allowed. A secret is never shown.
     """
     kind = question.answer_type
-    if isinstance(kind, answers.SecretType):
+    if type(kind) is answers.SecretType:
         return None if value is None and question.optional else _secret(value)
     problem = None if isinstance(value, bool) else json_problem(value, depth_limit)
     if problem is not None:

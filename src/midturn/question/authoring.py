@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -13,7 +13,17 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, QuestionError
 from midturn.question.answer import check_answer
-from midturn.question.answer_type import AnswerType, AuthoredFields, BooleanType, Persistence, SchemaType, SecretType, TextType, When
+from midturn.question.answer_type import (
+    AnswerType,
+    AuthoredFields,
+    BooleanType,
+    Persistence,
+    SchemaType,
+    SecretType,
+    SelectType,
+    TextType,
+    When,
+)
 from midturn.question.authored_type import Findings, read_answer_type
 from midturn.question.people import LONGEST, SHORTEST, People, deadline_as_json, is_number, moment_of, read_people
 from midturn.values.json_value import Json, Limits, json_problem, shown
@@ -22,6 +32,8 @@ from midturn.values.text import QUESTION_ID
 Q = TypeVar("Q", bound=AuthoredFields)
 
 _AUTHORED = "authored"
+_ESCAPED = 6  # bytes that one character may take in JSON
+_VALUE = 100  # characters of an option besides its label and its description
 _KEYS = (
     "id",
     "text",
@@ -88,21 +100,48 @@ def _read(kind: type[Q], authored: object, limits: Limits, returns: object) -> Q
     if reader.findings:
         raise QuestionError(reader.findings)
     if not _can_be_changed(question):
-        vars(question)[_AUTHORED] = limits
+        vars(question)[_AUTHORED] = _Authored(limits, _most(question, limits))
     return question
 
 
-def is_as_authored(question: AuthoredFields, limits: Limits) -> bool:
-    """Whether a question need not be checked again: it came from `author` under these limits, and nothing in it can be changed since.
+class _Authored(Struct, frozen=True):
+    """Under which limits a question was authored that cannot be changed since, and a number of bytes that its JSON surely does not have."""
 
-    A copy made with `replace` is not what came from `author`.
+    limits: Limits
+    most: int
+
+
+def as_authored(questions: Sequence[AuthoredFields], limits: Limits) -> int | None:
+    """Return how many bytes the JSON of questions surely does not have, where none of them need be checked again; else None.
+
+    Each came from `author` under these limits, and nothing in it can be changed since. A copy made with `replace` is not what came from
+    there.
     """
-    return vars(question).get(_AUTHORED) == limits
+    most = 0
+    for question in questions:
+        authored: _Authored | None = vars(question).get(_AUTHORED)
+        if authored is None or authored.limits != limits:
+            return None
+        most += authored.most
+    return most
 
 
 def stays_as_authored(question: AuthoredFields) -> bool:
-    """Whether the same is true of a question under whatever limits."""
+    """Whether a question came from `author`, under whatever limits, and nothing in it can be changed since."""
     return _AUTHORED in vars(question)
+
+
+def _most(question: AuthoredFields, limits: Limits) -> int:
+    """Return a number of bytes that the JSON of a question surely does not have, without looking at each part of one that cannot change."""
+    if not isinstance(question.default, UnsetType | bool):
+        return limits.batch
+    match question.answer_type:
+        case BooleanType() | TextType() | SecretType():
+            return (limits.question + limits.context) * _ESCAPED
+        case SelectType(options=options):
+            return (limits.question + limits.context + len(options) * (2 * limits.question + _VALUE)) * _ESCAPED
+        case _:
+            return limits.batch
 
 
 def _can_be_changed(question: AuthoredFields) -> bool:

@@ -33,7 +33,8 @@ class Form(Struct, frozen=True):
     def __post_init__(self) -> None:
         questions = tuple(self.questions)
         if len(questions) == 1 <= self.limit and _stands_alone(questions[0]):  # as nearly every form
-            force_setattr(self, "questions", questions)
+            if questions is not self.questions:
+                force_setattr(self, "questions", questions)
             return
         problems = _strangers(questions) or form_problems([FormPlace.of(question) for question in questions], self.limit)
         if problems:

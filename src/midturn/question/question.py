@@ -237,7 +237,9 @@ class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only
         Args:
             answer: What `check` has returned.
         """
-        return cast("T_co", answer if self.returns is None else python_answer(self.answer_type, self.returns, answer))
+        if self.returns is None:
+            return answer  # type: ignore[return-value]  # what the type of the question says
+        return cast("T_co", python_answer(self.answer_type, self.returns, answer))
 
     def persisted(self) -> PersistedQuestion:
         """Return what the stream keeps of this question."""

@@ -268,8 +268,8 @@ class Driver:
             self._spawn(_raised(error))
             return None
         match effects:
-            case (steps.GiveAnswers(call, ask, given, True),) if ask == asked.ask and call == asked.call:
-                return given
+            case (steps.GiveAnswers() as given,) if given.at_once and given.ask == asked.ask and given.call == asked.call:
+                return given.answers
             case _:
                 self.report(Stepped(effects))
                 return None

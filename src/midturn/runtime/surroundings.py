@@ -185,12 +185,10 @@ class CallSecrets:
     def learn(self, answers: Iterable[object]) -> None:
         """Take note of the secrets among answers that are about to be given to the tool."""
         for answer in answers:
-            match answer:
-                case Answer(value=SecretValue() as value) | (SecretValue() as value):
-                    if value not in self._given:
-                        self._given.append(value)
-                case _:
-                    pass
+            given: Any = answer
+            value = given.value if isinstance(answer, Answer) else answer
+            if isinstance(value, SecretValue) and value not in self._given:
+                self._given.append(value)
 
     def __call__(self, text: str) -> str:
         """Replace every secret of the call, in every form in which a program may write it."""

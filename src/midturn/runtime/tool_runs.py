@@ -10,20 +10,20 @@ from functools import partial
 from typing import Any, TypeAlias, cast
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.errors import MidturnError, NotAnswered, Problem, QuestionError
 from midturn.ports import Tool, ToolRun
-from midturn.question.answer_type import BooleanType, SecretType, SelectType, TextType, When
-from midturn.question.authoring import author, is_as_authored, written
+from midturn.question.answer_type import When
+from midturn.question.authoring import as_authored, author, written
 from midturn.question.form import Form, FormPlace
 from midturn.question.question import Question
 from midturn.record.events import USER, Child, Source
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.nesting import OUTER, OuterCall
-from midturn.runtime.surroundings import Surroundings
+from midturn.runtime.surroundings import CallSecrets, Surroundings
 from midturn.tools.names import source_of
 from midturn.tools.returned import Rejected, deliverable, failure
 from midturn.turn import step as steps
@@ -35,8 +35,6 @@ from midturn.values.json_value import Json, Limits, pointer_to
 # Check of a tool's questions before anything else sees them: a sound form, without a secret of its call
 
 
-_ESCAPED = 6  # bytes that one character may take in JSON
-_VALUE = 100  # characters of an option besides its label and its description
 _AROUND = 1_000  # bytes of a request besides what is asked
 _ADVICE = "holds a secret that was given in this call, and a question is shown and recorded. Leave the secret out."
 
@@ -47,12 +45,16 @@ def fit_to_be_asked(form: Form, limits: Limits, hide: Callable[[str], str]) -> F
     Raises:
         QuestionError: It breaks rules, is too large, or repeats a secret of the call; the message names every place, and no secret.
     """
-    try:
-        sound = checked(form, limits)
-        _check_weight(sound, limits)
-    except QuestionError as error:  # what is wrong may be quoted
-        hidden = [Problem(hide(problem.pointer), hide(problem.message)) for problem in error.problems]
-        raise QuestionError(hidden) from None
+    most = as_authored(form.questions, limits) if form.limit == limits.form else None
+    if most is not None and 2 * most < limits.batch:  # as nearly every form: constructors have checked it
+        sound = form
+    else:
+        try:
+            sound = checked(form, limits)
+            _check_weight(sound, limits)
+        except QuestionError as error:  # what is wrong may be quoted
+            hidden = [Problem(hide(problem.pointer), hide(problem.message)) for problem in error.problems]
+            raise QuestionError(hidden) from None
     if not bool(hide):  # the call was given no secret
         return sound
     leaks = [Problem(pointer, f"it {_ADVICE}") for pointer, text in _texts(sound, hide) if hide(text) != text]
@@ -63,29 +65,11 @@ def fit_to_be_asked(form: Form, limits: Limits, hide: Callable[[str], str]) -> F
 
 def _check_weight(form: Form, limits: Limits) -> None:
     """Make sure that the form can be recorded: its first request holds all of it, and its own question once more."""
-    most = 0
-    for question in form.questions:
-        most += _most(limits, question)
-    if 2 * most < limits.batch:
-        return
     sizes = [len(msgspec.json.encode(question.to_json())) for question in form.questions]
     size = sum(sizes) + max(sizes) + _AROUND
     if size > limits.batch:
         room = f"{limits.batch:,} may be recorded at once (`limits.batch`)"
         raise QuestionError([Problem("", f"what is asked has {size:,} bytes as it is recorded; {room}. Ask less.")])
-
-
-def _most(limits: Limits, question: Question[Any]) -> int:
-    """Return a number of bytes that the JSON of a question surely does not have, without looking at each part."""
-    if question.when is not None or question.people is not None or not (question.default is UNSET or isinstance(question.default, bool)):
-        return limits.batch
-    match question.answer_type:
-        case BooleanType() | TextType() | SecretType():
-            return (limits.question + limits.context) * _ESCAPED
-        case SelectType(options=options):
-            return (limits.question + limits.context + len(options) * (2 * limits.question + _VALUE)) * _ESCAPED
-        case _:
-            return limits.batch
 
 
 def _texts(form: Form, hide: Callable[[str], str]) -> Iterator[tuple[str, str]]:
@@ -128,12 +112,6 @@ def checked(form: Form, limits: Limits) -> Form:
     Raises:
         QuestionError: Every rule that a question or the form breaks, with pointers such as `/questions/0/text`.
     """
-    if form.limit == limits.form:
-        for question in form.questions:
-            if not is_as_authored(question, limits):
-                break
-        else:
-            return form
     return Form.from_entries([_entry(question, limits) for question in form.questions], review=form.review, limit=limits.form)
 
 
@@ -182,7 +160,7 @@ def may_be_asked(who: Source, asking: steps.FormWanted, limits: Limits, hide: Ca
         QuestionError: It may not.
     """
     problem = None if asking.problem is None else hide(asking.problem)[: limits.question]
-    return replace(asking, form=fit_to_be_asked(asking.form, limits, hide), source=who, problem=problem)
+    return steps.FormWanted(fit_to_be_asked(asking.form, limits, hide), who, asking.on_failure, asking.human_only, problem)
 
 
 def _stopped(error: BaseException) -> Exception:
@@ -292,7 +270,7 @@ class ToolRuns:
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
             who = who or source_of(tool)
-            return self._ask(call.event, next(numbers), may_be_asked(who, asking, limits, hide))
+            return self._ask(steps.ToolAwaits(call.event, next(numbers), may_be_asked(who, asking, limits, hide)), hide)
 
         run = replace(self._surroundings.of_run(call, answers, ask), queued=partial(self._queued, call.event), unanswered=effect.unanswered)
         outer = self._enter(call.event)
@@ -357,15 +335,15 @@ class ToolRuns:
             self._asks.pop((call, number)).cancel()
         return left
 
-    async def _ask(self, call: str, number: int, asking: steps.FormWanted) -> steps.Given:
-        given = self._hear(steps.ToolAwaits(call, number, asking))
+    async def _ask(self, asked: steps.ToolAwaits, secrets: CallSecrets) -> steps.Given:
+        given = self._hear(asked)
         if given is not None:
-            self._secrets.learn(call, given)
+            secrets.learn(given.values())
             return given
-        self._asks[call, number] = future = asyncio.get_running_loop().create_future()
+        self._asks[asked.call, asked.ask] = future = asyncio.get_running_loop().create_future()
         try:
             return await future
         except asyncio.CancelledError:
-            if self._asks.pop((call, number), None):
-                self._report(steps.FormDropped(call, number))
+            if self._asks.pop((asked.call, asked.ask), None):
+                self._report(steps.FormDropped(asked.call, asked.ask))
             raise

@@ -135,7 +135,7 @@ class CallContext(ABC):
             QuestionError: The question breaks rules, or repeats a secret that was given in this call.
             RuntimeError: The function is not async; or the call is over.
         """
-        return self._life.pending(lambda: _id(question), lambda: self._ask(question, check), "ctx.ask_sync(…)")
+        return self._life.pending(question, lambda: self._ask(question, check), "ctx.ask_sync(…)")
 
     def ask_sync(self, question: Question[T], *, check: Check[T] | None = None) -> T:
         """Ask from a function that is not async, and so runs in a thread (see `ask`).
@@ -156,7 +156,7 @@ class CallContext(ABC):
         Args:
             form: The questions.
         """
-        return self._life.pending(lambda: _ids(form), lambda: self._ask_form(form), "ctx.ask_form_sync(…)")
+        return self._life.pending(form, lambda: self._ask_form(form), "ctx.ask_form_sync(…)")
 
     def ask_form_sync(self, form: Form) -> FormAnswers:
         """Ask several questions from a function that is not async (see `ask_sync`).
@@ -175,7 +175,7 @@ class CallContext(ABC):
         Returns:
             `Answer` (`value`, `by`, `reason`), or `Unanswered` with the `reason` why there is none, and the words of a `reply`.
         """
-        return self._life.pending(lambda: _id(question), lambda: self._try_ask(question), "ctx.try_ask_sync(…)")
+        return self._life.pending(question, lambda: self._try_ask(question), "ctx.try_ask_sync(…)")
 
     def try_ask_sync(self, question: Question[T]) -> Answer[T] | Unanswered:
         """Ask from a function that is not async, and go on without an answer where there is none (see `try_ask`)."""
@@ -222,21 +222,12 @@ def _answer_to(question: Question[Any], given: Given) -> Json | SecretValue:
         asyncio.CancelledError: There is none.
     """
     match given.get(question.id):
-        case Answer(value):
-            return value
+        case Answer() as answer:
+            return answer.value
         case NoAnswer(reason="deadline", message=message):
             raise NotAnswered(message, reason="deadline")
         case _:
             raise asyncio.CancelledError(_FAILED)
-
-
-def _id(question: object) -> str:
-    return f"`{question.id}`" if isinstance(question, Question) else "something that is no question"
-
-
-def _ids(form: object) -> str:
-    questions = form.questions if isinstance(form, Form) else ()
-    return ", ".join(f"`{question.id}`" for question in questions) or "a form"
 
 
 CALL: ContextVar[CallContext] = ContextVar("midturn_call")
@@ -362,9 +353,11 @@ class ToolContext(CallContext, Generic[Deps]):
         return await self._given(form, on_failure, problem)
 
     async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
-        self._life.check()
+        if self._life.ended:
+            self._life.check()
         given = await self._run.ask(FormWanted(form, self._source, on_failure, problem=problem))
-        self._life.check()
+        if self._life.ended:
+            self._life.check()
         for name, answer in given.items():
             if isinstance(answer, Answer):
                 self._answers[name] = answer.value

@@ -13,6 +13,9 @@ from typing import Any, NoReturn, TypeVar
 
 from msgspec import Struct
 
+from midturn.question.form import Form
+from midturn.question.question import Question
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Functions that are not async run in a thread of their own
 
@@ -67,10 +70,8 @@ class FormPending(Coroutine[Any, Any, T_co]):
     a yes.
     """
 
-    def __init__(
-        self, named: Callable[[], str], begin: Callable[[], Coroutine[Any, Any, T_co]], unasked: dict[FormPending[Any], None]
-    ) -> None:
-        self._named = named
+    def __init__(self, asked: object, begin: Callable[[], Coroutine[Any, Any, T_co]], unasked: dict[FormPending[Any], None]) -> None:
+        self._asked = asked
         self._begin = begin
         self._unasked = unasked
         self._coroutine: Coroutine[Any, Any, T_co] | None = None
@@ -79,7 +80,13 @@ class FormPending(Coroutine[Any, Any, T_co]):
     @property
     def asked(self) -> str:
         """The ids of what is asked, for messages."""
-        return self._named()
+        match self._asked:
+            case Question(id=id):
+                return f"`{id}`"
+            case Form(questions):
+                return ", ".join(f"`{question.id}`" for question in questions)
+            case _:
+                return "something that is no question"
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         return self._started().__await__()
@@ -106,10 +113,11 @@ class FormPending(Coroutine[Any, Any, T_co]):
         return f"<an ask of {self.asked}, to be awaited>"
 
     def _started(self) -> Coroutine[Any, Any, T_co]:
-        if self._coroutine is None:
+        coroutine = self._coroutine
+        if coroutine is None:
             self._unasked.pop(self, None)
-            self._coroutine = self._begin()
-        return self._coroutine
+            self._coroutine = coroutine = self._begin()
+        return coroutine
 
 
 class UnaskedError(RuntimeError):
@@ -152,8 +160,8 @@ class CallLife:
         finally:
             del task  # it holds what it raised, which holds this frame
 
-    def pending(self, named: Callable[[], str], begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> FormPending[T]:
-        """Return an ask that is made when it is awaited, on this event loop; `named` says what is asked, for messages.
+    def pending(self, asked: object, begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> FormPending[T]:
+        """Return an ask that is made when it is awaited, on this event loop.
 
         Raises:
             RuntimeError: This is a thread, or another loop, in which it cannot be awaited.
@@ -164,7 +172,7 @@ class CallLife:
             is_here = False
         if not is_here:
             raise RuntimeError(f"No coroutine of this call runs here to await the answer. In a function that is not async use `{instead}`.")
-        return FormPending(named, begin, self.unasked)
+        return FormPending(asked, begin, self.unasked)
 
     def check(self) -> None:
         """Refuse the ask of a call that has ended.

@@ -262,7 +262,7 @@ class Call:
         if answers.ask is None:
             self._run()
         else:
-            self._state.want(steps.GiveAnswers(self.event, answers.ask, answers.given, answers.at_once))
+            self._state.want(steps.GiveAnswers(self.record.request.event_id, answers.ask, answers.given, answers.at_once))
 
     def _deliver(self, id: str, response: decisions.Respond) -> None:
         self._approval = id

@@ -186,9 +186,9 @@ class CallForms:
             case None:
                 walk.is_a_persons = walk.is_a_persons or self._replay.was_put_to_a_person(chain)
                 return self._requests.inquiry(walk, walk.asks(), chain.last.request, emissions)
-            case Give(answered=Answered(value)) if walk.is_of_one and not self._view.call.revisions and value is not PLACEHOLDER:
+            case Give() if walk.is_of_one and not self._view.call.revisions and outcome.answered.value is not PLACEHOLDER:
                 walk.note(outcome)
-                return self._completed(walk, {question.id: copied(value)})
+                return self._completed(walk, {question.id: copied(outcome.answered.value)})
             case Give() | GoBack():
                 walk.follow(outcome)
                 return None
@@ -208,7 +208,7 @@ class CallForms:
         An answer on record that does not fit is told of, and counts as none: the log was edited.
         """
         while chain := self._replay.find(walk, question.id, persisted.key):
-            response = chain.last.response
+            response = chain.links[-1].response
             if response is None and chain.is_with_a_model and not self._requests.asks_a_model(walk, question.id, chain.asked.revises):
                 break  # now a person gets it: it closes, and is asked anew
             if response is None:
@@ -320,7 +320,7 @@ class Requests:
                 found.append(asked.deadline)
             if asked.deadline_seconds is not None:
                 found.append(asked.deadline_seconds)
-            if (configured := policy.question(asked.id).deadline) is not None:
+            if policy.questions and (configured := policy.question(asked.id).deadline) is not None:
                 found.append(configured)
         return found
 

@@ -167,9 +167,9 @@ class Turn:
 
     def _happen(self, happened: steps.Happened) -> None:  # noqa: C901, PLR0912  one line per input, the usual ones first
         match happened:
-            case steps.ToolAwaits(call, ask, asking):
-                if live := self._calls.get(call):
-                    live.awaits(ask, asking)
+            case steps.ToolAwaits():
+                if live := self._calls.get(happened.call):
+                    live.awaits(happened.ask, happened.asking)
             case steps.ModelAnswered(parts):
                 self._answered(parts)
             case (

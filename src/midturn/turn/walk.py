@@ -344,9 +344,10 @@ def recorded(chain: Chain, question: Question[Any]) -> Give | GoBack | Refuse:
     """
     response = chain.links[-1].response
     match response:
-        case InquiryAnswered(answer=answer, reason=reason, answered_by=who):
-            by = who.by if who else "user"
-            return Give(question.id, Answered(question.check(answer), reason=reason, automatic=by != "user"), response.id, by)
+        case InquiryAnswered():
+            by = response.answered_by.by if response.answered_by else "user"
+            answered = Answered(question.check(response.answer), reason=response.reason, automatic=by != "user")
+            return Give(question.id, answered, response.id, by)
         case InquiryRedacted(answered_by=who):
             by = who.by if who else "user"
             return Give(question.id, Answered(PLACEHOLDER, automatic=by != "user"), response.id, by)
