@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING
 
 import click
 
 from midturn.cli.options import with_json, with_store
-from midturn.cli.output import ExitStatus, Shown, line, moment, note, presented, say, say_json, say_line, table
+from midturn.cli.output import ExitStatus, note, say, say_json, say_line
 from midturn.cli.place import Place, StoreAddress, environment, every_place, find_place
 from midturn.config.places import own_name, shown
 from midturn.errors import StoreError
-from midturn.record.open_question import Asker, OpenQuestion
-from midturn.store.port import titles
 
 if TYPE_CHECKING:
+    from midturn.record.open_question import OpenQuestion
     from midturn.store.watching import StoreChange
-
-_MOST_TITLES = 100  # conversations whose titles are shown; of more than these only the id is
 
 
 @click.command
@@ -71,8 +67,9 @@ def _say_here(place: Place, questions: Sequence[OpenQuestion]) -> None:
 
 
 def _say_questions(place: Place, questions: Sequence[OpenQuestion]) -> None:
-    titles = _titles(place, questions)
-    for row in table([row for question in questions for row in _rows(question, titles.get(question.conversation, ""))]):
+    from midturn.cli.question_rows import inbox_rows  # most looks find nothing
+
+    for row in inbox_rows(place, questions):
         say(row)
 
 
@@ -116,70 +113,18 @@ def _say_as_json(change: StoreChange) -> None:
 
 def _in_words(place: Place) -> Callable[[StoreChange], None]:
     """Say what is going to be shown; return what shows it."""
+    from midturn.cli.question_rows import news
+
     note("midturn: showing what is asked and answered. Ctrl-C ends this.")
     asked: dict[str, OpenQuestion] = {}
 
     def show(change: StoreChange) -> None:
         if change.question:
             asked[change.id] = change.question
-        for row in _news(place, change, asked.get(change.id)):
+        for row in news(place, change, asked.get(change.id)):
             say(row)
 
     return show
-
-
-def _news(place: Place, change: StoreChange, question: OpenQuestion | None) -> Iterable[Shown]:
-    text = question.question.text if question else ""
-    match change.kind:
-        case "asked" if question:
-            return table(_rows(question, _titles(place, [question]).get(change.conversation, "")))
-        case "answered" | "withdrawn":
-            return table([(line("{}", change.id), line("{}  {}", text, _closed(place, change)))])
-        case _:
-            return [line("The turn of conversation {} has ended.", change.conversation)]
-
-
-def _closed(place: Place, change: StoreChange) -> Shown:
-    """Say how a question was closed; where its conversation is gone meanwhile, only that it was."""
-    from midturn.cli.question_rows import how_closed  # most looks find nothing
-
-    said = ""
-    with suppress(StoreError):
-        said = how_closed(place.store.read_sync(change.conversation).events, change.id.rpartition("-")[2])
-    return presented(said or f"({change.kind})")
-
-
-def _rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:
-    from midturn.cli.question_rows import question_rows  # as above
-
-    named = line(" ({})", title) if title else line("")
-    where = line("in conversation {}, since {}{}", question.conversation, moment(question.asked_at), named)
-    return [*question_rows(question, sys.stdout), (line(""), where), *_who(question.asker)]
-
-
-def _titles(place: Place, questions: Sequence[OpenQuestion]) -> dict[str, str]:
-    """Return the titles of the conversations that ask."""
-    asking = list(dict.fromkeys(question.conversation for question in questions))[:_MOST_TITLES]
-    return place.run(titles(place.port, asking))
-
-
-def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
-    """Say from where another agent asks, and whether it still waits."""
-    if asker is None:
-        return []
-    session = line(", session {}", asker.session) if asker.session else line("")
-    waits = line(_waits(asker))
-    more = line("; more of its questions were not taken, since it asked so many") if asker.refused else line("")
-    said = [(line(""), line("it said: {}", asker.said))] if asker.said else []
-    return [(line(""), line("from {}{}; {}{}", asker.cwd or asker.name, session, waits, more)), *said]
-
-
-def _waits(asker: Asker) -> LiteralString:
-    if asker.waits:
-        return "it waits"
-    if asker.cancelled:
-        return "it has cancelled its call"
-    return "it was told that this stays open" if asker.left and asker.process else "its process is gone"
 
 
 def _grouped(questions: list[OpenQuestion]) -> list[OpenQuestion]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, LiteralString, TextIO
 
 from msgspec.structs import replace
 
-from midturn.cli.output import QUOTED, Shown, asked, drawn, joined, line, presented, room_behind
+from midturn.cli.output import QUOTED, Shown, asked, drawn, joined, line, moment, presented, room_behind, table
 from midturn.clock import now
-from midturn.errors import QuestionError
+from midturn.errors import QuestionError, StoreError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
 from midturn.question.form import Form
@@ -20,14 +22,17 @@ from midturn.question.walker import Cancelled
 from midturn.record import events as ev
 from midturn.record.entries import ApprovalEntry, RequestEntry, told
 from midturn.record.events import ToolCall
-from midturn.record.open_question import OpenQuestion, holds_secret
+from midturn.record.open_question import Asker, OpenQuestion, holds_secret
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject, Subject
+from midturn.store.port import titles
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
 from midturn.turn.view import TurnView, why_superseded
 from midturn.values.json_text import compact
 
 if TYPE_CHECKING:
+    from midturn.cli.place import Place
     from midturn.question.question import Question
+    from midturn.store.watching import StoreChange
     from midturn.terminal.drawn import Drawing
 
 _MOST_OPTIONS = 9
@@ -274,3 +279,67 @@ def drawing(stream: TextIO | None) -> Drawing | None:
     from midturn.terminal.drawn import Drawing
 
     return Drawing(stream)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The questions of a place, with where and for whom they wait, and what becomes of them
+
+
+_MOST_TITLES = 100  # conversations whose titles are shown; of more than these only the id is
+
+
+def inbox_rows(place: Place, questions: Sequence[OpenQuestion]) -> list[Shown]:
+    """Return the rows of all of them, each below the other."""
+    titled = _titles(place, questions)
+    return table([row for question in questions for row in _placed_rows(question, titled.get(question.conversation, ""))])
+
+
+def news(place: Place, change: StoreChange, question: OpenQuestion | None) -> Iterable[Shown]:
+    """Return what a change of a question is, in rows."""
+    text = question.question.text if question else ""
+    match change.kind:
+        case "asked" if question:
+            return table(_placed_rows(question, _titles(place, [question]).get(change.conversation, "")))
+        case "answered" | "withdrawn":
+            return table([(line("{}", change.id), line("{}  {}", text, _closed(place, change)))])
+        case _:
+            return [line("The turn of conversation {} has ended.", change.conversation)]
+
+
+def _closed(place: Place, change: StoreChange) -> Shown:
+    """Say how a question was closed; where its conversation is gone meanwhile, only that it was."""
+    said = ""
+    with suppress(StoreError):
+        said = how_closed(place.store.read_sync(change.conversation).events, change.id.rpartition("-")[2])
+    return presented(said or f"({change.kind})")
+
+
+def _placed_rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:
+    named = line(" ({})", title) if title else line("")
+    where = line("in conversation {}, since {}{}", question.conversation, moment(question.asked_at), named)
+    return [*question_rows(question, sys.stdout), (line(""), where), *_from(question.asker)]
+
+
+def _titles(place: Place, questions: Sequence[OpenQuestion]) -> dict[str, str]:
+    """Return the titles of the conversations that ask."""
+    asking = list(dict.fromkeys(question.conversation for question in questions))[:_MOST_TITLES]
+    return place.run(titles(place.port, asking))
+
+
+def _from(asker: Asker | None) -> list[tuple[Shown, Shown]]:
+    """Say from where another agent asks, and whether it still waits."""
+    if asker is None:
+        return []
+    session = line(", session {}", asker.session) if asker.session else line("")
+    waits = line(_waits(asker))
+    more = line("; more of its questions were not taken, since it asked so many") if asker.refused else line("")
+    said = [(line(""), line("it said: {}", asker.said))] if asker.said else []
+    return [(line(""), line("from {}{}; {}{}", asker.cwd or asker.name, session, waits, more)), *said]
+
+
+def _waits(asker: Asker) -> LiteralString:
+    if asker.waits:
+        return "it waits"
+    if asker.cancelled:
+        return "it has cancelled its call"
+    return "it was told that this stays open" if asker.left and asker.process else "its process is gone"

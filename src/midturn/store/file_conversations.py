@@ -32,8 +32,8 @@ from midturn.store.growing import FileGrowing, FolderBell
 from midturn.store.journal import EventFile, FileJournal, Writer
 from midturn.store.jp import read_jp
 from midturn.store.metadata import REMOVED, Metadata, change_metadata, conversation_id, read_metadata, title, write_first_metadata
-from midturn.store.open_index import name_finished, name_if_open, ring
-from midturn.store.open_turns import OpenTurns
+from midturn.store.open_index import name_finished, ring
+from midturn.store.open_turns import OpenTurns, name_if_open
 from midturn.store.port import Beside, Decide, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.submission import HandedOver, HandoverFolder
 from midturn.store.tail import EventReader, Mark, Part, is_jp

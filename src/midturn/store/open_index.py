@@ -8,14 +8,12 @@ scanned once. Readers check what the index names.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from midturn.errors import StoreError
-from midturn.record.events import Event
-from midturn.record.window import open_turn
 from midturn.store.derived import Derived, KeptList, Listed
 from midturn.store.folder import Folder, boot, host, refusal
 
@@ -152,13 +150,6 @@ def ring(conversation: Folder, id: str) -> None:
 def is_named(conversation: Folder, id: str) -> bool:
     """Say whether the index beside a conversation names it."""
     return os.access(f"../{OPEN}/{id}", os.F_OK, dir_fd=conversation.fd)  # in half the time of `stat`: nothing is told of what is there
-
-
-def name_if_open(conversation: Folder, id: str, turn: Sequence[Event]) -> None:
-    """Name a conversation with this last turn, which another program may have put there, where the turn is open."""
-    if open_turn(turn) and not is_named(conversation, id):
-        with suppress(StoreError):  # it cannot be written here: then it is found by looking
-            name_open(conversation, id)
 
 
 def index_in(conversations: Folder) -> Folder:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 
 from midturn.errors import StoreError
+from midturn.record.events import Event
 from midturn.record.open_question import parse_address, parse_beginning
 from midturn.record.window import open_turn
 from midturn.store import lock
@@ -18,7 +19,7 @@ from midturn.store.conversation import Seen, SeenTurns
 from midturn.store.decisions import is_ready
 from midturn.store.directories import Directories
 from midturn.store.folder import Folder
-from midturn.store.open_index import OpenIndex, name_finished, name_if_open
+from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandoverFolder
 
@@ -120,3 +121,10 @@ class OpenTurns:
             except StoreError as error:
                 _LOG.warning("a conversation is left out: %r", str(error))
         return found
+
+
+def name_if_open(conversation: Folder, id: str, turn: Sequence[Event]) -> None:
+    """Name a conversation with this last turn, which another program may have put there, where the turn is open."""
+    if open_turn(turn) and not is_named(conversation, id):
+        with suppress(StoreError):  # it cannot be written here: then it is found by looking
+            name_open(conversation, id)
