@@ -46,7 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, _ignored)
     config.addinivalue_line("markers", "real(part): needs a real part, such as PostgreSQL, Chromium or Node; `make test-real` installs it")
     config.addinivalue_line("markers", "long: takes seconds, and is begun before what does not")
-    config.addinivalue_line("markers", "together: shares what takes long to make with others of its module, and is run by the same process")
+    shared = "shares what takes long to make, or costs while it is there, with others of its module (those that name the same)"
+    config.addinivalue_line("markers", f"together(what): {shared}, and is run by the same process")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def _parameter(cell: Cell) -> object:
-    marks = [pytest.mark.real(cell.door.part)] if cell.door.part else []
+    real = [pytest.mark.real(cell.door.part)] if cell.door.part else []
+    marks = [*real, pytest.mark.together(cell.door.shares)] if cell.door.shares else real
     return pytest.param(cell, id=f"{cell.story.name}, {cell.door.name}", marks=marks)
 
 

@@ -155,15 +155,16 @@ class _Workers:
             self._left.clear()
         most = min(_AT_ONCE, len(self._left) // (self._number * _SHARES) + 1)
         given: list[int] = []
-        while self._left and len(given) < most and (not given or self._module(self._left[0]) == self._module(given[0])):
+        while self._left and len(given) < most and (not given or self._belongs(self._left[0]) == self._belongs(given[0])):
             given.append(self._left.popleft())
             item = self._item(given[-1])
             if _seconds(item) and not item.get_closest_marker("together"):
                 break
         return given
 
-    def _module(self, index: int) -> Path:
-        return self._item(index).path
+    def _belongs(self, index: int) -> tuple[Path, str]:
+        """Return the module of a test, and what it shares with others there."""
+        return self._item(index).path, _shared(self._item(index))
 
     def _item(self, index: int) -> pytest.Item:
         return self._session.items[index]
@@ -259,8 +260,8 @@ def _directories(session: pytest.Session) -> pytest.TempPathFactory:
 
 
 def _longest_first(items: list[pytest.Item]) -> list[int]:
-    """Return the places of all tests, those first that may take longest."""
-    return sorted(range(len(items)), key=lambda place: -_seconds(items[place]))
+    """Return the places of all tests, those first that may take longest; those that share something stand side by side."""
+    return sorted(range(len(items)), key=lambda place: (-_seconds(items[place]), not _shared(items[place]), _shared(items[place])))
 
 
 def _seconds(item: pytest.Item) -> float:
@@ -268,6 +269,12 @@ def _seconds(item: pytest.Item) -> float:
     marker = item.get_closest_marker("timeout")
     least = _LONG if item.get_closest_marker("long") else 0.0
     return max(float(marker.args[0]), least) if marker and marker.args else least
+
+
+def _shared(item: pytest.Item) -> str:
+    """Return the name of what a test shares with some others of its module; empty where it does not."""
+    marker = item.get_closest_marker("together")
+    return marker.args[0] if marker and marker.args else ""
 
 
 def _death(item: pytest.Item, how: int) -> pytest.TestReport:

@@ -28,6 +28,8 @@ import sys
 import termios
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -250,6 +252,7 @@ class Lessons:
                     importlib.import_module(name)
         if len(sys.modules) > loaded:
             self._known = len(sys.modules)
+            _rehearse()
             gc.freeze()
         if len(sys.modules) > loaded + MANY:
             settle()
@@ -286,6 +289,7 @@ def _serve(ways: Ways, lessons: Lessons | None) -> None:
         _load_for_servers()
     else:
         _load_for_programs()
+    _rehearse()
     settle()
     ends = Ends()
     while received := ways.next(ends):
@@ -319,6 +323,17 @@ def _load_for_programs() -> None:
     for name in _OF_PROGRAMS:
         importlib.import_module(name)
     sys.path.remove(str(_TESTS))
+
+
+def _rehearse() -> None:
+    """Do once what every command does first and Python remembers: else each one finds it out, and copies the pages that this writes to."""
+    commands = importlib.import_module("midturn.cli.main")
+    importlib.import_module("midturn.__main__")
+    empty: dict[object, object] = {}
+    nothing: tuple[Iterable[object], ...] = ((), [*empty], empty, iter(()), empty.values())
+    for given in nothing:
+        Counter(given)  # it is asked whether it is a mapping, and so is every class of mappings
+    commands.midturn.make_context("midturn", [], resilient_parsing=True)
 
 
 def _become(request: Request, standard: list[int], lessons: Lessons | None) -> NoReturn:

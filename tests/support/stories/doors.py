@@ -102,12 +102,13 @@ _FOREIGN = {
 class Door:
     """A way to answer. `lacks` has the reason for each story that there is none of here, by its name.
 
-    `part` is what is needed here that is not Python.
+    `part` is what is needed here that is not Python; `shares` names a process that all its stories share.
     """
 
     name: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
     part: ClassVar[str] = ""
+    shares: ClassVar[str] = ""
 
     def __init__(self, closing: ExitStack) -> None:
         """Come to the door; what is opened there is closed at the end by `closing`."""
@@ -574,6 +575,7 @@ class ElicitationDoor(AskerDoor):
 
     loop = AssistantOfALegacyServer
     name = "elicitation of an MCP server, pushed"
+    shares = "the server that pushes"
     lacks: ClassVar[Mapping[str, str]] = {**_ELICITED, "two people": ONE_AT_A_TIME}
 
     @classmethod
@@ -587,6 +589,7 @@ class ReturnedElicitationDoor(ElicitationDoor):
 
     loop = AssistantOfAModernServer
     name = "elicitation of an MCP server, returned"
+    shares = "the server that returns"
     lacks: ClassVar[Mapping[str, str]] = _ELICITED
 
 
@@ -624,6 +627,7 @@ class McpDoor(Door):
     """An agent with a server of its own, and without a dialog."""
 
     name = "`midturn mcp`"
+    shares = "its server"
     agent: ClassVar[type[McpAgent]] = McpAgent
     lacks: ClassVar[Mapping[str, str]] = _AT_MCP
 
@@ -649,6 +653,7 @@ class McpHttpDoor(McpDoor):
     """An agent at a server that others use, too."""
 
     name = "`midturn mcp --http`"
+    shares = "the server over HTTP"
     lacks: ClassVar[Mapping[str, str]] = {**_AT_MCP, **dict.fromkeys(("superseded by a changed text", "permission: another call"), SHARED)}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
@@ -664,6 +669,7 @@ class McpDialogDoor(McpDoor):
     """A person answers in the dialog of the agent that asks through our server."""
 
     name = "dialog of a client of `midturn mcp`"
+    shares = ""  # it is in this process
     lacks: ClassVar[Mapping[str, str]] = {
         **_AT_MCP,
         **dict.fromkeys(PERMISSIONS, OWN_PERMISSIONS),
