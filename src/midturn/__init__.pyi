@@ -44,16 +44,6 @@ from midturn.models.provider_model import LibraryModel as LibraryModel, Provider
 from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.prompter import Prompter as Prompter
-from midturn.question.answer import (
-    Answered as Answered,
-    Edited as Edited,
-    EndedTurn as EndedTurn,
-    Replied as Replied,
-    Reply as Reply,
-    Submitted as Submitted,
-    Unavailable as Unavailable,
-    WentBack as WentBack,
-)
 from midturn.question.answer_type import (
     AnswerType as AnswerType,
     BooleanType as BooleanType,
@@ -70,6 +60,16 @@ from midturn.question.form import Form as Form
 from midturn.question.people import Escalation as Escalation, People as People
 from midturn.question.persisted_question import PersistedQuestion as PersistedQuestion
 from midturn.question.question import Question as Question
+from midturn.question.reply import (
+    Answered as Answered,
+    Edited as Edited,
+    EndedTurn as EndedTurn,
+    Replied as Replied,
+    Reply as Reply,
+    Submitted as Submitted,
+    Unavailable as Unavailable,
+    WentBack as WentBack,
+)
 from midturn.question.walker import (
     Ask as Ask,
     Cancelled as Cancelled,

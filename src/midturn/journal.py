@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from midturn.record.events import AnsweredBy, Event, Note
 
 if TYPE_CHECKING:
-    from midturn.question.answer import Reply
+    from midturn.question.reply import Reply
 
 
 class Journal(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from midturn.question.answer import Reply
+    from midturn.question.reply import Reply
     from midturn.record.prompt import Prompt
 
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from midturn.errors import ConfigError, NotAllowed
 from midturn.foreign.errand import Errand, begin, permission
-from midturn.question.answer import Answered
 from midturn.question.people import People
+from midturn.question.reply import Answered
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import Asker
 from midturn.turn.step import TurnSettings

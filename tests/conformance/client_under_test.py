@@ -14,7 +14,7 @@ from midturn import Agent, ScriptedModel
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.tool import McpServers
 from midturn.prompter import Prompter
-from midturn.question.answer import Answered, Reply, Submitted
+from midturn.question.reply import Answered, Reply, Submitted
 from midturn.record.prompt import Prompt
 from midturn.store.opening import FileStore
 

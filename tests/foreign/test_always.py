@@ -12,9 +12,9 @@ from midturn.errors import AnswerError
 from midturn.foreign.claude import suggested
 from midturn.foreign.clients import AGENTS
 from midturn.prompts.keys import commands, find, find_named, remembering
-from midturn.question.answer import Answered
 from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
+from midturn.question.reply import Answered
 from midturn.record.events import Approval
 from midturn.record.prompt import Prompt
 from midturn.store.opening import FileStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from midturn.prompts.keys import BackTo, Jump
-from midturn.question.answer import WentBack
 from midturn.question.question import Question
+from midturn.question.reply import WentBack
 from midturn.record.prompt import Prompt
 
 PROMPT = Prompt(question=Question.boolean("sure", "Send?"), total=3, id="17-r", conversation="17", tool="plan", arguments={})

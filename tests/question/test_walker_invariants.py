@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 from msgspec import UNSET
 
 from midturn.errors import AnswerError
-from midturn.question.answer import Answered, WentBack
 from midturn.question.form import Form
+from midturn.question.reply import Answered, WentBack
 from midturn.question.walker import Ask, Completed, FormWalker, MisplacedReplyError, Review, Step
 from midturn.values.json_value import SecretValue, json_equal
 from support.depth import tries

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import midturn as mt
-from midturn.question.answer import Answered, Reply
 from midturn.question.form import Form
+from midturn.question.reply import Answered, Reply
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.turn.step import TurnRequested

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import midturn as mt
 from midturn.ports import Notice, TextShown
-from midturn.question.answer import Answered, Reply
+from midturn.question.reply import Answered, Reply
 from midturn.record.events import AnsweredBy, InquiryAnswered
 from midturn.record.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
 from midturn.record.prompt import Prompt

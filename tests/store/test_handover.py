@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 import midturn as mt
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
-from midturn.question.answer import Answered
 from midturn.question.answer_type import SecretType
+from midturn.question.reply import Answered
 from midturn.record.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.record.open_question import address
 from midturn.store.folder import Folder

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from midturn.errors import TerminalGone
-from midturn.question.answer import Answered, Reply
+from midturn.question.reply import Answered, Reply
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import TerminalSettings
 from midturn.terminal.prompter import TerminalPrompter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Edit, Say, Scene
-from midturn.question.answer import Reply
+from midturn.question.reply import Reply
 from midturn.record.prompt import Prompt
 
 

@@ -7,7 +7,7 @@ from midturn.prompts.rich.keyboard import Key, Paste, Press
 from midturn.prompts.rich.pager import ContextRows, Pager, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
 from midturn.prompts.rich.screen import POINTER, Frame, Sign, Size, row_text
-from midturn.question.answer import Reply
+from midturn.question.reply import Reply
 from midturn.record.prompt import Prompt
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from midturn.cli.completions import completion_script
+from midturn.cli.completing import completion_script
 from midturn.cli.main import midturn
 from midturn.config.keys import KEYS, Leaf, Node
 from midturn.values.json_value import Json
@@ -44,7 +44,7 @@ _TYPES: Mapping[str, Json] = {
 
 def shared_files() -> dict[Path, str]:
     """Return every file with its content."""
-    shells = {SHARE / name: completion_script(shell) for name, shell in _SHELLS.items()}
+    shells = {SHARE / name: completion_script(midturn, shell) for name, shell in _SHELLS.items()}
     schema = json.dumps(configuration_schema(), indent=2, ensure_ascii=False) + "\n"
     return {SHARE / "man/man1/midturn.1": man_page(), SHARE / "midturn/config.schema.json": schema, **shells}
 

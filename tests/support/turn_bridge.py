@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.people import Escalation, People
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.record.events import AnsweredBy, Escalated, Note, Reassigned, Reminded, Source, Vote
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
 from midturn.routing.rules import RunRule, RunRules

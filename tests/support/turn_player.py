@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotAllowed
-from midturn.question.answer import Reply
+from midturn.question.reply import Reply
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.routing.policy import DetachedPolicies

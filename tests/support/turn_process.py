@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias, assert_never
 
 from midturn.errors import MidturnError
-from midturn.question.answer import Reply, Unavailable
+from midturn.question.reply import Reply, Unavailable
 from midturn.record.events import AnsweredBy, InquiryRequest
 from midturn.record.open_question import Address
 from midturn.record.outcome import Success, ToolError

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from midturn.question.answer import Reply
+from midturn.question.reply import Reply
 from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
 from midturn.record.exchange import TextPart, ToolCallPart
 from midturn.turn.step import Happened, Interrupted, ModelAnswered, ModelFailed, TurnFailed

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from midturn.question.answer import Answered, Reply
 from midturn.question.form import Form
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Reply
 from midturn.record.events import AnsweredBy, Event, InquiryRequest, Source
 from midturn.record.exchange import TextPart, ToolCallPart
 from midturn.record.outcome import Success, ToolError

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias, cast
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.question.answer import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.question.answer_type import When
 from midturn.question.form import Form
 from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, Step
 from midturn.values.json_value import Json, SecretValue
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from midturn.question.answer import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.record.prompt import Prompt
 from midturn.testing import OutOfScript, ScriptedPrompter
 from midturn.values.json_value import SecretValue

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.question.answer import Answered, Edited, Unavailable
+from midturn.question.reply import Answered, Edited, Unavailable
 from midturn.record.codec import encode_event
 from midturn.record.events import AnsweredBy, Approval, ToolCallResponse
 from midturn.record.exchange import ToolCallPart

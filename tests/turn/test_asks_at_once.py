@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from midturn.question.answer import Answered, EndedTurn, Replied, Submitted
 from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Submitted
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.record.prompt import FormSubject
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, MidturnError, NotOpen
-from midturn.question.answer import Answered, EndedTurn, Replied, Reply, WentBack
 from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Reply, WentBack
 from midturn.record.events import AnsweredBy, Event, InquiryRequest, TurnEnd
 from midturn.record.open_question import Address
 from midturn.routing.policy import DetachedPolicies

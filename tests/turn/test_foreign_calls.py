@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from midturn.question.answer import Answered
+from midturn.question.reply import Answered
 from midturn.record.events import AnsweredBy, Event, InquiryCancelled, ToolCallRequest, TurnEnd, TurnStart
 from midturn.record.outcome import Success
 from midturn.routing.policy import DetachedPolicies

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from midturn.question.answer import Answered, Edited
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited
 from midturn.record.codec import decode_event, encode_event
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest
 from midturn.record.exchange import ToolCallPart

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from midturn.errors import QuestionError
-from midturn.question.answer import Answered, Edited
 from midturn.question.form import Form
 from midturn.question.people import Directory, People, Person
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited
 from midturn.record.events import (
     AnsweredBy,
     Approval,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.question.answer import Answered, Replied, Submitted, WentBack
 from midturn.question.answer_type import When
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Replied, Submitted, WentBack
 from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.turn.step import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, SuspendTurn

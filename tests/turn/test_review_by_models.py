@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.question.answer import Unavailable, WentBack
 from midturn.question.question import Question
+from midturn.question.reply import Unavailable, WentBack
 from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
 from midturn.turn.step import (

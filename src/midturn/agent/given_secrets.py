@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from midturn.errors import AnswerError, Problem
 from midturn.prompter import Prompter
-from midturn.question.answer import Answered, Reply, Submitted, Unavailable
 from midturn.question.answer_type import SecretType
+from midturn.question.reply import Answered, Reply, Submitted, Unavailable
 from midturn.record.events import AnsweredBy, FormAuthored
 from midturn.record.open_question import OpenQuestion, parse_address, secrets_of_form
 from midturn.record.prompt import Prompt

@@ -12,8 +12,8 @@ from midturn.errors import ConfigError
 from midturn.prompter import Prompter
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Say, Saying, Scene
-from midturn.question.answer import Answered, EndedTurn, Reply, Submitted, Unavailable
 from midturn.question.answer_type import SecretType
+from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
 from midturn.record.prompt import Prompt
 from midturn.routing.rules import Rule, first_that_holds, read_rules
 

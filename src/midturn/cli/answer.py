@@ -27,8 +27,8 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import answered, place_of, question_rows
 from midturn.config.places import own_name
 from midturn.errors import NotOpen
-from midturn.question.answer import EndedTurn
 from midturn.question.people import Directory
+from midturn.question.reply import EndedTurn
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import Asker, OpenQuestion, holds_secret, parse_address
 from midturn.sandbox.doors import for_people_only

@@ -19,7 +19,7 @@ from midturn.config.settings import Settings
 from midturn.errors import AnswerError, MidturnError, Problem
 from midturn.foreign.claude_deferring import resuming
 from midturn.prompter import Prompter, ask_once
-from midturn.question.answer import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
+from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import Asker, OpenQuestion
 from midturn.store.visiting import StoredVisit

@@ -15,9 +15,9 @@ from midturn.cli.place import environment
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
 from midturn.prompter import Prompter, ask_once
-from midturn.question.answer import Answered, EndedTurn, Reply, Unavailable
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.record.prompt import Prompt
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import TerminalSettings

@@ -25,7 +25,7 @@ from prompt_toolkit.layout.processors import Processor, TabsProcessor, Transform
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import Output
 
-from midturn.cli.completing import item
+from midturn.cli.completing import item, known
 from midturn.cli.output import line
 from midturn.config.places import state_directory
 from midturn.errors import MidturnError
@@ -299,14 +299,12 @@ def offers(words: Sequence[str]) -> Sequence[CompletionItem]:
 
 
 def _known(words: Sequence[str]) -> Sequence[tuple[str, str]]:
-    from midturn.cli.offers import keys, models, tools, values  # a chat in which nothing is completed goes without
-
     offered: Sequence[tuple[str, str]] = ()
     match list(words):
         case ["/model"]:
-            offered = models()
+            offered = known("models")
         case ["/tools"]:
-            offered = tools()
+            offered = known("tools")
         case ["/inbox"]:
             offered = [("--all", "of all workspaces")]
         case ["/show"]:
@@ -314,9 +312,9 @@ def _known(words: Sequence[str]) -> Sequence[tuple[str, str]]:
         case ["/config"]:
             offered = [(word, "") for word in ("show", "get", "set", "explain")]
         case ["/config", "get" | "set" | "explain"]:
-            offered = keys()
+            offered = known("keys")
         case ["/config", "set", key]:
-            offered = values(key)
+            offered = known("values", key)
         case _:
             pass
     return offered

@@ -1,4 +1,7 @@
-"""Shell completions: every command names what completes its arguments, so what finds it out is loaded when Tab is pressed."""
+"""Shell completions: every command names what completes its arguments, so what finds it out is loaded when Tab is pressed.
+
+`midturn completions` prints the script with which a shell asks.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
+from midturn.cli.output import ExitStatus, block, say
 from midturn.errors import MidturnError
 from midturn.values.text import exact
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from midturn.cli.offers import What
+    from midturn.cli.offers import Offers, What
 
 Completing: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
 _LONGEST = 72
@@ -35,12 +39,17 @@ def _completing(what: What) -> Completing:
     return complete
 
 
-def _beginning(typed: str, what: What, key: str) -> list[CompletionItem]:
-    """Offer what begins as typed; where nothing can be found out, nothing is offered: the command itself says why."""
+def known(what: What, key: str = "") -> Offers:
+    """Return what an argument of a command may be; `key` is the one whose values are asked for."""
     from midturn.cli.offers import offered
 
+    return offered(what, key)
+
+
+def _beginning(typed: str, what: What, key: str) -> list[CompletionItem]:
+    """Offer what begins as typed; where nothing can be found out, nothing is offered: the command itself says why."""
     try:
-        return [item(value, meaning) for value, meaning in offered(what, key) if value.startswith(typed)]
+        return [item(value, meaning) for value, meaning in known(what, key) if value.startswith(typed)]
     except (MidturnError, OSError):
         return []
 
@@ -49,3 +58,34 @@ complete_tools = _completing("tools")
 complete_keys = _completing("keys")
 complete_values = _completing("values")
 complete_models = _completing("models")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# `midturn completions`: the script that completes commands, options and ids in a shell
+
+
+COMPLETING = "_MIDTURN_COMPLETE"
+"""The variable with which a shell asks for completions; the shell's line is in others, and there are no arguments."""
+
+SHELLS = ("bash", "zsh", "fish")
+_FIRST_CALL, _EVERY_CALL = "$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _midturn"
+"""Test by which zsh's script knows a Tab: click's own test holds for the first Tab only, and the second offers nothing."""
+
+
+@click.command
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> ExitStatus:
+    """Print completions for SHELL. For bash: `source <(midturn completions bash)` in ~/.bashrc."""
+    say(block(completion_script(ctx.find_root().command, shell)))
+    return ExitStatus.DONE
+
+
+def completion_script(midturn: click.Command, shell: str) -> str:
+    """Return the script that completes `midturn` in `shell`, one of `SHELLS`."""
+    from click.shell_completion import get_completion_class
+
+    complete = get_completion_class(shell)
+    if complete is None:
+        raise ValueError(f"There are no completions for {shell!r}, only for {', '.join(SHELLS)}.")
+    return complete(midturn, {}, "midturn", COMPLETING).source().replace(_FIRST_CALL, _EVERY_CALL)

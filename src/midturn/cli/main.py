@@ -11,15 +11,13 @@ from typing import Any, cast
 import click
 
 from midturn import __version__
+from midturn.cli.completing import COMPLETING
 from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
 from midturn.cli.output import ExitStatus, Shown, block, flush_stdout, forget_stdout, line, note, say
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 from midturn.plugins import Registry
 
 _OWN = ("-h", "--help", "--version")
-COMPLETING = "_MIDTURN_COMPLETE"
-"""The variable with which a shell asks for completions; the shell's line is in others, and there are no arguments."""
-
 STDOUT_GONE = 128 + 13  # SIGPIPE, as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Ask": {
@@ -53,7 +51,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "trust": CommandEntry("midturn.cli.trust", "Approve what the workspace's files enable."),
         "workspace": CommandEntry("midturn.cli.workspace", "Look after the conversations of every workspace."),
         "store": CommandEntry("midturn.cli.store", "Look after conversations in PostgreSQL."),
-        "completions": CommandEntry("midturn.cli.completions", "Print completions for your shell."),
+        "completions": CommandEntry("midturn.cli.completing", "Print completions for your shell."),
     },
 }
 

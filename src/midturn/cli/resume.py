@@ -18,9 +18,9 @@ from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
 from midturn.errors import MidturnError, NotOpen, StoreError, StoreLocked
-from midturn.question.answer import Answered
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
+from midturn.question.reply import Answered
 from midturn.record.events import Event
 from midturn.record.open_question import asker_of
 from midturn.record.provider_view import last_user_request

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from midturn.errors import Problem
 from midturn.prompts.keys import is_beside_a_turn, one_line, other_text, pretty, scalar_text, scope
 from midturn.question import answer_type as answers
-from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_text import compact
 from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, items, members, objects, text

@@ -26,7 +26,7 @@ from midturn.prompts.plain_scene import (
     unescaped,
 )
 from midturn.question import answer_type as answers
-from midturn.question.answer import Answered, Reply, Submitted
+from midturn.question.reply import Answered, Reply, Submitted
 from midturn.record.prompt import FormSubject, reviewed_places
 from midturn.values.json_value import Json, SecretValue
 

@@ -13,8 +13,8 @@ from midturn.prompts.accept import Argument, NotAccepted, accept_argument, accep
 from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
 from midturn.prompts.cells import cells, clip, glued, hang, unglued
-from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply
 from midturn.question.answer_type import SchemaType, SecretType, TextType
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import exact

@@ -1,4 +1,4 @@
-"""Answers: what people reply, the one checker, and the one reader of typed ones, for people, models, configuration and the inbox."""
+"""Answers: the one checker, and the one reader of typed ones, for people, models, configuration and the inbox."""
 
 from __future__ import annotations
 
@@ -6,94 +6,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
 
-from msgspec import Struct
-
 from midturn.errors import AnswerError, Problem
 from midturn.question import answer_type as answers
 from midturn.question.schema_check import validate
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue, json_equal, json_problem, shown
-from midturn.values.text import check_text, check_text_or_none, exact
+from midturn.values.text import exact
 
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
 _Open: TypeAlias = answers.BooleanType | answers.SelectType | answers.MultiSelectType | answers.TextType | answers.SchemaType
 YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 """Words for yes and no, in small letters."""
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The replies of a person
-
-
-class Answered(Struct, frozen=True):
-    """An answer. `reason` explains it, `automatic` marks one that no human gave.
-
-    `remember` keeps it for the turn. A yes to the call of another agent may name what that keeps of it: one of `Prompt.always`.
-
-    Args:
-        value: The answer; a secret as a `SecretValue`.
-    """
-
-    value: Json | SecretValue
-    reason: str | None = None
-    remember: bool | str = False
-    automatic: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a reason that could not be recorded.
-
-        Raises:
-            TypeError: It is not text.
-        """
-        if self.reason is not None:
-            check_text("reason", self.reason)
-
-
-class WentBack(Struct, frozen=True):
-    """The person wants the previous question of the form again."""
-
-
-class Replied(Struct, frozen=True):
-    """The person does not answer, and says something to the model instead (or nothing).
-
-    Args:
-        text: The words; None where there are none.
-    """
-
-    text: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse words that could not be recorded.
-
-        Raises:
-            TypeError: They are not text.
-        """
-        check_text_or_none("text", self.text)
-
-
-class EndedTurn(Struct, frozen=True):
-    """Ctrl-C, end of input, or End Turn: no further model request in this turn."""
-
-
-class Edited(Struct, frozen=True):
-    """Approved with changes: the arguments (kind `run`) or the content (kind `deliver`) to use instead.
-
-    Args:
-        value: The whole of what is used instead.
-    """
-
-    value: Json
-
-
-class Submitted(Struct, frozen=True):
-    """The answers at the review step are right: send them."""
-
-
-class Unavailable(Struct, frozen=True):
-    """There was no one to show the prompt to (a background job): it counts as not attached."""
-
-
-Reply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Edited | Submitted | Unavailable
 
 
 # ----------------------------------------------------------------------------------------------------------------------

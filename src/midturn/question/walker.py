@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, MidturnError
-from midturn.question.answer import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.form import Form
 from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import Json, SecretValue, json_equal
 

@@ -16,7 +16,7 @@ from midturn.errors import ScriptError, TerminalGone
 from midturn.journal import AnswerFeed, Handed, Journal
 from midturn.ports import Clock
 from midturn.prompter import Prompter
-from midturn.question.answer import EndedTurn, Replied, Reply, Unavailable, WentBack
+from midturn.question.reply import EndedTurn, Replied, Reply, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, put_to_people
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt

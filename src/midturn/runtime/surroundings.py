@@ -15,7 +15,7 @@ from midturn.errors import AnswerError
 from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
-from midturn.question.answer import Answered
+from midturn.question.reply import Answered
 from midturn.record.events import AnsweredBy, Event, ToolCall
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.record.provider_view import last_user_request, provider_view
@@ -25,8 +25,8 @@ from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, 
 from midturn.values.text import check_text
 
 if TYPE_CHECKING:
-    from midturn.question.answer import Reply
     from midturn.question.question import Question
+    from midturn.question.reply import Reply
     from midturn.runtime.nesting import Host, Nest
     from midturn.tools.asker import Check
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import UNSET
 
 from midturn.errors import AnswerError, Problem
-from midturn.question.answer import Answered
 from midturn.question.answer_type import SecretType
+from midturn.question.reply import Answered
 from midturn.record.events import Event, InquiryRequest, inquiry_requests
 from midturn.record.open_question import Address, OpenQuestion, PromptKind, secrets_of_form
 from midturn.record.window import turn_of_child

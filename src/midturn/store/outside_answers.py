@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from midturn import errors
 from midturn.clock import SYSTEM, TimeOfDay, pause, stamp, trusted
 from midturn.ports import OBSERVERS
-from midturn.question.answer import Answered, EndedTurn
+from midturn.question.reply import Answered, EndedTurn
 from midturn.record import events as ev
 from midturn.record.open_question import Address, Asker, asker_of, parse_address
 from midturn.record.window import parent_of

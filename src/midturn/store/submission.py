@@ -21,7 +21,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.clock import pause
 from midturn.errors import AnswerError, Problem
-from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, WentBack
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
 from midturn.record.events import AnsweredBy, Note
 from midturn.store.folder import Folder, telling
 from midturn.values.json_value import Json

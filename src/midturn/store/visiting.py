@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, SYSTEM_TIME, now, pause
 from midturn.errors import AnswerError, Problem
-from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import Prompt

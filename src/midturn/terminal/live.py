@@ -31,7 +31,7 @@ from midturn.errors import TerminalGone
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.keyboard import Key, Keyboard
 from midturn.prompts.rich.screen import Frame, Row, Sign, Size
-from midturn.question.answer import Reply
+from midturn.question.reply import Reply
 from midturn.terminal.ascii import ascii_frame, ascii_row
 from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import Device, Restored, watched

@@ -30,7 +30,7 @@ from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.pager import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
 from midturn.prompts.rich.screen import Sign, row, row_cells
-from midturn.question.answer import Answered, EndedTurn, Reply, Unavailable, WentBack
+from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt, RuleDraft
 from midturn.terminal.attributes import can_open_terminal, key_mode

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from midturn.errors import AnswerError, ScriptError
 from midturn.prompter import Prompter
-from midturn.question.answer import Answered, EndedTurn, Reply, Submitted, Unavailable
 from midturn.question.answer_type import MultiSelectType
+from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json, SecretValue
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final, assert_never
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.answer import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.answer_type import BooleanType
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote, required_by
 from midturn.record.open_question import PromptKind, address, approval_text, arguments_sha256
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, Subject

@@ -8,9 +8,9 @@ from typing import assert_never
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.answer import Answered, Submitted
 from midturn.question.people import earliest
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Submitted
 from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, ToolCallResponse, Vote
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages

@@ -27,8 +27,8 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotAllowed, Problem
-from midturn.question.answer import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.walker import Ask
 from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest, Vote
 from midturn.record.prompt import Prompt

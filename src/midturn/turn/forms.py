@@ -9,10 +9,10 @@ from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
-from midturn.question.answer import Answered, Replied, Reply
 from midturn.question.people import People, earliest
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Replied, Reply
 from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, copied
 from midturn.record.events import FormAuthored, InquiryRequest, required_by
 from midturn.routing import messages

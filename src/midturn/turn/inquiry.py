@@ -9,9 +9,10 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
-from midturn.question.answer import Answered, Edited, Replied, Submitted, WentBack, answer_from_words
+from midturn.question.answer import answer_from_words
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.walker import Ask
 from midturn.record import events as ev
 from midturn.record.open_question import address

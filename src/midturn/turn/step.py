@@ -19,9 +19,9 @@ from midturn.turn.record import TurnRecord
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
 
 if TYPE_CHECKING:  # nothing here is read from JSON, and who only talks needs none of these to run
-    from midturn.question.answer import Reply
     from midturn.question.form import Form
     from midturn.question.question import Question
+    from midturn.question.reply import Reply
     from midturn.record.outcome import Success, ToolError
     from midturn.record.prompt import Prompt
 

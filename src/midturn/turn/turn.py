@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
-from midturn.question.answer import EndedTurn, Unavailable
+from midturn.question.reply import EndedTurn, Unavailable
 from midturn.record import events as ev
 from midturn.record.exchange import Part, ToolCallPart, recorded
 from midturn.routing import messages
@@ -63,7 +63,7 @@ from midturn.turn.state import Stage, Ticket, TurnState, why_the_model_is_not_as
 from midturn.values.json_value import json_equal
 
 if TYPE_CHECKING:
-    from midturn.question.answer import Reply
+    from midturn.question.reply import Reply
     from midturn.record.outcome import Success, ToolError
     from midturn.turn.decision import Misfit
 

@@ -8,8 +8,8 @@ from itertools import count
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen, Problem
-from midturn.question.answer import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.question.form import Form
+from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
 from midturn.record.open_question import Address, asker_of, shown
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places

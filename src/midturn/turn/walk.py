@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, Final, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
-from midturn.question.answer import Answered, Replied, Reply, Submitted, WentBack
 from midturn.question.people import People
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Replied, Reply, Submitted, WentBack
 from midturn.question.walker import Ask, Cancelled, Completed, FormWalker, Step
 from midturn.record.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.record.outcome import Success, ToolError

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, QuestionError, StoreError
 from midturn.prompts.keys import pretty, scope
-from midturn.question.answer import Answered, EndedTurn, Replied
 from midturn.question.answer_type import SecretType
 from midturn.question.question import Question
+from midturn.question.reply import Answered, EndedTurn, Replied
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, ResultSubject

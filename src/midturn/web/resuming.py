@@ -13,9 +13,9 @@ from typing import Protocol
 from midturn.clock import Outage
 from midturn.errors import AnswerError, MidturnError, NoConversation, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.prompter import Prompter
-from midturn.question.answer import Answered, Reply, Submitted, Unavailable
 from midturn.question.form import Form
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Reply, Submitted, Unavailable
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.turn.view import TurnView

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from midturn.question.answer import Answered
+from midturn.question.reply import Answered
 from midturn.record.open_question import OpenQuestion
 from midturn.values.json_value import Json, canonical
 from midturn.web.board import Board

@@ -13,8 +13,8 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError, NotOpen
-from midturn.question.answer import Answered, Reply, Submitted, WentBack
 from midturn.question.question import Question
+from midturn.question.reply import Answered, Reply, Submitted, WentBack
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.prompts.keys import BackTo
-from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.record.prompt import CallSubject
 from support.plain_talk import Talk
 from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN

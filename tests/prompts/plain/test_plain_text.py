@@ -7,8 +7,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.prompts.plain_scene import Edit, Scene
-from midturn.question.answer import Answered, EndedTurn, Replied, WentBack
 from midturn.question.answer_type import SchemaType
+from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import JsonObject, SecretValue
 from support.plain_talk import Talk

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from midturn.prompts.keys import BackTo, Ruled
 from midturn.prompts.rich.keyboard import Paste
 from midturn.prompts.rich.screen import Sign, row_text
-from midturn.question.answer import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.record.prompt import CallSubject, Prompt, RuleDraft
 from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN
 from support.rich_talk import Keys, pressed

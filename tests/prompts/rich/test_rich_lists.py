@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from midturn.prompts.rich.keyboard import Paste
 from midturn.prompts.rich.screen import KEYS, MOST_WITH_KEYS, key_names
-from midturn.question.answer import Answered, EndedTurn, Replied, WentBack
 from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, SelectType
+from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.record.prompt import Prompt
 from support.prompt_catalogue import CHECKS, FILES, MULTI, PROMPTS, SELECT
 from support.rich_talk import Keys, pressed

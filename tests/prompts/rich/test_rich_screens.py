@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from midturn.prompts.cells import cells
 from midturn.prompts.rich.keyboard import Paste
 from midturn.prompts.rich.screen import row_cells, row_text
-from midturn.question.answer import Answered
+from midturn.question.reply import Answered
 from midturn.record.prompt import CallSubject
 from support.golden import assert_golden
 from support.prompt_catalogue import CALL, MULTI, PROMPTS, RUN, SCHEMA, SECRET, SELECT, TEXT

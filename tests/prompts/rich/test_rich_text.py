@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.keyboard import Paste
 from midturn.prompts.rich.screen import Span
-from midturn.question.answer import Answered, EndedTurn, Replied, WentBack
 from midturn.question.answer_type import SchemaType
+from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import SecretValue
 from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT

@@ -22,7 +22,7 @@ from midturn.config.assign import Assignment
 from midturn.errors import ConfigError
 from midturn.prompter import Prompter
 from midturn.prompts.answer_text import reply_text
-from midturn.question.answer import Reply, WentBack
+from midturn.question.reply import Reply, WentBack
 from midturn.record.prompt import Prompt
 from midturn.store.tail import NAME
 from midturn.store.workspace import Workspace

@@ -16,7 +16,7 @@ from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.listing import MarkSeveral, OptionList, PickOne
 from midturn.prompts.rich.screen import MOST_WITH_KEYS, Face, Opened, Pressed, Sign
 from midturn.question import answer_type as answers
-from midturn.question.answer import Answered, Edited, Replied, Submitted
+from midturn.question.reply import Answered, Edited, Replied, Submitted
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.values.json_value import Json, JsonObject
 

@@ -15,7 +15,7 @@ from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.pager import json_spans
 from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size, Span, clipped, joined, parts_rows, row
-from midturn.question.answer import Answered
+from midturn.question.reply import Answered
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import SecretValue
 from midturn.values.text import exact

@@ -12,8 +12,8 @@ from midturn.prompts.keys import Command, Commands, KeyStep, first_other, label,
 from midturn.prompts.rich import screen
 from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
-from midturn.question.answer import Answered
 from midturn.question.answer_type import MultiSelectType, SelectType, folded
+from midturn.question.reply import Answered
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json
 

@@ -13,7 +13,7 @@ from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, cut, fitted, joined, row, row_cells, row_text, wrapped
-from midturn.question.answer import EndedTurn
+from midturn.question.reply import EndedTurn
 from midturn.values.text import prose
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from midturn.prompts.rich.keyboard import Key, Press
 from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.pager import ContextRows, Pager, argument_spans, diff_spans, plain_context
 from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
-from midturn.question.answer import Answered, Edited, EndedTurn, Reply
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
+from midturn.question.reply import Answered, Edited, EndedTurn, Reply
 from midturn.record.prompt import CallSubject, FormSubject, Prompt
 from midturn.values.text import exact
 

@@ -24,8 +24,8 @@ from midturn.prompts.cells import (
 from midturn.prompts.keys import Command, description, label
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.keyboard import Key
-from midturn.question.answer import Reply
 from midturn.question.answer_type import SelectOption
+from midturn.question.reply import Reply
 from midturn.values.json_value import Scalar
 
 Style: TypeAlias = Literal[
