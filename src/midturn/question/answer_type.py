@@ -216,6 +216,8 @@ class AuthoredFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict
 
 
 _WITHOUT_FIELDS: Mapping[str, BooleanType | TextType | SecretType] = {"boolean": BooleanType(), "text": TextType(), "secret": SecretType()}
+TYPES_WITHOUT_FIELDS = frozenset(map(type, _WITHOUT_FIELDS.values()))
+"""Types of answers that say all by their names."""
 _KNOWN: Mapping[str, type[SelectType | MultiSelectType | SchemaType]] = {
     "select": SelectType,
     "multi_select": MultiSelectType,

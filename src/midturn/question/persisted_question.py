@@ -10,7 +10,15 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem, QuestionError
-from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, UnknownType, read_persisted_type
+from midturn.question.answer_type import (
+    TYPES_WITHOUT_FIELDS,
+    MultiSelectType,
+    SchemaType,
+    SecretType,
+    SelectType,
+    UnknownType,
+    read_persisted_type,
+)
 from midturn.question.schema import check_schema
 from midturn.values.json_value import Json, JsonObject, canonical, is_canonical
 
@@ -91,7 +99,8 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
     def key(self) -> bytes:
         """The whole question as canonical bytes: equal exactly for the same question, its context included."""
         encoded = msgspec.json.encode(self, order="sorted", enc_hook=_custom_as_json)
-        return encoded if is_canonical(encoded) else canonical(self.to_json())
+        has_no_numbers = self.default is UNSET and type(self.answer_type) in TYPES_WITHOUT_FIELDS
+        return encoded if has_no_numbers or is_canonical(encoded) else canonical(self.to_json())
 
     def check(self, value: object) -> Json | SecretValue:
         """Return the canonical answer, as `Question.check` does.

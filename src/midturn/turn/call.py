@@ -183,7 +183,7 @@ class Call:
 
     def advance(self) -> None:
         """Walk on until an answer is needed, the tool runs, or the call is done: a loop over what is there already."""
-        while self.stage is not Stage.DONE and (found := self.forms.next()) is not None:
+        while (found := self.forms.next()) is not None:  # a call that is done has no forms any more
             match found:
                 case Answers():
                     self._give(found)
