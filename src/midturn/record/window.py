@@ -165,7 +165,7 @@ class Pairing:
         self.requests: list[int] = []
         self.responses: dict[int, int] = {}
         self.orphans: list[int] = []
-        self._waiting: dict[tuple[str, ...], list[int]] = {}
+        self._waiting: dict[str | tuple[str, ...], list[int]] = {}
 
     @property
     def unanswered(self) -> set[int]:
@@ -179,7 +179,7 @@ class Pairing:
     def ask(self, place: int, request: ev.InquiryRequest | ev.ToolCallRequest) -> None:
         """Note a request, which a response may call by any of its names."""
         self.requests.append(place)
-        for name in ((request.id,),) if isinstance(request, ev.InquiryRequest) else _names_of_call(request):
+        for name in (request.id,) if isinstance(request, ev.InquiryRequest) else _names_of_call(request):
             if name in self._waiting:
                 self._waiting[name].append(place)
             else:
@@ -187,7 +187,7 @@ class Pairing:
 
     def respond(self, place: int, response: ev.InquiryResponse | ev.ToolCallResponse) -> int | None:
         """Give a response to the first request that still waits under the first of its names that fits; return its place."""
-        for name in _names_of_result(response) if type(response) is ev.ToolCallResponse else ((response.id,),):
+        for name in _names_of_result(response) if type(response) is ev.ToolCallResponse else (response.id,):
             waiting = self._waiting.get(name)
             while waiting and waiting[0] in self.responses:
                 del waiting[0]

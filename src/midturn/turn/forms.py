@@ -13,7 +13,7 @@ from midturn.question.people import People, earliest
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Reply
-from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, copied
+from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.record.events import FormAuthored, InquiryRequest, required_by
 from midturn.routing import messages
 from midturn.turn.approval import ReviewStep
@@ -22,7 +22,7 @@ from midturn.turn.inquiry import Inquiry
 from midturn.turn.people import Poll
 from midturn.turn.record import WITH_A_MODEL, Chain
 from midturn.turn.state import TurnState
-from midturn.turn.step import FormWanted, Given, NoAnswer
+from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
 from midturn.turn.walk import PLACEHOLDER, Replay, Walk, answers_to_form, cancel_marker, recorded, with_reasons
 from midturn.values.json_value import Json, SecretValue
 
@@ -158,7 +158,7 @@ class CallForms:
             case Completed(answers) if walk.placeholders:
                 return self._secret_again(walk, answers)
             case Completed(answers):
-                return self._completed(walk, answers)
+                return self._completed(walk, walk.given(answers))
             case Cancelled() as cancelled:
                 return Respond(with_reasons(self._marker(walk, cancelled), self._replay), is_error=False)
             case FormEnded():
@@ -166,12 +166,13 @@ class CallForms:
             case _ as other:
                 assert_never(other)
 
-    def _completed(self, walk: Walk, answers: dict[str, Json | SecretValue]) -> Answers:
+    def _completed(self, walk: Walk, given: Mapping[str, Answer[Json | SecretValue]]) -> Answers:
         self._leave(walk)
-        self.answers |= answers
+        for question_id, answer in given.items():
+            self.answers[question_id] = answer.value
         if self.unanswered:
-            self.unanswered = {key: why for key, why in self.unanswered.items() if key not in answers}
-        return Answers(walk.ask, walk.given(answers), self._view.call.is_one_by_one(walk.places))
+            self.unanswered = {key: why for key, why in self.unanswered.items() if key not in given}
+        return Answers(walk.ask, given, self._view.call.is_one_by_one(walk.places))
 
     def _reach(self, walk: Walk, question: Question[Any]) -> Inquiry | Answers | Respond | None:
         """Count what the tool emits, then answer from the record, or ask."""
@@ -187,8 +188,7 @@ class CallForms:
                 walk.is_a_persons = walk.is_a_persons or self._replay.was_put_to_a_person(chain)
                 return self._requests.inquiry(walk, walk.asks(), chain.last.request, emissions)
             case Give() if walk.is_of_one and not self._view.call.revisions and outcome.answered.value is not PLACEHOLDER:
-                walk.note(outcome)
-                return self._completed(walk, {question.id: copied(outcome.answered.value)})
+                return self._completed(walk, {question.id: walk.note(outcome)})
             case Give() | GoBack():
                 walk.follow(outcome)
                 return None

@@ -12,7 +12,7 @@ from midturn.errors import AnswerError, Problem
 from midturn.question.people import People
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Reply, Submitted, WentBack
-from midturn.question.walker import Ask, Cancelled, Completed, FormWalker, Step
+from midturn.question.walker import Ask, Cancelled, Completed, FormWalker, Step, copied
 from midturn.record.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
@@ -122,16 +122,17 @@ class Walk:
         self.note(give)
         self.walker.accept(give.question_id, give.answered.value, automatic=give.answered.automatic)
 
-    def note(self, give: Give) -> None:
-        """Note who gave an answer, and why."""
+    def note(self, give: Give) -> Answer[Json | SecretValue]:
+        """Note who gave an answer, and why; return that with the answer, which is the taker's own."""
         question_id, answered = give.question_id, give.answered
         self.is_a_persons = self.is_a_persons or give.by == "user"
-        self._given[question_id] = Answer(answered.value, answered.reason, give.by)
+        self._given[question_id] = noted = Answer(copied(answered.value), answered.reason, give.by)
         self.inquiries[question_id] = give.inquiry
         if answered.value is PLACEHOLDER:
             self.placeholders.add(question_id)
         else:
             self.placeholders.discard(question_id)
+        return noted
 
     def _leave(self, replied: Replied) -> None:
         """Cancel the form; a secret that is asked again after its walk has ended is part of the walk here."""
@@ -263,10 +264,11 @@ class Replay:
 
     def emits(self, walk: Walk, question_id: str, key: bytes) -> int:
         """Note that the tool asks this, once in a walk; return how often it has."""
-        emissions = self._emissions.get((question_id, key), 0)
+        asked = question_id, key
+        emissions = self._emissions.get(asked, 0)
         if question_id not in walk.emitted:
             walk.emitted.add(question_id)
-            emissions = self._emissions[question_id, key] = emissions + 1
+            emissions = self._emissions[asked] = emissions + 1
         return emissions
 
     def find(self, walk: Walk, question_id: str, key: bytes) -> Chain | None:
