@@ -68,12 +68,13 @@ class Workplace(Struct, frozen=True, kw_only=True):
 
 def profile(declared: Declared, where: Workplace, *, network: bool) -> SandboxProfile:
     """Put together what a process may reach; `network` holds where nothing is declared."""
-    private = [path.resolve() for path in where.private]
-    read = [*_SYSTEM, *_etc(), *_programs(where), *_stated(declared.read, where)]
-    write = [*_DEVICES, where.root, *_stated(declared.write, where)]
+    hidden = _hidden(path.resolve() for path in where.private)
+    added = (*_programs(where), *_stated(declared.read, where))
+    read = (*_uncovered(_real(_SYSTEM), hidden), *_etc(hidden), *_uncovered(_real(added), hidden))
+    write = _real((*_DEVICES, where.root, *_stated(declared.write, where)))
     return SandboxProfile(
-        read=tuple(_uncovered(read, private)),
-        write=tuple(_uncovered(write, private)),
+        read=tuple(dict.fromkeys(read)),
+        write=tuple(_uncovered(write, hidden)),
         network=network if declared.network is None else declared.network,
     )
 
@@ -84,7 +85,7 @@ def programs_with_packages(programs: Iterable[str], where: Workplace) -> tuple[s
     A program whose own package it may not read fails before it can say anything: an interpreter ends with a stack of its loader.
     """
     paths = [path for program in programs for path in (Path(program), *_packages(Path(program), where.home))]
-    reached = tuple(_uncovered(paths, [path.resolve() for path in where.private]))
+    reached = tuple(_uncovered(_real(paths), _hidden(path.resolve() for path in where.private)))
     links = [str(path) for path in paths if path.is_symlink() and str(path.resolve()) in reached]  # a namespace has them only if named
     return (*reached, *links)
 
@@ -114,10 +115,10 @@ def first_refused(said: str, profile: SandboxProfile) -> str | None:
     return None
 
 
-def _etc() -> Iterator[str]:
-    """Yield what is in `/etc` without its secrets."""
-    etc = Path("/etc").resolve()
-    yield from _uncovered([etc], [etc / name for name in _SECRETS_OF_ETC])
+def _etc(hidden: tuple[str, ...]) -> list[str]:
+    """Return what is in `/etc` without its secrets and what else is hidden."""
+    etc = os.path.realpath("/etc")
+    return _without(etc, (*hidden, *_hidden(f"{etc}/{name}" for name in _SECRETS_OF_ETC)))
 
 
 def _programs(where: Workplace) -> Iterator[Path]:
@@ -134,13 +135,21 @@ def _stated(paths: Iterable[str], where: Workplace) -> Iterator[Path]:
         yield where.home / path[2:] if path.startswith("~/") else where.home if path == "~" else where.root / path
 
 
-def _uncovered(paths: Iterable[str | Path], private: Iterable[Path]) -> Iterator[str]:
-    """Yield the paths; in the place of a directory with something private in it, what else is in it.
+def _real(paths: Iterable[str | Path]) -> Iterator[str]:
+    """Yield where paths really lead. Of each part of each, the system is asked."""
+    return (os.path.realpath(path) for path in paths)
 
-    By their text: thousands are compared before each turn's first tool, and `Path` would take most of that turn's time.
+
+def _hidden(private: Iterable[str | Path]) -> tuple[str, ...]:
+    return tuple(_beginning(str(one)) for one in private)
+
+
+def _uncovered(paths: Iterable[str], hidden: tuple[str, ...]) -> Iterator[str]:
+    """Yield real paths; in the place of a directory with something hidden in it, what else is in it.
+
+    By their text: hundreds are compared before each turn's first tool, and `Path` would take most of that turn's time.
     """
-    hidden = [_beginning(str(one)) for one in private]
-    for path in dict.fromkeys(os.path.realpath(path) for path in paths):
+    for path in dict.fromkeys(paths):
         yield from _without(path, hidden)
 
 
@@ -149,22 +158,19 @@ def _beginning(path: str) -> str:
     return path if path.endswith("/") else f"{path}/"
 
 
-def _without(path: str, hidden: list[str]) -> Iterator[str]:
+def _without(path: str, hidden: tuple[str, ...]) -> list[str]:
     beginning = _beginning(path)
-    if any(beginning.startswith(one) for one in hidden):
-        return
-    inside = [one for one in hidden if one.startswith(beginning)]
+    if beginning.startswith(hidden):
+        return []
+    inside = tuple([one for one in hidden if one.startswith(beginning)])
     if not inside:
-        if os.path.exists(path):  # noqa: PTH110  as text
-            yield path
-        return
+        return [path] if os.path.exists(path) else []  # noqa: PTH110  as text
     try:
         with os.scandir(path) as found:
-            children = sorted(child.path for child in found if not child.is_symlink())
+            children = sorted([child.path for child in found if not child.is_symlink()])
     except OSError:
-        return
-    for child in children:
-        yield from _without(child, inside)
+        return []
+    return [one for child in children for one in _without(child, inside)]
 
 
 class Room(Struct, frozen=True):
