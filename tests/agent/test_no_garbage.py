@@ -27,12 +27,13 @@ def say(request: ModelRequest) -> ToolCallPart | TextPart:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_older_is_looked_at() -> Generator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
-    """Put aside all that was there before a test: whoever looks for garbage in what hundreds of tests have loaded takes seconds."""
+def _nothing_older_is_looked_at() -> None:  # pyright: ignore[reportUnusedFunction]  pytest finds it
+    """Put aside all that was there before a test: whoever looks for garbage in what hundreds of tests have loaded takes seconds.
+
+    It stays there: to take it back is to look at all of it for the rest of this process, and to copy the pages that it shares with others.
+    """
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @contextmanager
