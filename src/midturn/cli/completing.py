@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
+from midturn.cli.lazy import COMPLETING
 from midturn.cli.output import ExitStatus, block, say
 from midturn.errors import MidturnError
 from midturn.values.text import exact
@@ -63,9 +64,6 @@ complete_models = _completing("models")
 # ----------------------------------------------------------------------------------------------------------------------
 # `midturn completions`: the script that completes commands, options and ids in a shell
 
-
-COMPLETING = "_MIDTURN_COMPLETE"
-"""The variable with which a shell asks for completions; the shell's line is in others, and there are no arguments."""
 
 SHELLS = ("bash", "zsh", "fish")
 _FIRST_CALL, _EVERY_CALL = "$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _midturn"

@@ -14,6 +14,8 @@ from midturn.cli.output import columns
 from midturn.errors import ConfigError
 from midturn.values.text import exact, nearest
 
+COMPLETING = "_MIDTURN_COMPLETE"
+"""The variable with which a shell asks for completions; the shell's line is in others, and there are no arguments."""
 _NARROW = 52
 _BEGINNING = 2  # letters that say enough of a command
 _NAMES = 4  # columns for names; a longer one has a line of its own

@@ -11,8 +11,7 @@ from typing import Any, cast
 import click
 
 from midturn import __version__
-from midturn.cli.completing import COMPLETING
-from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
+from midturn.cli.lazy import COMPLETING, CommandEntry, LazyGroup, with_help
 from midturn.cli.output import ExitStatus, Shown, block, flush_stdout, forget_stdout, line, note, say
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 from midturn.plugins import Registry
