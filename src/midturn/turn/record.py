@@ -58,14 +58,11 @@ WITH_A_MODEL: Final[Mapping[str, Json]] = {"asks": "assistant"}
 _OF_THE_MODEL: Final = frozenset({ev.ToolCallRequest, ev.ChatResponse})
 
 
-class Attempt:
-    """A recorded request and, once it is there, its response."""
+class Attempt(Struct, eq=False, gc=False):
+    """A recorded request and, once it is there, its response. Like an event it is part of no cycle (`gc=False`)."""
 
-    __slots__ = ("request", "response")
-
-    def __init__(self, request: ev.InquiryRequest) -> None:
-        self.request = request
-        self.response: ev.InquiryResponse | None = None
+    request: ev.InquiryRequest
+    response: ev.InquiryResponse | None = None
 
     @property
     def is_rejection(self) -> bool:
@@ -74,20 +71,16 @@ class Attempt:
         return is_boolean and isinstance(self.response, ev.InquiryAnswered) and self.response.answer is False
 
 
-class Chain:
+class Chain(Struct, eq=False, gc=False):
     """An attempt with the escalations that follow from it; its last link says how it ended. `place` counts the chains of its call.
 
-    `asked_at` counts the events of the turn that came before its last link.
+    `asked` is the request that the tool's question led to. `asked_at` counts the events of the turn that came before its last link.
     """
 
-    __slots__ = ("asked", "asked_at", "links", "place")
-
-    def __init__(self, first: Attempt, place: int) -> None:
-        self.asked_at = 0
-        self.asked = first.request
-        """The request that the tool's question led to."""
-        self.links = [first]
-        self.place = place
+    asked: ev.InquiryRequest
+    links: tuple[Attempt, ...]
+    place: int
+    asked_at: int = 0
 
     @property
     def last(self) -> Attempt:
@@ -188,7 +181,7 @@ class CallRecord:
     def begin_chain(self, first: Attempt) -> Chain:
         """Take in a question that the tool asks."""
         chains = self.chains
-        chain = Chain(first, len(chains))
+        chain = Chain(first.request, (first,), len(chains))
         chains.append(chain)
         if self._open and self._at_once is None:
             self._at_once = min(self._open)
@@ -463,7 +456,7 @@ class TurnRecord:
         escalated = self._chains.get(event.escalates or "")
         if escalated:
             chain = escalated[1]
-            chain.links.append(attempt)
+            chain.links = (*chain.links, attempt)
             call.take_note(chain)
         else:
             chain = call.begin_chain(attempt)
