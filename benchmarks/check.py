@@ -157,8 +157,10 @@ def imports() -> dict[str, Figure]:
             note(what, modules(program, environment=environment))
         run("init")
         note("a hook with nothing to ask", modules(COMMAND, "hook", "claude", environment=environment, cwd=root, given=json.dumps(EVENT)))
+        note("`midturn inbox` in which nothing waits", modules(COMMAND, "inbox", environment=environment, cwd=root))
         for arguments in (("--version",), ("--help",), ("query", "-m", "scripted:play.json", "--defer", "hello"), ("inbox",)):
             run(*arguments)
+        note("`midturn conversation ls`", modules(COMMAND, "conversation", "ls", environment=environment, cwd=root))
         from support.places import workspace_store  # the path comes first
 
         (waiting,) = mt.open_store(workspace_store(root, root / ".local" / "share"), trusted=True).pending_sync()
