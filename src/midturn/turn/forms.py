@@ -13,7 +13,7 @@ from midturn.question.people import People, earliest
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Reply
-from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review
+from midturn.question.walker import Ask, Cancelled, Completed, FormEnded, Review, copied
 from midturn.record.events import FormAuthored, InquiryRequest, required_by
 from midturn.routing import messages
 from midturn.turn.approval import ReviewStep
@@ -188,7 +188,8 @@ class CallForms:
                 walk.is_a_persons = walk.is_a_persons or self._replay.was_put_to_a_person(chain)
                 return self._requests.inquiry(walk, walk.asks(), chain.last.request, emissions)
             case Give() if walk.is_of_one and not self._view.call.revisions and outcome.answered.value is not PLACEHOLDER:
-                return self._completed(walk, {question.id: walk.note(outcome)})
+                noted = walk.note(outcome)
+                return self._completed(walk, {question.id: Answer(copied(noted.value), noted.reason, noted.by)})
             case Give() | GoBack():
                 walk.follow(outcome)
                 return None

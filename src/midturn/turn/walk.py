@@ -12,7 +12,7 @@ from midturn.errors import AnswerError, Problem
 from midturn.question.people import People
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Replied, Reply, Submitted, WentBack
-from midturn.question.walker import Ask, Cancelled, Completed, FormWalker, Step, copied
+from midturn.question.walker import Ask, Cancelled, Completed, FormWalker, Step
 from midturn.record.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
@@ -123,10 +123,10 @@ class Walk:
         self.walker.accept(give.question_id, give.answered.value, automatic=give.answered.automatic)
 
     def note(self, give: Give) -> Answer[Json | SecretValue]:
-        """Note who gave an answer, and why; return that with the answer, which is the taker's own."""
+        """Note who gave an answer, and why; return that with the answer."""
         question_id, answered = give.question_id, give.answered
         self.is_a_persons = self.is_a_persons or give.by == "user"
-        self._given[question_id] = noted = Answer(copied(answered.value), answered.reason, give.by)
+        self._given[question_id] = noted = Answer(answered.value, answered.reason, give.by)
         self.inquiries[question_id] = give.inquiry
         if answered.value is PLACEHOLDER:
             self.placeholders.add(question_id)
