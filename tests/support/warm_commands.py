@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -183,8 +184,14 @@ def _start(command: Command, streams: Sequence[int], *, on_terminal: bool) -> St
 
 def started_by_others(program: Path | None = None) -> list[str]:
     """Return the command of a program, or of `midturn`, that another process starts: it is forked, too, and what it loads is shared."""
-    _warm(True)
+    _wait_until_loaded(os.getpid())
     return [sys.executable, "-I", "-S", str(_START), _ADDRESSES[True], str(program or "")]
+
+
+@cache
+def _wait_until_loaded(_process: int) -> None:
+    """Let the process for commands that speak load everything: it takes so long where many work that a program's time limit is over."""
+    run_warm(Command(["--version"], Path.cwd(), {"PATH": os.environ["PATH"]}, speaks=True), b"")
 
 
 def run_warm(command: Command, given: bytes) -> subprocess.CompletedProcess[bytes]:
