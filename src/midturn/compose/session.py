@@ -17,7 +17,8 @@ from midturn.question.people import Directory
 from midturn.record.events import Parent, TurnStart
 from midturn.routing.policy import ToolPolicy
 from midturn.runtime.model_response import Assistants, foretelling
-from midturn.runtime.surroundings import Services, Silence, Surroundings, at_prompt
+from midturn.runtime.prompts import at_prompt
+from midturn.runtime.surroundings import Services, Silence, Surroundings
 from midturn.store.batch import event_ids
 from midturn.turn.step import TurnSettings
 from midturn.values.json_value import JsonObject

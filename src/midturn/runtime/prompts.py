@@ -21,10 +21,11 @@ from midturn.record.events import AnsweredBy, put_to_people
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.runtime.loop_thread import is_cancelled
-from midturn.runtime.surroundings import Services, Surroundings, who_replies
+from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.pending import pending
 from midturn.turn.people import under_key
 from midturn.turn.step import AnsweredElsewhere, ClosePrompt, Happened, Noted, PromptFailed, TurnFailed, UserReplied
+from midturn.values.text import check_text
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
@@ -32,6 +33,35 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("midturn.prompts")
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
+_SPEAKERS = ("user", "policy")
+
+
+def who_replies(prompter: Prompter) -> AnsweredBy:
+    """Return who replied, as far as a prompter says it.
+
+    Raises:
+        TypeError: It says it in something that is not text, or speaks for something else than a person or a policy.
+    """
+    by: str = getattr(prompter, "by", "user")
+    if by not in _SPEAKERS:
+        raise TypeError(f"`by` of `{type(prompter).__name__}` is {by!r}: a prompter speaks for a 'user' or a 'policy'")
+    told = {name: cast("str | None", getattr(prompter, name, None)) for name in ("via", "user", "name")}
+    for name, said in told.items():
+        if said is not None:
+            check_text(name, said)
+    if by == "policy":
+        return AnsweredBy("policy", via=told["via"], name=told["name"] or type(prompter).__name__)
+    return AnsweredBy("user", via=told["via"], user=told["user"])
+
+
+def at_prompt(prompter: Prompter | None) -> AnsweredBy:
+    """Return who replies to a prompt, as far as that is known beforehand: the person behind policies, where there is one."""
+    while (behind := getattr(prompter, "otherwise", None)) is not None:
+        prompter = cast("Prompter", behind)
+    try:
+        return AnsweredBy("user") if prompter is None else who_replies(prompter)
+    except TypeError:  # said when it replies
+        return AnsweredBy("user")
 
 
 class Dialogs:

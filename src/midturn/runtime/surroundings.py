@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,13 +16,12 @@ from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
 from midturn.question.reply import Answered
-from midturn.record.events import AnsweredBy, Event, ToolCall
+from midturn.record.events import Event, ToolCall
 from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.record.provider_view import last_user_request, provider_view
 from midturn.tools.asker import refused
 from midturn.turn.step import Answer, FormWanted, Given
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
-from midturn.values.text import check_text
 
 if TYPE_CHECKING:
     from midturn.question.question import Question
@@ -51,37 +50,6 @@ class Services(Struct, frozen=True, kw_only=True):
     clock: Clock
     ids: Iterator[str]
     host: Host | None = None
-
-
-_SPEAKERS = ("user", "policy")
-
-
-def who_replies(prompter: Prompter) -> AnsweredBy:
-    """Return who replied, as far as a prompter says it.
-
-    Raises:
-        TypeError: It says it in something that is not text, or speaks for something else than a person or a policy.
-    """
-    by: str = getattr(prompter, "by", "user")
-    if by not in _SPEAKERS:
-        raise TypeError(f"`by` of `{type(prompter).__name__}` is {by!r}: a prompter speaks for a 'user' or a 'policy'")
-    told = {name: cast("str | None", getattr(prompter, name, None)) for name in ("via", "user", "name")}
-    for name, said in told.items():
-        if said is not None:
-            check_text(name, said)
-    if by == "policy":
-        return AnsweredBy("policy", via=told["via"], name=told["name"] or type(prompter).__name__)
-    return AnsweredBy("user", via=told["via"], user=told["user"])
-
-
-def at_prompt(prompter: Prompter | None) -> AnsweredBy:
-    """Return who replies to a prompt, as far as that is known beforehand: the person behind policies, where there is one."""
-    while (behind := getattr(prompter, "otherwise", None)) is not None:
-        prompter = cast("Prompter", behind)
-    try:
-        return AnsweredBy("user") if prompter is None else who_replies(prompter)
-    except TypeError:  # said when it replies
-        return AnsweredBy("user")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
