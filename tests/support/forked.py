@@ -41,6 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--forks", type=int, default=0, help="so many processes, forked when all tests are collected, run them")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Where all tests are run, have what forks commands load while they are collected, which takes one core."""
+    config = session.config
+    if config.option.forks > 1 and config.args_source is pytest.Config.ArgsSource.TESTPATHS and not config.option.collectonly:
+        warm_commands.share(config.option.forks)
+        warm_commands.load()
+
+
 def pytest_unconfigure() -> None:
     UNTIL_THE_END.close()
 

@@ -228,7 +228,15 @@ def tell_costs(file: Path) -> None:
 
 def share(number: int) -> None:
     """Have so many processes that are forked from this one start their commands through the same two processes."""
-    _SHARED.update({speaks: _launch(speaks, number) for speaks in (False, True)})
+    if not _SHARED:
+        _SHARED.update({speaks: _launch(speaks, number) for speaks in (False, True)})
+
+
+def load() -> None:
+    """Have the two load now, before they are first used."""
+    for address in _ADDRESSES.values():
+        with socket.socket(socket.AF_UNIX) as nothing_asked:
+            nothing_asked.connect(address)
 
 
 def use_shared(place: int) -> None:
