@@ -72,6 +72,7 @@ check: $(READY)
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports
 	@PYTHONPATH=tests $(BIN)/python tools/check_examples.py
+	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory bench-check
 
 # How many checks of the conformance tests of the Model Context Protocol pass, as far as they are about asking people.
@@ -92,6 +93,7 @@ format: $(READY)
 hangups: $(READY)
 	@MIDTURN_HANGUPS=$(or $(TIMES),4) $(BIN)/python -m pytest -n 4 -q tests/terminal/test_vanished_terminal.py
 
+# Strictly: every link leads somewhere, every page is in the navigation, and every public name has its place in the reference.
 docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 

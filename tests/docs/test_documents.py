@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -61,27 +59,3 @@ def test_code_fits_into_a_narrow_column(document: Path) -> None:
 def test_every_public_name_is_documented() -> None:
     words = {word for document in DOCUMENTS for word in re.findall(r"\w+", document.read_text(encoding="utf-8"))}
     assert sorted(set(dir(midturn)) - words) == []
-
-
-@pytest.mark.long
-def test_python_examples_are_typed(tmp_path: Path) -> None:
-    """What a document shows passes the strict type checker, as the project's own code does."""
-    for document in DOCUMENTS:
-        shown = [block for block in blocks(document) if block.language == "python" and "pytest" not in block.marks]
-        module = "\n".join(block.text for block in shown if not block.file)
-        written = {block.file: block.text for block in shown if block.file}
-        folder = tmp_path / name(document).removesuffix(".md").replace("/", "_").replace("-", "_")
-        folder.mkdir()  # files of one document import each other
-        for file, code in {"example": module, **written}.items():
-            (folder / f"{Path(file).stem}.py").write_text(code, encoding="utf-8")
-    untyped = {"reportMissingTypeStubs": False, "reportUnknownMemberType": False}  # LangGraph has no types of its own
-    settings = {
-        "typeCheckingMode": "strict",
-        "reportRedeclaration": False,
-        "pythonVersion": "3.11",
-        "executionEnvironments": [{"root": "docs_frameworks_langgraph", **untyped}, {"root": "."}],
-    }
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
-    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
-    assert done.returncode == 0, done.stdout
