@@ -73,6 +73,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs {marker.args[0]}: `make test-real` installs it and runs this"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _a_pytest_that_tests_start_clears_up_after_itself(tmp_path_factory: pytest.TempPathFactory) -> None:  # pyright: ignore[reportUnusedFunction]  pytest finds it
+    """Give it a directory of its own: at its end it would remove what is left of all tests of the day before, which takes a minute."""
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path_factory.mktemp("inside"))
+
+
 @pytest.fixture(autouse=True)
 def _a_process_knows_the_stores_of_its_own_test() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
     """Forget the stores of every test at its end: a tool is kept out of all that its process knows of, and a process knows a few."""

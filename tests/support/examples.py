@@ -155,7 +155,7 @@ class Examples:
 
     def _environment(self) -> dict[str, str]:
         programs = os.pathsep.join((str(self._programs), str(Path(sys.executable).parent), os.environ["PATH"]))
-        ours = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        ours = {name: os.environ[name] for name in ("PYTHONPATH", "PYTEST_DEBUG_TEMPROOT") if name in os.environ}
         user = {"HOME": str(self.home), "MIDTURN_CFG_USER__NAME": "ana"}  # the login differs from machine to machine
         return {**ours, **user, "PATH": programs, "LC_ALL": "C.UTF-8", "GIT_CONFIG_GLOBAL": os.devnull}
 
