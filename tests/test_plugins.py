@@ -199,6 +199,13 @@ def test_a_command_keeps_conversations_where_a_package_says(shelf: Path, tmp_pat
     assert "where tools may write" in inside.stderr
 
 
+def test_only_a_database_of_ours_is_looked_after(tmp_path: Path) -> None:
+    checked = CommandLine(tmp_path).run("store", "check", "--store", "shelf://here")
+    assert checked.stderr == (
+        "midturn: A store at `shelf://…` has no tables that midturn looks after: one at `postgresql://…` or `postgres://…` has.\n"
+    )
+
+
 def test_the_configuration_of_a_cloned_repository_chooses_no_store(shelf: Path, tmp_path: Path) -> None:
     midturn = CommandLine(tmp_path / "user")
     midturn.workspace_file(f'conversation.store = "shelf://{tmp_path}/theirs"\n')

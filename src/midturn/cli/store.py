@@ -44,12 +44,13 @@ def database(url: str) -> PostgresStore:
     """Open the store.
 
     Raises:
-        ConfigError: It is a directory, which needs no looking after.
+        ConfigError: It is a directory, which needs no looking after, or a store of a package, which has tables of its own, if any.
     """
     if "://" not in url:
         raise ConfigError(f"{url!r} is not a database. A store in a directory needs no upgrade; `midturn doctor` looks at it.")
     if scheme_of(url) not in SERVERS:
-        raise ConfigError(f"{url!r} is not a database with tables to look after.")
+        ours = " or ".join(f"`{scheme}://…`" for scheme in SERVERS)
+        raise ConfigError(f"A store at `{scheme_of(url)}://…` has no tables that midturn looks after: one at {ours} has.")
     return postgres_store(url)
 
 
