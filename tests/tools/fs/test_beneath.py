@@ -154,9 +154,9 @@ def test_the_users_own_configuration_is_not_writable_when_the_root_is_home(root:
 
 def test_a_race_between_a_folder_and_a_link_never_leads_out(root: Path) -> None:
     seen: set[bytes | None] = set()
-    end = time.monotonic() + 0.7
+    began = time.monotonic()
     with exchanged(root, "outside.txt"), Beneath(root) as beneath:
-        while time.monotonic() < end:
+        while time.monotonic() < began + (0.7 if b"inside" in seen else 30):  # where many work, the folder may stand there for moments alone
             try:
                 seen.add(beneath.read(PurePosixPath("a/outside.txt")))
             except Rejected:
