@@ -156,7 +156,7 @@ def test_a_race_between_a_folder_and_a_link_never_leads_out(root: Path) -> None:
     seen: set[bytes | None] = set()
     began = time.monotonic()
     with exchanged(root, "outside.txt"), Beneath(root) as beneath:
-        while time.monotonic() < began + (0.7 if b"inside" in seen else 30):  # where many work, the folder may stand there for moments alone
+        while time.monotonic() < began + (0.7 if b"inside" in seen else 30):  # the folder may stand there for moments alone
             try:
                 seen.add(beneath.read(PurePosixPath("a/outside.txt")))
             except Rejected:
