@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,6 +147,29 @@ def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
             await task
 
     asyncio.run(scene())
+
+    assert wait_until(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
+
+
+def test_a_command_that_begins_while_its_program_ends_is_ended_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs before the thread that starts it comes to tell so, and by then the loop is closed."""
+    pids, closed, start = tmp_path / "pids", threading.Event(), subprocess.Popen[bytes]
+
+    def start_slowly(*given: Any, **fields: Any) -> subprocess.Popen[bytes]:
+        begun = start(*given, **fields)
+        closed.wait()
+        return begun
+
+    async def scene() -> None:
+        task = asyncio.create_task(run_process(command(f"sleep 600 & echo $$ $! > {pids}; wait", timeout=None)))
+        await asyncio.to_thread(wait_until, lambda: pids.exists() and pids.read_text().endswith("\n"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    monkeypatch.setattr(subprocess, "Popen", start_slowly)
+    asyncio.run(scene())
+    closed.set()
 
     assert wait_until(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
 

@@ -139,7 +139,7 @@ async def _start(command: Program) -> _Child:
     try:
         await asyncio.shield(child.begun)
     except asyncio.CancelledError:
-        child.begun.add_done_callback(_end_at_once)
+        child.give_up()
         raise
     try:
         await child.connect(command.stdin)
@@ -149,13 +149,11 @@ async def _start(command: Program) -> _Child:
     return child
 
 
-def _end_at_once(begun: asyncio.Future[subprocess.Popen[bytes]]) -> None:
-    """End a process that began only after it was given up."""
-    if not begun.cancelled() and begun.exception() is None:
-        child = begun.result()
-        ProcessGroup(child.pid).signal(signal.SIGKILL)
-        for stream in _streams(child):
-            stream.close()
+def _end_at_once(process: subprocess.Popen[bytes]) -> None:
+    """End a process that nobody waits for, with its group."""
+    ProcessGroup(process.pid).signal(signal.SIGKILL)
+    for stream in _streams(process):
+        stream.close()
 
 
 def _streams(child: subprocess.Popen[bytes]) -> list[IO[bytes]]:
@@ -173,6 +171,9 @@ class _Child:
         self.status: int | None = None
         self._loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[subprocess.Popen[bytes]] = self._loop.create_future()
+        self._lock = threading.Lock()  # of the two below: the thread sets one, the loop the other, and whoever comes second ends it
+        self._process: subprocess.Popen[bytes] | None = None
+        self._given_up = False
         self._cap = cap
         self._open = {1, 2}
         self._drained = asyncio.Event()
@@ -200,9 +201,23 @@ class _Child:
         except Exception as error:  # noqa: BLE001 (raised where the child is awaited)
             self._tell(self._failed, error)
             return
-        self._tell(self._began, child)
+        with self._lock:
+            self._process = child
+            given_up = self._given_up
+        if given_up:
+            _end_at_once(child)
+        else:
+            self._tell(self._began, child)
         status = child.wait()
         self._tell(self._ended, status)
+
+    def give_up(self) -> None:
+        """End it, now or when it begins: the loop may be closed before it hears of a process that runs already."""
+        with self._lock:
+            self._given_up = True
+            process = self._process
+        if process:
+            _end_at_once(process)
 
     def _tell(self, what: Callable[[T], None], value: T) -> None:
         with suppress(RuntimeError):  # the loop is closed, and with it every waiter
@@ -213,7 +228,8 @@ class _Child:
         self.begun.set_result(child)
 
     def _failed(self, error: Exception) -> None:
-        self.begun.set_exception(error)
+        if not self._given_up:
+            self.begun.set_exception(error)
 
     def _ended(self, status: int) -> None:
         self.status = status
