@@ -20,6 +20,7 @@ from midturn.config.load import LoadRequest, load
 from midturn.errors import AnswerError, ConfigError
 from midturn.prompts.keys import code_line, one_line
 from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
+from midturn.provider_view import provider_view
 from midturn.question.question import Question
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate
@@ -27,7 +28,6 @@ from midturn.question.walker import FormWalker, MisplacedReplyError
 from midturn.record.codec import decode_event, decode_lines, encode_event
 from midturn.record.events import OpaqueEvent
 from midturn.record.outcome import NeedsInput
-from midturn.record.provider_view import provider_view
 from midturn.record.window import Window, open_turn, turns
 from midturn.store.export import History
 from midturn.store.memory_conversations import MemoryStore

@@ -44,6 +44,7 @@ from midturn.models.provider_model import LibraryModel as LibraryModel, Provider
 from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.prompter import Prompter as Prompter
+from midturn.provider_view import sanitize as sanitize
 from midturn.question.answer_type import (
     AnswerType as AnswerType,
     BooleanType as BooleanType,
@@ -99,7 +100,6 @@ from midturn.record.exchange import (
 from midturn.record.open_question import OpenQuestion as OpenQuestion
 from midturn.record.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
 from midturn.record.prompt import CallSubject as CallSubject, FormSubject as FormSubject, Prompt as Prompt, ResultSubject as ResultSubject
-from midturn.record.provider_view import sanitize as sanitize
 from midturn.routing.policy import DetachedPolicy as DetachedPolicy, Target as Target
 from midturn.routing.table import (
     AskAssistant as AskAssistant,

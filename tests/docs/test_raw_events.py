@@ -1,4 +1,4 @@
-"""Modules outside of `record` that match events by class: a teller matches the entries of `record/entries.py`, a reader asks `TurnView`."""
+"""Modules outside of `record` that match events by class: a teller matches the entries of `entries.py`, a reader asks `TurnView`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from support.documents import ROOT
 SOURCE = ROOT / "src" / "midturn"
 EVENTS = SOURCE / "record" / "events.py"
 MATCHING = {
+    "entries.py": "what tellers match instead",
+    "provider_view.py": "mends what providers see of a log",
     "turn/record.py": "the fold itself",
     "turn/view.py": "the reader that stands on it",
     "turn/people.py": "polls: what notes add up to",

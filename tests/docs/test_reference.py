@@ -19,8 +19,8 @@ from midturn.record.codec import KINDS
 from midturn.record.events import CancelReason
 from midturn.record.open_question import PromptKind
 from midturn.record.prompt import Prompt
-from midturn.record.provider_view import INTERRUPTED
 from midturn.routing import messages
+from midturn.routing.messages import INTERRUPTED
 from midturn.routing.table import TABLE
 from midturn.store.watching import StoreChange
 from midturn.turn.state import QUESTIONS, STAGES, Move, Stage

@@ -13,8 +13,8 @@ import pytest
 
 from midturn.cli.place import place_in
 from midturn.clock import SYSTEM
+from midturn.elicitation import Outgoing, heading
 from midturn.foreign.errands import Errands
-from midturn.question.elicitation import Outgoing, heading
 from midturn.record.open_question import Asker
 from midturn.tools.ask_user_call import read_arguments
 from support.cli import CommandLine

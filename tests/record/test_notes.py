@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from midturn.provider_view import Repairs, sanitize
 from midturn.record.events import Event, Notified, Reassigned, Reminded, Vote, visible
-from midturn.record.provider_view import Repairs, sanitize
 from support.tapes import Tape
 
 

@@ -12,12 +12,12 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from midturn.acp.updates import Editor, kind_of, title_of
+from midturn.elicitation import Outgoing, heading
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen
 from midturn.foreign.clients import Client, can_show
 from midturn.foreign.errand import QUICKEST, questions_at_once
 from midturn.ports import Clock
 from midturn.question.answer_type import BooleanType, SelectType
-from midturn.question.elicitation import Outgoing, heading
 from midturn.question.question import Question
 from midturn.record.open_question import OpenQuestion
 from midturn.store.store import ConversationStore

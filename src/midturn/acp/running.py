@@ -10,16 +10,17 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, schema, text_block
 
 from midturn import __version__
+from midturn.elicitation import form_of, opens, web_address_form
 from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.errand import Errand, NoRoom
 from midturn.foreign.errands import Errands
 from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
 from midturn.foreign.words import Approved, Decided, FormCompleted, Refused, RepliedTo, TurnStopped, asker_name
-from midturn.question.elicitation import form_of, one_line, opens, web_address_form
 from midturn.question.form import Form
 from midturn.record.open_question import Asker
 from midturn.values.json_value import JsonObject, members
+from midturn.values.text import single_line
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Which of an agent's own options a decision is
@@ -73,7 +74,7 @@ def choice(outcome: Decided | None, options: Sequence[Option]) -> str | None:
 
 
 def _words(option: Option) -> str:
-    return f'in the words of the agent, "{one_line(option.name)}"'
+    return f'in the words of the agent, "{single_line(option.name)}"'
 
 
 def _first(kind: OptionKind, options: Sequence[Option]) -> Option | None:

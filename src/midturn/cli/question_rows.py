@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from midturn.cli.output import QUOTED, Shown, asked, drawn, joined, line, moment, presented, room_behind, table
 from midturn.clock import now
+from midturn.entries import ApprovalEntry, RequestEntry, told
 from midturn.errors import QuestionError, StoreError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
@@ -20,7 +21,6 @@ from midturn.question.form import Form
 from midturn.question.people import time_left
 from midturn.question.walker import Cancelled
 from midturn.record import events as ev
-from midturn.record.entries import ApprovalEntry, RequestEntry, told
 from midturn.record.events import ToolCall
 from midturn.record.open_question import Asker, OpenQuestion, holds_secret
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject, Subject

@@ -18,12 +18,12 @@ from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
 from midturn.errors import MidturnError, NotOpen, StoreError, StoreLocked
+from midturn.provider_view import last_user_request
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.question.reply import Answered
 from midturn.record.events import Event
 from midturn.record.open_question import asker_of
-from midturn.record.provider_view import last_user_request
 from midturn.record.window import open_turn
 from midturn.runtime.driver import was_ended_by_user
 from midturn.sandbox.doors import for_people_only

@@ -13,6 +13,7 @@ from midturn.foreign import hook_agent, words
 from midturn.foreign.hook_agent import HookEntry, Installation
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.values.json_value import Json, JsonObject, items, objects, text
+from midturn.values.text import single_line
 
 if TYPE_CHECKING:
     from midturn.question.form import Form
@@ -223,18 +224,15 @@ def _asked(arguments: JsonObject) -> JsonObject:
 
 def questions_of(arguments: JsonObject, *, gates: bool) -> hook_agent.Occasion:
     """Return the questions of its own tool as a form."""
-    from midturn.question import elicitation, form as forms  # few calls ask
+    from midturn.question.form import Form  # few calls ask
 
     listed = objects(arguments.get("questions"))
     texts = [text(asked.get("question")) for asked in listed]
     if len(set(texts)) != len(texts):
         return hook_agent.Unaskable(why="two questions have the same text, by which their answers go", gates=gates)
     try:
-        asked = [
-            _question(number, elicitation.one_line(said), question)
-            for number, (said, question) in enumerate(zip(texts, listed, strict=True))
-        ]
-        form = forms.Form.from_json(asked)
+        asked = [_question(number, single_line(said), question) for number, (said, question) in enumerate(zip(texts, listed, strict=True))]
+        form = Form.from_json(asked)
     except QuestionError as error:
         return hook_agent.Unaskable(why=str(error), gates=gates)
     return hook_agent.PutForm(id="", tool=ASKS, arguments=_asked(arguments), form=form, gates=gates)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Final, Protocol, TypeAlias, cast
 
 from midturn import __version__
+from midturn.elicitation import form_of, opens, web_address_form
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
@@ -18,7 +19,6 @@ from midturn.foreign.errands import Errands
 from midturn.foreign.headless import AgentFailed, Headless, Inbox, Unsaid
 from midturn.foreign.hook_agent import PutForm, Unaskable
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, RepliedTo, TurnStopped
-from midturn.question.elicitation import form_of, opens, web_address_form
 from midturn.question.form import Form
 from midturn.record.open_question import Asker
 from midturn.values.json_value import Json, JsonObject, members, objects, text

@@ -18,7 +18,7 @@ from midturn.routing.messages import user_added
 from midturn.values.json_value import JsonObject, canonical, members, text
 
 if TYPE_CHECKING:
-    from midturn.question.elicitation import Elicited
+    from midturn.elicitation import Elicited
 
 _ASKS = "ask_user"
 

@@ -19,10 +19,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.elicitation import Outgoing, heading
 from midturn.errors import MidturnError, QuestionError, StoreError
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped, tool_name
 from midturn.ports import Clock
-from midturn.question.elicitation import Outgoing, heading
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record import events as ev

@@ -20,7 +20,7 @@ from midturn.store.lock import lives, mark, parent, ps
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
 
 if TYPE_CHECKING:
-    from midturn.question.elicitation import Elicited
+    from midturn.elicitation import Elicited
     from midturn.question.form import Form
 
 
@@ -96,7 +96,7 @@ def elicited(schema: object, message: str) -> Elicited:
     Raises:
         QuestionError: No form can ask that.
     """
-    from midturn.question.elicitation import form_of  # few calls ask
+    from midturn.elicitation import form_of  # few calls ask
 
     return form_of(schema, message)
 

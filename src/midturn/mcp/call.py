@@ -14,8 +14,8 @@ from typing import Any, Final, TypeAlias, cast
 from mcp import ClientSession, types
 from mcp.shared.exceptions import MCPError
 
+from midturn.elicitation import form_of, opens, web_address_form
 from midturn.errors import QuestionError
-from midturn.question.elicitation import form_of, opens, web_address_form
 from midturn.question.form import Form
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate

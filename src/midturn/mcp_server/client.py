@@ -16,6 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 from pydantic import ValidationError
 
+from midturn.elicitation import Outgoing, heading
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, PersonNeeded, TooLarge
 from midturn.foreign import words
 from midturn.foreign.clients import Client, call_id_of, can_show, client_of, is_alone, session_of
@@ -23,7 +24,6 @@ from midturn.foreign.errand import QUICKEST, VIA, Errand, questions_at_once
 from midturn.foreign.errands import Errands
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.ports import Clock
-from midturn.question.elicitation import Outgoing, heading
 from midturn.record.events import Event, put_to_people
 from midturn.routing.messages import user_added
 from midturn.tools.ask_user_call import SINGLE_ID, FormRead

@@ -14,9 +14,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from midturn.errors import ConfigError, ModelError, Problem
 from midturn.models.wrapper import is_transient
+from midturn.provider_view import provider_view
 from midturn.record import exchange
 from midturn.record.events import Event, call_requests
-from midturn.record.provider_view import provider_view
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import Json
 from midturn.values.text import did_you_mean

@@ -16,8 +16,8 @@ from typing import Self
 
 from midturn.clock import now_in_a_name
 from midturn.errors import StoreError
+from midturn.provider_view import NO_PAST, EventLog, Past
 from midturn.record.events import Event, OpaqueEvent, TurnEnd, TurnStart
-from midturn.record.provider_view import NO_PAST, EventLog, Past
 from midturn.record.window import Window, last_turn, starts_turn
 from midturn.store.batch import as_written, may_close
 from midturn.store.decisions import outdated

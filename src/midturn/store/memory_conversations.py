@@ -16,10 +16,10 @@ import msgspec
 
 from midturn.clock import SYSTEM_TIME, now, pause
 from midturn.errors import NoConversation, StoreError, StoreLocked
+from midturn.provider_view import EventLog
 from midturn.record.codec import decode_lines, encode_event
 from midturn.record.events import Event
 from midturn.record.open_question import OpenQuestion
-from midturn.record.provider_view import EventLog
 from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import as_written, decided, may_close
 from midturn.store.claims import Tries, patiently

@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from midturn.entries import ApprovalEntry, CallEntry, RequestEntry, ResponseEntry, ResultEntry, Story
 from midturn.errors import QuestionError
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text
 from midturn.prompts.body import argument_lines
 from midturn.prompts.keys import one_line, words_line
 from midturn.question.answer_type import BooleanType
 from midturn.question.walker import Cancelled
-from midturn.record.entries import ApprovalEntry, CallEntry, RequestEntry, ResponseEntry, ResultEntry, Story
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCall
 from midturn.record.open_question import asked_text
 from midturn.record.window import is_foretold

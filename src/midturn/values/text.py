@@ -243,6 +243,15 @@ PERSON: Final = r"[\w.@+-]{1,64}"
 QUESTION_ID: Final = rf"(?!__){NAME}"
 """A pattern: the id of a question; what begins with `__` is ours."""
 
+_LONGEST: Final = 2_048  # characters of a question
+
+
+def single_line(text: str) -> str:
+    """Return a text from another program as the one line that a question is."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
 OutputProtocol: TypeAlias = Literal["text", "outcome"]
 """The output of a command: the result's text, or an outcome as JSON."""
 

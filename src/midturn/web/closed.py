@@ -14,10 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from midturn.clock import SYSTEM_TIME
+from midturn.entries import ApprovalEntry, Entry, RequestEntry, entry_among, told
 from midturn.errors import AlreadyAnswered, Busy, NoConversation, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked, TooOld
 from midturn.prompts.answer_text import HIDDEN, value_text
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.entries import ApprovalEntry, Entry, RequestEntry, entry_among, told
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryResponse
 from midturn.record.open_question import Address, OpenQuestion, asked_text, parse_address
 from midturn.store.conversation import turns_in

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.record.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, SettingsEntry, UnreadEntry, WordsEntry, told
+from midturn.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, SettingsEntry, UnreadEntry, WordsEntry, told
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.record.open_question import asked_text
 from midturn.record.window import Window, agreed_before

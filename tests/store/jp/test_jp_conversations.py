@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from midturn.errors import StoreError
+from midturn.provider_view import sanitize
 from midturn.record.codec import decode_lines
 from midturn.record.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, OpaqueEvent, ToolCallRequest, ToolCallResponse
-from midturn.record.provider_view import sanitize
 from midturn.record.window import open_turn, turns
 from midturn.store.export import export_jp
 from midturn.store.jp import JpConversation, hide, import_events, import_metadata, read_jp, reveal

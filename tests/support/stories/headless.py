@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import midturn as mt
 from midturn.acp.running import AcpRun
 from midturn.clock import SYSTEM
+from midturn.elicitation import Outgoing
 from midturn.foreign import words
 from midturn.foreign.codex_server import CodexServer
 from midturn.foreign.headless import Headless
 from midturn.foreign.words import Refused
-from midturn.question.elicitation import Outgoing
 from support.stories.agents import OtherAgent, reply_in_words
 from support.stories.outcome import Outcome
 from support.stories.scene import Scene

@@ -9,12 +9,12 @@ from typing import TypeAlias, assert_never
 
 from msgspec import UNSET
 
+from midturn import entries
 from midturn.cli import output
 from midturn.cli.question_rows import drawing
 from midturn.prompts.body import argument_lines
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.walker import Cancelled
-from midturn.record import entries
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, ToolCall, ToolCallRequest, ToolCallResponse
 from midturn.record.open_question import approval_text, asked_text
 from midturn.record.window import Window, agreed_before, turns

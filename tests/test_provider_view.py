@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 
+from midturn.provider_view import provider_view, sanitize
 from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnStart, VisibleEvent, visible
-from midturn.record.provider_view import INTERRUPTED, provider_view, sanitize
 from midturn.record.window import turns
+from midturn.routing.messages import INTERRUPTED
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 

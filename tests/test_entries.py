@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from midturn.question.answer_type import BooleanType
-from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.entries import (
+from midturn.entries import (
     ApprovalEntry,
     CallEntry,
     NoteEntry,
@@ -16,6 +14,8 @@ from midturn.record.entries import (
     entry_among,
     told,
 )
+from midturn.question.answer_type import BooleanType
+from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import (
     Approval,
     ChatRequest,

@@ -26,6 +26,7 @@ from midturn.record.window import (
     turn_from,
     turns,
 )
+from midturn.routing.messages import INTERRUPTED
 from midturn.values.json_value import Json
 
 # Cycles: the calls of one response, whose results must follow at once -------------------------------------------------
@@ -54,8 +55,6 @@ class Cycle:
 
 _RESPONSES: Final = (ev.InquiryAnswered, ev.InquiryCancelled, ev.InquiryRedacted)
 _NOTES: Final = frozenset(get_args(ev.Note))
-INTERRUPTED: Final = "Tool call interrupted before it finished."
-"""The result that a model reads of a call that has none."""
 
 
 class Repairs(Struct, frozen=True):

@@ -16,7 +16,7 @@ from midturn.question.authored_type import crossed_bounds
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.values.json_value import Json, JsonObject, items, members, objects, text
-from midturn.values.text import QUESTION_ID
+from midturn.values.text import QUESTION_ID, single_line
 
 # Shared by both directions: a flat JSON Schema ------------------------------------------------------------------------
 
@@ -62,7 +62,6 @@ def sent(value: Json) -> Json:
 
 
 _ID = re.compile(QUESTION_ID)
-_LONGEST = 2048
 
 
 class Elicited(Struct, frozen=True):
@@ -112,7 +111,7 @@ def _ids(names: Sequence[str]) -> dict[str, str]:
 
 def _question(key: str, name: str, asked: JsonObject, *, is_optional: bool, above: str) -> dict[str, Json]:
     words = [said for said in (text(asked.get("title")), text(asked.get("description"))) if said.strip()] or [name]
-    line = one_line(words[0])
+    line = single_line(words[0])
     context = "\n\n".join(part for part in (above, *words[1:], words[0] if line != words[0] else "") if part)
     question: dict[str, Json] = {"id": key, "text": line, "answer_type": _answer_type(name, asked), "exclusive": True}
     if context:
@@ -189,12 +188,6 @@ def _options(asked: JsonObject) -> list[Json] | None:
 
 def _option(value: Json, title: Json) -> Json:
     return {"value": value, "description": title} if isinstance(title, str) and title and title != value else {"value": value}
-
-
-def one_line(text: str) -> str:
-    """Return a text as the one line that a question is."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 # Outgoing forms: our questions as a flat JSON Schema ------------------------------------------------------------------
