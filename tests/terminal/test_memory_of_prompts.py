@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator
 from weakref import WeakSet
 
 import pytest
 
-from midturn.terminal import prompter
+from midturn import collector
 
 
 class Turn:
@@ -19,13 +18,11 @@ class Turn:
 
 
 @pytest.fixture
-def loaded() -> Generator[None]:
-    """A program that has put aside what it has loaded, and leaves it there: this process was forked from one that has put aside more."""
+def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that has put aside what it has loaded."""
     gc.collect()
-    gc.freeze()
-    prompter._put_aside.cache_clear()
-    yield
-    prompter._put_aside.cache_clear()
+    monkeypatch.setattr(collector, "_ASIDE", set[str]())
+    collector.put_aside()
 
 
 @pytest.mark.long
@@ -35,7 +32,7 @@ def test_a_turn_that_prompts_leaves_nothing_behind_after_the_first() -> None:
     for _ in range(20):
         turn = Turn()
         there.add(turn)
-        prompter._tidy()
+        collector.tidy_after_prompt()
         del turn
 
     gc.collect()

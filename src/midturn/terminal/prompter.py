@@ -6,7 +6,6 @@ Of a rich prompt, rows are printed above, live rows are drawn below, and one row
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import re
 import sys
@@ -16,11 +15,12 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, suppress
-from functools import cache, partial
+from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
 
+from midturn.collector import tidy_after_prompt
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.body import own_context
@@ -107,7 +107,7 @@ class TerminalPrompter(Prompter):
                     raise TerminalGone(str(error)) from error
                 return Unavailable()
             finally:
-                _tidy()
+                tidy_after_prompt()
 
     def about_to_ask(self, question: OpenQuestion) -> None:
         """Take note of what the next prompt asks, as everybody outside the turn sees it.
@@ -221,22 +221,6 @@ class Turnstile:
 
 
 TERMINAL = Turnstile()
-
-
-def _tidy() -> None:
-    """Collect what a prompt leaves behind now, while no one waits: else the collector stops a later prompt, to look at everything.
-
-    Only where the program has put aside what it has loaded (`gc.freeze`, as the command line does), so that this takes a moment.
-    """
-    if gc.get_freeze_count():
-        gc.collect()
-        _put_aside()
-
-
-@cache
-def _put_aside() -> None:
-    """Put aside what the first prompt of a process has loaded. Once: of the turn that is under way, nothing would ever be collected."""
-    gc.freeze()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
