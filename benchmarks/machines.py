@@ -25,7 +25,7 @@ import psycopg  # noqa: E402  the path comes first
 from psycopg import sql  # noqa: E402
 
 import midturn as mt  # noqa: E402
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart  # noqa: E402
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart  # noqa: E402
 from midturn.store.postgres.conversations import PostgresStore  # noqa: E402
 from support.postgres import Cluster  # noqa: E402
 

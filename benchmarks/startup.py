@@ -22,7 +22,7 @@ TURN = f"""
 import asyncio, sys, tempfile
 {NAMES}
 from midturn import FunctionModel
-from midturn.record.exchange import ToolCallPart
+from midturn.exchange import ToolCallPart
 
 async def deploy(env: str) -> Question:
     "Deploy the service."

@@ -23,8 +23,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import midturn as mt
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.question.question import Question
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.record.prompt import Prompt
 from midturn.terminal.look import TerminalSettings
 from midturn.terminal.prompter import TerminalPrompter

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 import midturn as mt
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.question.authoring import KNOWN
 from midturn.record.codec import encode_event
 from midturn.record.events import (
@@ -27,7 +28,6 @@ from midturn.record.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store.conversation import PASTS
 from midturn.values.json_value import Json
 

@@ -6,9 +6,18 @@ import msgspec
 from hypothesis import given
 
 from midturn.provider_view import provider_view, sanitize
-from midturn.record.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnStart, VisibleEvent, visible
+from midturn.record.events import (
+    INTERRUPTED,
+    ChatRequest,
+    ChatResponse,
+    Event,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnStart,
+    VisibleEvent,
+    visible,
+)
 from midturn.record.window import turns
-from midturn.routing.messages import INTERRUPTED
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from midturn.provider_view import Repairs, sanitize
-from midturn.record.events import ConfigDelta, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart, visible
+from midturn.record.events import INTERRUPTED, ConfigDelta, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart, visible
 from midturn.record.window import open_turn, turns
-from midturn.routing.messages import INTERRUPTED
 from midturn.turn.view import calls, pairs
 from support.damaged_streams import STREAMS
 from support.tapes import Tape

@@ -15,7 +15,7 @@ _HOMES: dict[str, str] = {
         "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType Persistence When"
     ),
     ".question.reply": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
-    ".record.exchange": (
+    ".exchange": (
         "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta ReasoningPart StructuredPart TextDelta TextPart "
         "ToolCallPart ToolDefinition Usage"
     ),

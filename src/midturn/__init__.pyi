@@ -40,6 +40,21 @@ from midturn.errors import (
     TooOld as TooOld,
     TurnOpen as TurnOpen,
 )
+from midturn.exchange import (
+    Finished as Finished,
+    InquiryAsked as InquiryAsked,
+    ModelEvent as ModelEvent,
+    ModelRequest as ModelRequest,
+    Part as Part,
+    ReasoningDelta as ReasoningDelta,
+    ReasoningPart as ReasoningPart,
+    StructuredPart as StructuredPart,
+    TextDelta as TextDelta,
+    TextPart as TextPart,
+    ToolCallPart as ToolCallPart,
+    ToolDefinition as ToolDefinition,
+    Usage as Usage,
+)
 from midturn.models.provider_model import LibraryModel as LibraryModel, ProviderModel as ProviderModel
 from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
@@ -82,21 +97,6 @@ from midturn.question.walker import (
 )
 from midturn.record import events as events
 from midturn.record.events import Source as Source, ToolCall as ToolCall
-from midturn.record.exchange import (
-    Finished as Finished,
-    InquiryAsked as InquiryAsked,
-    ModelEvent as ModelEvent,
-    ModelRequest as ModelRequest,
-    Part as Part,
-    ReasoningDelta as ReasoningDelta,
-    ReasoningPart as ReasoningPart,
-    StructuredPart as StructuredPart,
-    TextDelta as TextDelta,
-    TextPart as TextPart,
-    ToolCallPart as ToolCallPart,
-    ToolDefinition as ToolDefinition,
-    Usage as Usage,
-)
 from midturn.record.open_question import OpenQuestion as OpenQuestion
 from midturn.record.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
 from midturn.record.prompt import CallSubject as CallSubject, FormSubject as FormSubject, Prompt as Prompt, ResultSubject as ResultSubject

@@ -31,10 +31,10 @@ except ModuleNotFoundError as error:
 
 from midturn.entries import ApprovalEntry, ResponseEntry, entry_among
 from midturn.errors import StoreError
+from midturn.exchange import Finished, ModelRequest
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
 from midturn.record.events import AnsweredBy, Event, ToolCall
-from midturn.record.exchange import Finished, ModelRequest
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn
 from midturn.store.store import ConversationStore

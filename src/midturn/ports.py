@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from midturn.exchange import Finished, ModelEvent, ModelRequest, ToolDefinition
 from midturn.journal import Journal
 from midturn.record.events import Event, InquiryRequest, Source, ToolCall
-from midturn.record.exchange import Finished, ModelEvent, ModelRequest, ToolDefinition
 from midturn.turn.step import AssistantFailed, AssistantReplied, FormWanted, Given
 from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue
 

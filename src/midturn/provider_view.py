@@ -26,7 +26,6 @@ from midturn.record.window import (
     turn_from,
     turns,
 )
-from midturn.routing.messages import INTERRUPTED
 from midturn.values.json_value import Json
 
 # Cycles: the calls of one response, whose results must follow at once -------------------------------------------------
@@ -117,7 +116,7 @@ def interrupted(call: ev.ToolCallRequest) -> ev.ToolCallResponse:
         event_id=_beside(call, "interrupted"),
         id=call.id,
         call=call.event_id,
-        content=INTERRUPTED,
+        content=ev.INTERRUPTED,
         is_error=True,
     )
 

@@ -9,8 +9,8 @@ import pytest
 
 import midturn as mt
 from midturn.errors import StoreError
+from midturn.exchange import ToolCallPart
 from midturn.record.events import Child, InquiryRequest, TurnEnd, TurnStart
-from midturn.record.exchange import ToolCallPart
 from midturn.store.store import ConversationStore
 from support.nested_agents import SURE, Asked, Company, over
 from support.people import Chat

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 import midturn as mt
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 
 
 @mt.tool

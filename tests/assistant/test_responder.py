@@ -10,13 +10,13 @@ import pytest
 from midturn.assistant.request import LEFT_OUT, ChosenAssistant
 from midturn.assistant.responder import Consultation, consult
 from midturn.errors import ContextTooLong, ModelError
+from midturn.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.models.scripted import FunctionModel, ScriptedModel
 from midturn.models.wrapper import RetryingModel
 from midturn.ports import Model
 from midturn.question.answer_type import MultiSelectType, SecretType, SelectOption, UnknownType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import ChatRequest, InquiryRequest
-from midturn.record.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.turn.step import AssistantFailed, AssistantReplied
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request

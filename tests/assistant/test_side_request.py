@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from midturn.assistant.request import ChosenAssistant, second_request, side_request
+from midturn.exchange import ModelRequest, StructuredPart, TextPart, ToolCallPart
 from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.record.events import (
     ASSISTANT,
@@ -18,7 +19,6 @@ from midturn.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from midturn.record.exchange import ModelRequest, StructuredPart, TextPart, ToolCallPart
 from support.conversations import REQUEST, asked_events, main_request
 
 SETTINGS = ChosenAssistant(model="anthropic/claude-haiku-4-5", cache="long", parameters={"temperature": 0})

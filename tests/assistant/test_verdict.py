@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from midturn.assistant.responder import Right, Wrong, read_answer
-from midturn.record.exchange import Finished, Part, ReasoningPart, StopReason, StructuredPart, TextPart, ToolCallPart
+from midturn.exchange import Finished, Part, ReasoningPart, StopReason, StructuredPart, TextPart, ToolCallPart
 
 
 def read(*parts: Part, stop: StopReason = "stop") -> Right | Wrong:

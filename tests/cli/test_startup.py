@@ -126,7 +126,7 @@ def test_who_lists_conversations_loads_nothing_of_what_answers_or_holds_them(mid
 
     assert "(waits for an answer)" in midturn.ok("conversation", "ls").stdout
     for_answers = {"midturn.store.store", "midturn.store.outside_answers", "midturn.turn.ending", "midturn.turn.visit"}
-    for_those_who_ask = {"midturn.question.question", "midturn.record.prompt", "midturn.record.exchange"}
+    for_those_who_ask = {"midturn.question.question", "midturn.record.prompt", "midturn.exchange"}
     for_holders = {"midturn.store.held", "asyncio"}
     for_typed_answers = {"midturn.question.answer", "midturn.values.json_text"}
     assert (for_answers | for_those_who_ask | for_holders | for_typed_answers) & loaded == set()

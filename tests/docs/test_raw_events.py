@@ -12,6 +12,7 @@ SOURCE = ROOT / "src" / "midturn"
 EVENTS = SOURCE / "record" / "events.py"
 MATCHING = {
     "entries.py": "what tellers match instead",
+    "exchange.py": "adds up what answers have cost",
     "provider_view.py": "mends what providers see of a log",
     "turn/record.py": "the fold itself",
     "turn/view.py": "the reader that stands on it",

@@ -16,11 +16,10 @@ from midturn.models.script_reader import ScriptedReply
 from midturn.prompts.keys import Command, commands
 from midturn.question.question import Question
 from midturn.record.codec import KINDS
-from midturn.record.events import CancelReason
+from midturn.record.events import INTERRUPTED, CancelReason
 from midturn.record.open_question import PromptKind
 from midturn.record.prompt import Prompt
 from midturn.routing import messages
-from midturn.routing.messages import INTERRUPTED
 from midturn.routing.table import TABLE
 from midturn.store.watching import StoreChange
 from midturn.turn.state import QUESTIONS, STAGES, Move, Stage

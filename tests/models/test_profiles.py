@@ -4,6 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
+from midturn.exchange import InquiryAsked
 from midturn.models.profiles import (
     NATIVE,
     NATIVE_ALONE,
@@ -20,7 +21,6 @@ from midturn.models.profiles import (
 )
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.exchange import InquiryAsked
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
 

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from midturn.errors import ContextTooLong, ModelError
+from midturn.exchange import ModelRequest, ReasoningDelta, ReasoningPart, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.models.profiles import Family
 from midturn.record.events import ChatRequest, ChatResponse, Event, Image, ToolCallRequest, ToolCallResponse
-from midturn.record.exchange import ModelRequest, ReasoningDelta, ReasoningPart, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from support.conversations import TOOLS, asked_events, main_request
 from support.exchanges import recorded
 from support.providers.answers import Answer, Fails, Says, ToolUse

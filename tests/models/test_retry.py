@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from midturn.errors import ModelError, ScriptError
+from midturn.exchange import BrokeOff, Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
 from midturn.models.scripted import FunctionModel, ScriptedModel
 from midturn.models.wrapper import Retrying, RetryingModel, RetryPolicy, is_transient
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.exchange import BrokeOff, Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
 from support.clocks import FakeClock
 from support.exchanges import ask, finish
 

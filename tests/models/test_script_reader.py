@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from midturn.errors import ConfigError
+from midturn.exchange import Usage
 from midturn.models.script_reader import build_script, read_script
-from midturn.record.exchange import Usage
 
 JSON_SCRIPT = """{"replies": [
    {"reasoning": "…", "text": "I will patch the plan.",

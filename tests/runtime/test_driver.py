@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import midturn as mt
+from midturn.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
 from midturn.ports import Notice, TextShown
 from midturn.question.reply import Answered, Reply
 from midturn.record.events import AnsweredBy, InquiryAnswered
-from midturn.record.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
 from midturn.record.prompt import Prompt
 from midturn.testing.prompter import ScriptedPrompter
 from midturn.turn.step import FormWanted, TurnRequested

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import midturn as mt
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store.port import Growing, Growth
 from midturn.store.watching import Watch, happened_and_recorded
 from support.processes import kill, line, python

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from midturn.exchange import ModelRequest, ToolDefinition
 from midturn.provider_view import provider_view
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
@@ -18,7 +19,6 @@ from midturn.record.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.record.exchange import ModelRequest, ToolDefinition
 
 REQUEST = InquiryRequest(
     event_id="q1",

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 import midturn as mt
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.record.events import ToolCallResponse
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store.store import ConversationStore
 
 SURE = mt.Question.boolean("sure", "Sure?")

@@ -10,8 +10,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from midturn.question.reply import Reply
-from midturn.record.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
-from midturn.record.exchange import TextPart, ToolCallPart
+from midturn.record.events import Approval, ChatResponse, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
 from midturn.turn.step import Happened, Interrupted, ModelAnswered, ModelFailed, TurnFailed
 from midturn.values.text import rfc3339
 from support.turn_bridge import reply
@@ -132,20 +131,20 @@ class World:
         spoken, so_far = len(self._numbers), 0
         for cycle in self.script.cycles:
             if so_far == spoken:
-                return ModelAnswered((TextPart("Let me see."), *(_part(called) for called in cycle)))
+                return ModelAnswered((ChatResponse(message="Let me see."), *(_part(called) for called in cycle)))
             so_far += len(cycle)
         match self.script.ending:
             case "says":
-                return ModelAnswered((TextPart("Done."),))
+                return ModelAnswered((ChatResponse(message="Done."),))
             case "fails":
                 return TurnFailed("the script is at its end")
             case "interrupted":
-                return Interrupted((TextPart("I was about to"),))
+                return Interrupted((ChatResponse(message="I was about to"),))
 
 
-def _part(called: Called) -> ToolCallPart:
+def _part(called: Called) -> ToolCallRequest:
     arguments = "{broken" if called.broken else {"text": ARGUMENTS}
-    return ToolCallPart(called.id, called_name(called), arguments, "it ends early" if called.broken else None)
+    return ToolCallRequest(id=called.id, name=called_name(called), arguments=arguments)
 
 
 def decision(world: World, call: str, kind: str, reached: int | None = None) -> Reply:

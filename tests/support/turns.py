@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Reply
-from midturn.record.events import AnsweredBy, Event, InquiryRequest, Source
-from midturn.record.exchange import TextPart, ToolCallPart
+from midturn.record.events import AnsweredBy, ChatResponse, Event, InquiryRequest, Source, ToolCallRequest
 from midturn.record.outcome import Success, ToolError
 from midturn.routing.policy import ToolPolicy
 from midturn.turn.step import (
@@ -87,13 +86,13 @@ class Played:
     def model_calls(self, *names: str, arguments: Json = None) -> list[str]:
         """Have the model call tools; return the calls' identities."""
         before = len(self.events)
-        parts = [ToolCallPart(f"call_{i}", name, arguments or {}) for i, name in enumerate(names, 1)]
+        parts = [ToolCallRequest(id=f"call_{i}", name=name, arguments=arguments or {}) for i, name in enumerate(names, 1)]
         self.step(ModelAnswered(tuple(parts)))
         return [e.event_id for e in self.events[before:] if e.type == "tool_call_request"]
 
     def model_says(self, text: str = "Done.") -> tuple[Effect, ...]:
         """Have the model finish."""
-        return self.step(ModelAnswered((TextPart(text),)))
+        return self.step(ModelAnswered((ChatResponse(message=text),)))
 
     def asks(self, call: str, *questions: Question[Any], ask: int = 0, review: bool = False, on_failure: OnFailure = "fail_call") -> None:
         """Have the tool ask a form."""

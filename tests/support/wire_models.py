@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import pytest
 from msgspec import Struct
 
+from midturn.exchange import Finished, ModelEvent, ModelRequest
 from midturn.models.profiles import Family, ModelSpec
 from midturn.models.reached_model import ReachedModel
 from midturn.ports import Model
-from midturn.record.exchange import Finished, ModelEvent, ModelRequest
 from midturn.values.json_value import SecretValue
 from support.providers.loopback import Loopback
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import midturn as mt
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.record.events import ChatRequest
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 
 EFFECTS = Path(os.environ.get("TORTURE_EFFECTS", os.devnull))
 SLOW = 0.005

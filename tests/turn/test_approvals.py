@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from midturn.question.reply import Answered, Edited, Unavailable
 from midturn.record.codec import encode_event
-from midturn.record.events import AnsweredBy, Approval, ToolCallResponse
-from midturn.record.exchange import ToolCallPart
+from midturn.record.events import AnsweredBy, Approval, ToolCallRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.turn.step import CallModel, ModelAnswered, PromptUser, RunTool, SuspendTurn
@@ -256,7 +255,7 @@ def test_without_a_rule_that_holds_the_tools_own_word_counts_and_nothing_new_is_
 def asked_for(played: Played, *environments: str) -> list[str]:
     """Have the model call the tool for each; return who decided about each call, as far as it is decided."""
     before = len(played.events)
-    played.step(ModelAnswered(tuple(ToolCallPart(f"call_{env}", "deploy", {"env": env}) for env in environments)))
+    played.step(ModelAnswered(tuple(ToolCallRequest(id=f"call_{env}", name="deploy", arguments={"env": env}) for env in environments)))
     return [a.answered_by.by for a in played.events[before:] if isinstance(a, Approval) and a.answered_by]
 
 

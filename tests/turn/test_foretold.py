@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited
 from midturn.record.codec import decode_event, encode_event
-from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest
-from midturn.record.exchange import ToolCallPart
+from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest, ToolCallRequest
 from midturn.record.window import agreed_before
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
 from midturn.turn.pending import pending
@@ -126,7 +125,7 @@ def test_one_yes_answers_one_question() -> None:
 def test_two_calls_that_share_an_id_wait_for_a_permission_each() -> None:
     """Some models repeat the ids of their calls; what both tools foretell is known before anything of either permission is on record."""
     played = foretelling(attached=False)
-    parts = [ToolCallPart("call_0", "deploy", {}), ToolCallPart("call_0", "deploy", {})]
+    parts = [ToolCallRequest(id="call_0", name="deploy", arguments={}), ToolCallRequest(id="call_0", name="deploy", arguments={})]
     played.step(ModelAnswered(tuple(parts)))
     for effect in played.wanted(Foretell):
         played.step(Foretold(effect.call.event, OVERWRITE))

@@ -22,7 +22,6 @@ from midturn.record.events import (
     ToolCallResponse,
     Vote,
 )
-from midturn.record.exchange import ToolCallPart
 from midturn.record.open_question import arguments_sha256
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
@@ -178,7 +177,7 @@ def permitted_by(*rules: dict[str, object]) -> Played:
         rules=(RunRules(read_run_rules(rules), tuple(f"rules:{n}" for n, _ in enumerate(rules))),),
     )
     played = Played(settings(of_tool, attached=False))
-    played.meanwhile(ModelAnswered((ToolCallPart("call_1", "deploy", {}),)))
+    played.meanwhile(ModelAnswered((ToolCallRequest(id="call_1", name="deploy", arguments={}),)))
     return played
 
 

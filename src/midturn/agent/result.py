@@ -11,11 +11,11 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError, MidturnError, ModelError
+from midturn.exchange import Spent, Usage, spent_in
 from midturn.journal import Journal
 from midturn.question.python_types import Mismatch, schema_as_json, value_type
 from midturn.question.schema_check import misfits
 from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart, model_responses, user_requests
-from midturn.record.exchange import Spent, Usage, spent_in
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import refused
 from midturn.runtime.driver import RunEnding

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from midturn.agent.result import RunResult
 from midturn.entries import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
+from midturn.exchange import ReasoningDelta, TextDelta
 from midturn.journal import Journal
 from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
 from midturn.record.events import Approval, Event, InquiryRequest, InquiryResponse, ToolCall
-from midturn.record.exchange import ReasoningDelta, TextDelta
 from midturn.record.open_question import OpenQuestion, address
 from midturn.record.window import last_turn
 from midturn.turn.pending import pending

@@ -24,12 +24,12 @@ from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.models import Models
 from midturn.compose.session import RunParts
 from midturn.errors import MidturnError, TurnOpen
+from midturn.exchange import Spent
 from midturn.journal import Journal
 from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT
 from midturn.ports import Model
 from midturn.prompter import Prompter
-from midturn.record.exchange import Spent
 from midturn.record.window import Window
 from midturn.runtime.driver import Session
 from midturn.runtime.loop_thread import loop_thread

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn import exchange
 from midturn.question import answer_type as answers
-from midturn.record import events as ev, exchange
+from midturn.record import events as ev
 from midturn.record.window import open_turn
 from midturn.turn.view import Exchange, calls, pairs
 from midturn.values.json_value import Json, JsonObject, Scalar, json_equal, overlay

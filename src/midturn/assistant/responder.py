@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from midturn.assistant.request import ChosenAssistant, second_request, side_request, size, trimmed
 from midturn.errors import AnswerError, ContextTooLong, MidturnError, ModelError
+from midturn.exchange import Finished, ModelRequest, Spent, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.ports import Model
 from midturn.question.answer import check_answer
 from midturn.question.answer_schema import inquiry_schema
 from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.record.events import InquiryRequest
-from midturn.record.exchange import Finished, ModelRequest, Spent, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.turn.step import AssistantFailed, AssistantReplied
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import Json, json_equal
@@ -25,7 +25,7 @@ from midturn.values.json_value import Json, json_equal
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from midturn.record.exchange import ModelEvent
+    from midturn.exchange import ModelEvent
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -29,11 +29,11 @@ from midturn.compose.session import RunParts
 from midturn.config.assign import Assignment
 from midturn.config.settings import Settings, ToolSettings
 from midturn.errors import ConfigError
+from midturn.exchange import ToolDefinition
 from midturn.models.scripted import ScriptedModel
 from midturn.ports import Tool
 from midturn.question.people import MOST_REMINDERS, People, amount
 from midturn.record.events import Event, call_results
-from midturn.record.exchange import ToolDefinition
 from midturn.routing.rules import Examined, Ruling, examined
 from midturn.runtime.driver import RunEnding
 from midturn.store.memory_conversations import MemoryStore

@@ -17,9 +17,9 @@ from midturn.cli.output import ExitStatus, Shown, block, forget_stdout, joined, 
 from midturn.cli.question_rows import question_rows
 from midturn.cli.turn_flags import unused_answers
 from midturn.config.settings import Settings
+from midturn.exchange import Spent
 from midturn.ports import Display, Happening, Notice, Recorded, TextShown
 from midturn.record.events import AnsweredBy, Event
-from midturn.record.exchange import Spent
 from midturn.record.open_question import OpenQuestion
 from midturn.runtime.driver import RunEnding
 from midturn.terminal.gate import Gate

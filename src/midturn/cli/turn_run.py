@@ -22,9 +22,9 @@ from midturn.compose.session import RunParts
 from midturn.config.load import Loaded
 from midturn.config.settings import Settings
 from midturn.errors import TerminalGone
+from midturn.exchange import Spent
 from midturn.models.wrapper import SPENT
 from midturn.prompter import Prompter
-from midturn.record.exchange import Spent
 from midturn.runtime.driver import RunEnding, Session
 from midturn.terminal.gate import Gate
 from midturn.turn.step import TurnRequested

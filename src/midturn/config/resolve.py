@@ -26,10 +26,10 @@ from midturn.config.settings import (
     WebSettings,
 )
 from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry, plain
+from midturn.exchange import Family
 from midturn.prompts.settings import ScreenSettings
 from midturn.question.people import Directory, People, Person, read_people
 from midturn.record.events import ASSISTANT, Source
-from midturn.record.exchange import Family
 from midturn.routing import policy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared

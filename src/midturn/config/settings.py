@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
 from midturn.prompts.settings import ScreenSettings
 from midturn.question.people import Directory
 from midturn.record.events import Source
-from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
 from midturn.routing.policy import Enable, Toggle, ToolPolicy
 from midturn.routing.rules import Ruling, RunRules, strictest
 from midturn.sandbox.profile import Declared

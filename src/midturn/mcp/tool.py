@@ -14,13 +14,13 @@ from mcp import types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from midturn.exchange import ToolDefinition, checked_image
 from midturn.mcp.call import Elicitations, TooManyForms, UnfitResult
 from midturn.mcp.connection import Connection, ServerGone
 from midturn.mcp.spec import ServerSpec
 from midturn.ports import Tool, ToolRun
 from midturn.question.form import Form
-from midturn.record.events import Image, Source, checked
-from midturn.record.exchange import ToolDefinition
+from midturn.record.events import Image, Source
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
 from midturn.values.json_value import Json, JsonObject
@@ -74,7 +74,7 @@ def _images(outcome: Success | ToolError) -> tuple[Image, ...]:
 def _picture(block: types.ContentBlock) -> Image | None:
     match block:
         case types.ImageContent(data=data) | types.EmbeddedResource(resource=types.BlobResourceContents(blob=data)):
-            return checked(data)
+            return checked_image(data)
         case _:
             return None
 

@@ -18,10 +18,10 @@ from pydantic_ai.models import Model as LibraryModel, StreamedResponse, create_a
 from pydantic_ai.profiles import ModelProfile
 
 from midturn.errors import ContextTooLong, ModelError
+from midturn.exchange import Finished, ModelEvent, ModelRequest, StopReason, TextPart, ToolCallPart, Usage
 from midturn.models.library_messages import LibraryRequest, delta, parts
 from midturn.models.profiles import ModelSpec, Profile, check_parameters, suggested_models, thinking_ends_with_text
 from midturn.models.wrapper import WORTH_ANOTHER_TRY, Failure
-from midturn.record.exchange import Finished, ModelEvent, ModelRequest, StopReason, TextPart, ToolCallPart, Usage
 from midturn.values.json_value import Json
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as LibraryTool
 
+from midturn import exchange
 from midturn.models.profiles import How, ModelSpec, Profile, how_to_ask, how_to_shape, retention
 from midturn.models.transcript import (
     CallResult,
@@ -32,8 +33,6 @@ from midturn.models.transcript import (
     words_in_result,
 )
 from midturn.question.answer import DEPTH_LIMIT
-from midturn.record import exchange
-from midturn.record.events import checked
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import Json, JsonObject, json_problem
 
@@ -133,7 +132,7 @@ def _user_part(part: UserWords | CallResult, profile: Profile) -> lib.ModelReque
 
 def _content(result: CallResult, profile: Profile) -> str | list[str | lib.BinaryContent]:
     """Return the text of a result, and pictures where the model takes them; each is looked at again, for a stream comes from anywhere."""
-    pictures = [seen for image in result.images if (seen := checked(image.data))] if profile.images else []
+    pictures = [seen for image in result.images if (seen := exchange.checked_image(image.data))] if profile.images else []
     text = result.content if len(pictures) == len(result.images) else f"{result.content}\n{_UNSEEN}"
     shown = [lib.BinaryContent(b64decode(picture.data), media_type=picture.media_type) for picture in pictures]
     return [text, *shown] if shown else text

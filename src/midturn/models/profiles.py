@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from midturn.errors import ConfigError, ModelError
-from midturn.record.exchange import Family, InquiryAsked
+from midturn.exchange import Family, InquiryAsked
 from midturn.values.json_value import JsonObject, SecretValue
 from midturn.values.text import did_you_mean
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
+from midturn.exchange import DEFAULT_TIMEOUT, Family, ModelEvent, ModelRequest
 from midturn.models.profiles import ModelSpec
 from midturn.models.reached_model import ReachedModel
 from midturn.models.registry import Lookup, model_named
 from midturn.models.wrapper import RetryPolicy
-from midturn.record.exchange import DEFAULT_TIMEOUT, Family, ModelEvent, ModelRequest
 from midturn.values.json_value import Json, JsonObject
 
 if TYPE_CHECKING:

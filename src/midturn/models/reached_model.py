@@ -9,8 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
+from midturn.exchange import ModelEvent, ModelRequest
 from midturn.models.profiles import ModelSpec
-from midturn.record.exchange import ModelEvent, ModelRequest
 
 if TYPE_CHECKING:
     from midturn.models.library_connection import ProviderConnection

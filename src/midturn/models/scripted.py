@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct
 
+from midturn import exchange
 from midturn.errors import ModelError, ScriptError
+from midturn.exchange import ModelEvent, ModelRequest
 from midturn.models import script_reader
-from midturn.record import exchange
 from midturn.record.events import Event, said_to_model
-from midturn.record.exchange import ModelEvent, ModelRequest
 from midturn.routing.messages import unknown_tool
 from midturn.values.json_value import Json, JsonObject
 

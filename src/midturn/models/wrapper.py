@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from midturn.errors import ModelError
+from midturn.exchange import DEFAULT_RETRIES, BrokeOff, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
 from midturn.ports import OBSERVERS, Clock, Model
 from midturn.record.events import Event
-from midturn.record.exchange import DEFAULT_RETRIES, BrokeOff, Finished, ModelEvent, ModelRequest, ReasoningDelta, Spent, TextDelta
 from midturn.values.json_value import Json
 
 

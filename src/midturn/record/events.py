@@ -2,7 +2,6 @@
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
-import binascii
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import repeat
@@ -51,17 +50,6 @@ USER = Source("user")
 # Images in the result of a call ---------------------------------------------------------------------------------------
 
 
-LARGEST = 1_500_000
-"""Bytes of a picture that is passed on: every provider takes it, and in base64 it can be recorded."""
-
-_BEGINNINGS = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
-
-
 class Image(Struct, frozen=True):
     """One: its media type, and its bytes in base64."""
 
@@ -72,24 +60,6 @@ class Image(Struct, frozen=True):
     def size(self) -> int:
         """Approximate size in bytes."""
         return len(self.data) * 3 // 4
-
-
-def media_type_of(content: bytes) -> str | None:
-    """Return the media type of a picture that models take; None for everything else."""
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return next((media_type for beginning, media_type in _BEGINNINGS.items() if content.startswith(beginning)), None)
-
-
-def checked(data: str) -> Image | None:
-    """Return a picture from outside as what it is; None where it is not a picture, or too large."""
-    if len(data) * 3 // 4 > LARGEST:
-        return None
-    try:
-        media_type = media_type_of(binascii.a2b_base64(data, strict_mode=True))
-    except (binascii.Error, ValueError):
-        return None
-    return Image(media_type, data) if media_type else None
 
 
 _T = TypeVar("_T")
@@ -272,6 +242,10 @@ class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag
     is_error: bool = always(False)
     call: str = ""
     images: tuple[Image, ...] = ()
+
+
+INTERRUPTED: Final = "Tool call interrupted before it finished."
+"""The result that a model reads of a call that has none."""
 
 
 ChildState: TypeAlias = Literal["running", "waiting", "done"]

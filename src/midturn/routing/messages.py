@@ -1,4 +1,4 @@
-"""Sentences of a turn for the model.
+"""Sentences of a turn for the model. The one for an interrupted call is a part of the record (`record/events.py`).
 
 None of them uses our own words for what happens inside.
 """
@@ -11,7 +11,6 @@ from typing import Final, Literal, TypeAlias
 from midturn.record.events import CancelReason
 
 INPUT_CANCELLED = "Tool input cancelled by user."
-INTERRUPTED = "Tool call interrupted before it finished."
 TURN_ENDED = "Tool call cancelled: the user ended the turn."
 TURN_OVER = "Tool call not run: its turn is over, and this call was not a part of it."
 RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review."

@@ -38,10 +38,10 @@ from msgspec.structs import replace
 
 from midturn.clock import stamp, trusted
 from midturn.errors import ConfigError, ModelError, NotOpen, TurnOpen
+from midturn.exchange import Usage
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan, ToolEnded
 from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd
-from midturn.record.exchange import Usage
 from midturn.record.window import last_turn, open_turn
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold

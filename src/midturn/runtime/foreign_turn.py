@@ -10,9 +10,9 @@ from typing import Self
 from msgspec.structs import replace
 
 from midturn.errors import CallEnded, MidturnError, Suspended, TurnOpen
+from midturn.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.ports import Happening, ToolEnded, ToolRun
 from midturn.record import events as ev
-from midturn.record.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.record.window import Window, open_turn, turns
 from midturn.routing import messages

@@ -11,11 +11,11 @@ from midturn import ports
 from midturn.assistant.request import ChosenAssistant, chosen_assistant
 from midturn.assistant.responder import Consultation, consult
 from midturn.errors import ModelError, ScriptError
+from midturn.exchange import BrokeOff, Finished, ModelRequest, ReasoningDelta, TextDelta, Usage, recorded
 from midturn.journal import Journal
 from midturn.question.answer_type import BooleanType
 from midturn.question.question import Question
-from midturn.record.events import Event, InquiryRequest
-from midturn.record.exchange import BrokeOff, Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
+from midturn.record.events import ChatResponse, Event, InquiryRequest
 from midturn.runtime.loop_thread import is_cancelled
 from midturn.runtime.surroundings import Surroundings
 from midturn.turn import step as steps
@@ -50,15 +50,15 @@ class ModelResponse:
         if self._task:
             self._task.cancel()
 
-    def said_so_far(self) -> tuple[Part, ...]:
+    def said_so_far(self) -> tuple[ChatResponse, ...]:
         """Return what was shown of a response that is being cut off, with the metadata that came last."""
         thought = [delta for delta in self._said if isinstance(delta, ReasoningDelta)]
         said = [delta for delta in self._said if isinstance(delta, TextDelta)]
-        parts: list[Part] = []
+        parts: list[ChatResponse] = []
         if thought:
-            parts.append(ReasoningPart("".join(delta.text for delta in thought), thought[-1].metadata))
+            parts.append(ChatResponse(reasoning="".join(delta.text for delta in thought), metadata=thought[-1].metadata))
         if said:
-            parts.append(TextPart("".join(delta.text for delta in said), said[-1].metadata))
+            parts.append(ChatResponse(message="".join(delta.text for delta in said), metadata=said[-1].metadata))
         return tuple(parts)
 
     async def _answer(self, request: ModelRequest) -> None:
@@ -101,7 +101,7 @@ class ModelResponse:
         if finished is None:
             return steps.ModelFailed(f"{self._model.name} ended its response without finishing it")
         self.usage += finished.usage
-        return steps.ModelAnswered(finished.counted(self._model.name))
+        return steps.ModelAnswered(tuple(map(recorded, finished.counted(self._model.name))))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

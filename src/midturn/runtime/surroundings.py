@@ -12,13 +12,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
+from midturn.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.journal import AnswerFeed, Journal
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
 from midturn.provider_view import last_user_request, provider_view
 from midturn.question.reply import Answered
 from midturn.record.events import Event, ToolCall
-from midturn.record.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.tools.asker import refused
 from midturn.turn.step import Answer, FormWanted, Given
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue

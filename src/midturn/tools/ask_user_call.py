@@ -8,11 +8,11 @@ from typing import Any, cast
 from msgspec import Struct
 
 from midturn.errors import AnswerError, Problem, QuestionError
+from midturn.exchange import ToolDefinition
 from midturn.ports import ToolRun
 from midturn.question.form import Form, FormPlace, id_in, when_in
 from midturn.question.question import Question
 from midturn.record.events import ASSISTANT, Source
-from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
 from midturn.values.json_text import compact

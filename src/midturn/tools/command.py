@@ -16,12 +16,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from midturn.errors import Problem, QuestionError
+from midturn.exchange import ToolDefinition
 from midturn.ports import ToolRun
 from midturn.question.form import Form
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate
 from midturn.record.events import Source
-from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.sandbox.box import Box
 from midturn.sandbox.marks import VARIABLE

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.exchange import ToolDefinition
 from midturn.ports import Tool, ToolRun
 from midturn.question.question import Question
 from midturn.record.events import Source
-from midturn.record.exchange import ToolDefinition
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.tools.names import Documentation
 from midturn.values.json_text import compact

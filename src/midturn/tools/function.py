@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, c
 from msgspec.structs import replace
 
 from midturn.errors import ConfigError
+from midturn.exchange import ToolDefinition
 from midturn.record.events import Source
-from midturn.record.exchange import ToolDefinition
 from midturn.routing.rules import Ruling
 from midturn.tools.names import check_deadline, check_run, name_problem, read_docstring
 from midturn.tools.parameters import Parameters, TypedFunction, written_function

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.record.events import AnsweredBy, CancelReason, Event, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
+from midturn.record.events import INTERRUPTED, AnsweredBy, CancelReason, Event, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
 from midturn.routing import messages
 from midturn.turn.record import CallRecord, TurnRecord
 from midturn.values.json_value import Json
@@ -68,7 +68,7 @@ def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> Ending:
 
 def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> Ending:
     """Return the end of a turn for a reason other than an answer."""
-    return Ending("failed", lambda _: messages.INTERRUPTED, reason, metadata, error)
+    return Ending("failed", lambda _: INTERRUPTED, reason, metadata, error)
 
 
 def out_of_time(seconds: float) -> Ending:

@@ -53,7 +53,6 @@ from msgspec.structs import replace
 from midturn.errors import AnswerError
 from midturn.question.reply import EndedTurn, Unavailable
 from midturn.record import events as ev
-from midturn.record.exchange import Part, ToolCallPart, recorded
 from midturn.routing import messages
 from midturn.turn import step as steps
 from midturn.turn.call import Call
@@ -143,7 +142,7 @@ class Turn:
                 live = self._calls.get(happened.call)
                 return live is not None and live.forms.has_deadline(happened.asking)
             case steps.ModelAnswered(parts):
-                return any(isinstance(part, ToolCallPart) and self._is_allowed_in_time(part.name) for part in parts)
+                return any(self._is_allowed_in_time(call.name) for call in ev.call_requests(parts))
             case steps.CallBegun(name=name):
                 return self._is_allowed_in_time(name)
             case steps.Foretold(call):
@@ -272,12 +271,12 @@ class Turn:
         if not self._calls and not self.record.waits_for_model:
             self._finish()
 
-    def _answered(self, parts: Sequence[Part]) -> None:
+    def _answered(self, parts: Sequence[ev.ChatResponse | ev.ToolCallRequest]) -> None:
         """Record what the model said; its calls begin, and without calls the turn is over."""
         self._model_is_asked = False
         for part in parts:
-            self._state.write(recorded(part))
-        if not any(isinstance(part, ToolCallPart) for part in parts):
+            self._state.write(part)
+        if not [*ev.call_requests(parts)]:
             self._finish()
             return
         for record in self.record.open_calls():
@@ -294,10 +293,10 @@ class Turn:
             record = self.record.calls[request.event_id]
         self._begin(record)
 
-    def _interrupted(self, parts: Sequence[Part]) -> None:
+    def _interrupted(self, parts: Sequence[ev.ChatResponse | ev.ToolCallRequest]) -> None:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
         for part in parts:
-            self._state.write(recorded(part))
+            self._state.write(part)
         self._end(ended_by_user({call.request.event_id for call in self.record.open_calls() if call.open_chains}))
 
     # What follows ---------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 
 import midturn as mt
+from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.record.events import ChatRequest
-from midturn.record.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store.postgres import database
 
 if "HARDSHIP_SAID" in os.environ:  # in a worker, not in the tests

@@ -17,9 +17,9 @@ import midturn as mt
 from midturn.compose.command_line import CommandLine as Composed, CommandParts
 from midturn.compose.session import RunParts
 from midturn.config.load import LoadRequest, load
+from midturn.exchange import ToolCallPart, ToolDefinition
 from midturn.ports import ToolRun
 from midturn.question.form import Form
-from midturn.record.exchange import ToolCallPart, ToolDefinition
 from midturn.record.outcome import Outcome as ToolOutcome
 from midturn.store.port import HeldBy
 from midturn.store.postgres.conversations import PostgresConversations

@@ -15,9 +15,9 @@ from midturn.cli.output import ExitStatus, Shown, block, line, note, say, say_js
 from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.entries import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
 from midturn.errors import StoreError
+from midturn.exchange import Usage, spent_in
 from midturn.question.people import amount
 from midturn.record.events import Event, user_requests
-from midturn.record.exchange import Usage, spent_in
 from midturn.record.window import Window
 from midturn.store.conversation import Conversation, problems_of, turns_in
 from midturn.store.tail import Part

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 import msgspec
 
+from midturn.exchange import ToolDefinition
 from midturn.ports import Tool, ToolRun
 from midturn.record.events import Source
-from midturn.record.exchange import ToolDefinition
 from midturn.values.json_value import JsonObject
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from midturn.record.events import LARGEST as LARGEST_PICTURE, Image, media_type_of
+from midturn.exchange import LARGEST_IMAGE, media_type_of
+from midturn.record.events import Image
 from midturn.record.outcome import Success
 from midturn.tools.asker import ToolContext
 from midturn.tools.fs.beneath import LARGEST, Beneath
@@ -160,10 +161,8 @@ def read_file(ctx: ToolContext, path: str, start_line: int | None, end_line: int
 
 
 def _picture(content: bytes, media_type: str, path: str) -> Success:
-    if len(content) > LARGEST_PICTURE:
-        raise Rejected(
-            f"{shown(path)} is a picture ({media_type}) of {len(content):,} bytes; it can be looked at up to {LARGEST_PICTURE:,}."
-        )
+    if len(content) > LARGEST_IMAGE:
+        raise Rejected(f"{shown(path)} is a picture ({media_type}) of {len(content):,} bytes; it can be looked at up to {LARGEST_IMAGE:,}.")
     return Success(f"[{shown(path)}: {media_type}, {len(content):,} bytes]", (Image(media_type, b64encode(content).decode()),))
 
 

@@ -1,7 +1,8 @@
-"""Requests to a model and the parts of its response."""
+"""The exchange with a model: requests, what comes back as it comes, what that costs, and the pictures that models take."""
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -9,7 +10,7 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import ChatResponse, Event, InquiryAnswered, InquiryCancelled, ToolCallRequest
+from midturn.record.events import ChatResponse, Event, Image, InquiryAnswered, InquiryCancelled, ToolCallRequest
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import check_text
 
@@ -316,3 +317,35 @@ class BrokeOff(Struct, frozen=True):
 
 
 ModelEvent: TypeAlias = TextDelta | ReasoningDelta | BrokeOff | Finished
+
+
+# Images that models take ----------------------------------------------------------------------------------------------
+
+
+LARGEST_IMAGE: Final = 1_500_000
+"""Bytes of a picture that is passed on: every provider takes it, and in base64 it can be recorded."""
+
+_BEGINNINGS: Final = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+def media_type_of(content: bytes) -> str | None:
+    """Return the media type of a picture that models take; None for everything else."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for beginning, media_type in _BEGINNINGS.items() if content.startswith(beginning)), None)
+
+
+def checked_image(data: str) -> Image | None:
+    """Return a picture from outside as what it is; None where it is not a picture, or too large."""
+    if len(data) * 3 // 4 > LARGEST_IMAGE:
+        return None
+    try:
+        media_type = media_type_of(binascii.a2b_base64(data, strict_mode=True))
+    except (binascii.Error, ValueError):
+        return None
+    return Image(media_type, data) if media_type else None
