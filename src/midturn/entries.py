@@ -25,7 +25,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.record import events as ev
-from midturn.record.window import Pairing, starts_turn
+from midturn.record.window import Pairing, is_foretold, starts_turn
 from midturn.values.json_value import Json
 
 
@@ -298,3 +298,19 @@ def entry_among(events: Sequence[ev.Event], event: ev.Event) -> RequestEntry | R
             return ApprovalEntry(event, thread=[event] if put is None or put is event else [put, event])
         case _:
             return None
+
+
+def agreed_before(events: Iterable[ev.Event]) -> frozenset[str]:
+    """Return the `event_id`s of the requests that were answered when their call was permitted: one question for one thing."""
+    agreed: dict[str, ev.Approval] = {}
+    found: set[str] = set()
+    for event in events:
+        match event:
+            case ev.Approval(kind="run", state="approved") if event.question is not None:
+                agreed[event.call] = event
+            case ev.InquiryRequest() if (given := agreed.get(event.call)) is not None and is_foretold(given, event):
+                del agreed[event.call]
+                found.add(event.event_id)
+            case _:
+                pass
+    return frozenset(found)

@@ -9,7 +9,8 @@ import pytest
 
 from midturn.config.assign import Assignment, static_answer, unreadable
 from midturn.config.load import Loaded
-from midturn.routing.policy import Toggle, Words
+from midturn.config.settings import Toggle
+from midturn.routing.policy import Words
 from midturn.values.json_value import Json
 from support.workspaces import Workspace
 

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from midturn.assistant.responder import inquiry_schema
 from midturn.errors import AnswerError
-from midturn.question.answer_schema import answer_schema, inquiry_schema
+from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import SecretType, SelectOption
 from midturn.question.question import Question
 from support.asked_questions import authored_questions

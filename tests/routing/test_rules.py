@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from midturn.cli.tools import examined
 from midturn.errors import ConfigError
 from midturn.routing.policy import ToolPolicy
-from midturn.routing.rules import Ruling, RunRule, RunRules, examined, narrowest, read_run_rules, strictest
+from midturn.routing.rules import Ruling, RunRule, RunRules, narrowest, read_run_rules, strictest
 from midturn.values.json_value import Json, JsonObject
 from support.turns import DEPLOY
 

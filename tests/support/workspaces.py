@@ -8,7 +8,7 @@ from pathlib import Path
 from midturn.config.approvals import Approvals
 from midturn.config.assign import Assignment
 from midturn.config.load import Loaded, LoadRequest, load
-from midturn.routing.policy import Toggle
+from midturn.config.settings import Toggle
 from midturn.values.json_value import Json
 
 

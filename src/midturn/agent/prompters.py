@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import getpass
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from midturn.errors import ConfigError
 from midturn.prompter import Prompter
@@ -15,7 +15,7 @@ from midturn.prompts.plain_scene import Dialog, Say, Saying, Scene
 from midturn.question.answer_type import SecretType
 from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
 from midturn.record.prompt import Prompt
-from midturn.routing.rules import Rule, first_that_holds, read_rules
+from midturn.routing.rules import Conditional, read_rule
 
 if TYPE_CHECKING:
     from midturn.record.prompt import Prompt
@@ -135,6 +135,17 @@ def _heard(saying: Saying) -> str:
 _APPROVALS = ("__run__", "__deliver__")
 
 
+class _Rule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An answer, given where all conditions hold."""
+
+    answer: Any
+
+    @property
+    def lets_through(self) -> bool:
+        """Whether the answer is anything but a no."""
+        return self.answer is not False
+
+
 class Rules(Prompter):
     """Answers by rules, and is recorded as the policy that it is: `{"by": "policy", "name": …}`.
 
@@ -162,7 +173,7 @@ class Rules(Prompter):
     def __init__(self, rules: Mapping[str, object], *, name: str = "rules", otherwise: Prompter | None = None) -> None:
         self.name = name
         self.concurrent = otherwise is None or otherwise.concurrent
-        self._rules = {_key(key): read_rules(f"rules[{key!r}]", given) for key, given in rules.items()}
+        self._rules = {_key(key): _rules(f"rules[{key!r}]", given) for key, given in rules.items()}
         self._otherwise = otherwise
 
     @property
@@ -197,10 +208,10 @@ class Rules(Prompter):
         rule = self._rule(prompt)
         return Answered(rule.answer, reason=rule.reason) if rule else None
 
-    def _rule(self, prompt: Prompt) -> Rule | None:
+    def _rule(self, prompt: Prompt) -> _Rule | None:
         tool, question = prompt.tool, prompt.question.id
         keys = [(tool, question)] if question in _APPROVALS else [(tool, question), (tool, "*"), ("*", question), ("*", "*")]
-        return next((rule for key in keys if (rule := first_that_holds(self._rules.get(key, ()), prompt.arguments))), None)
+        return next((rule for key in keys for rule in self._rules.get(key, ()) if rule.holds(prompt.arguments)), None)
 
 
 def _key(key: str) -> tuple[str, str]:
@@ -208,3 +219,15 @@ def _key(key: str) -> tuple[str, str]:
     if not (dot and tool and question):
         raise ConfigError(f"rules[{key!r}]: a rule is named `<tool>.<question>`; `*` stands for any tool, or for any question of one.")
     return tool, question
+
+
+def _rules(where: str, given: object) -> tuple[_Rule, ...]:
+    """Return one rule, or a list of them, as a program writes them: tables."""
+    tables = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
+    return tuple(_answering(where if len(tables) == 1 else f"{where}[{number}]", table) for number, table in enumerate(tables))
+
+
+def _answering(where: str, table: object) -> _Rule:
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"{where}: a rule is a table, such as `{{'answer': {table!r}}}`, or a list of them.")
+    return read_rule(where, cast("Mapping[str, object]", table), _Rule, "`answer`, and may have `when`, `reason` and `shell`")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -15,12 +15,12 @@ from midturn.errors import AnswerError, ContextTooLong, MidturnError, ModelError
 from midturn.exchange import Finished, ModelRequest, Spent, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.ports import Model
 from midturn.question.answer import check_answer
-from midturn.question.answer_schema import inquiry_schema
-from midturn.question.answer_type import BareType, SecretType, UnknownType
+from midturn.question.answer_schema import DEFINITIONS, ONE_SCHEMA, SCHEMA_LISTS, SCHEMA_MAPS, answer_schema, or_null
+from midturn.question.answer_type import BareType, SchemaType, SecretType, TypeTerms, UnknownType
 from midturn.record.events import InquiryRequest
 from midturn.turn.step import AssistantFailed, AssistantReplied
 from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, json_equal
+from midturn.values.json_value import Json, JsonObject, json_equal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -235,3 +235,52 @@ def _fitted(request: ModelRequest, room: int) -> ModelRequest:
 def _overhead(request: ModelRequest) -> int:
     """Return how many bytes the system prompt, the tools and the schema take."""
     return len(request.system) + len(msgspec.json.encode([request.tools, request.schema]))
+
+
+# The shape of an answer that a model is asked for ---------------------------------------------------------------------
+
+
+_REASON: JsonObject = {"type": "string", "description": "Brief explanation of why you chose this answer."}
+_TO_DEFINITIONS = tuple(f"#/{keyword}/" for keyword in DEFINITIONS)
+
+
+def inquiry_schema(question: TypeTerms) -> JsonObject:
+    """Return the JSON Schema of `{"reason", "answer"}`, its keys in the order in which a model should write them.
+
+    The definitions of a question's own schema move to the top, where its references and the providers look for them.
+    """
+    answer = answer_schema(question)
+    definitions: JsonObject = {}
+    if isinstance(question.answer_type, SchemaType):
+        root = "#/properties/answer/anyOf/0" if question.optional else "#/properties/answer"
+        own = _rooted(question.answer_type.schema, root)
+        definitions = {keyword: own[keyword] for keyword in DEFINITIONS if keyword in own}
+        answer = or_null(question, {keyword: value for keyword, value in own.items() if keyword not in {"$schema", *definitions}})
+    return {
+        "type": "object",
+        "properties": {"reason": _REASON, "answer": answer},
+        "required": ["reason", "answer"],
+        "additionalProperties": False,
+        **definitions,
+    }
+
+
+def _rooted(node: JsonObject, root: str) -> JsonObject:
+    """Copy a schema for a place inside another one: what it refers to in itself, definitions apart, is now below `root`."""
+    return {keyword: _rooted_keyword(keyword, value, root) for keyword, value in node.items()}
+
+
+def _rooted_keyword(keyword: str, value: Json, root: str) -> Json:
+    if keyword == "$ref" and isinstance(value, str):
+        return value if value.startswith(_TO_DEFINITIONS) else f"{root}{value[1:]}"
+    if keyword in ONE_SCHEMA:
+        return _rooted_any(value, root)
+    if keyword in SCHEMA_LISTS:
+        return [_rooted_any(item, root) for item in cast("Sequence[Json]", value)]
+    if keyword in SCHEMA_MAPS:
+        return {name: _rooted_any(item, root) for name, item in cast("JsonObject", value).items()}
+    return value
+
+
+def _rooted_any(node: Json, root: str) -> Json:
+    return _rooted(node, root) if isinstance(node, Mapping) else node

@@ -23,9 +23,9 @@ from midturn.cli.resume import AFTER_A_FAILURE, BEFORE_A_CHAT, IN_A_CHAT, check_
 from midturn.cli.turn_flags import TogglingCommand, with_toggles
 from midturn.compose.mcp import Servers
 from midturn.compose.models import refuse_unusable
+from midturn.config.settings import Toggle
 from midturn.errors import MidturnError, TerminalGone
 from midturn.record.window import open_turn
-from midturn.routing.policy import Toggle
 from midturn.terminal.device import HUSH, Restored, open_device
 from midturn.terminal.typed_ahead import LEAVE_PASTES, LEAVES, Message
 from midturn.turn.step import TurnRequested

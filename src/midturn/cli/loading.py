@@ -13,12 +13,11 @@ from midturn.cli.output import block, line, note
 from midturn.cli.place import Place, environment
 from midturn.config.assign import Assignment, unreadable
 from midturn.config.load import RECORDED, Loaded, LoadRequest, load
-from midturn.config.settings import Settings
+from midturn.config.settings import Settings, Toggle
 from midturn.config.tree import branch, dotted, entry
 from midturn.errors import ConfigError
 from midturn.record.events import Event
 from midturn.record.window import config_deltas, open_turn
-from midturn.routing.policy import Toggle
 from midturn.routing.rules import Ruling
 from midturn.store.workspace import Workspace
 from midturn.values.json_value import Json, JsonObject

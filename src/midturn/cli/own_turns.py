@@ -15,10 +15,10 @@ from midturn.cli.output import ExitStatus, block, line, note
 from midturn.cli.place import Place
 from midturn.cli.query import Query, go_on
 from midturn.compose.command_line import record_said
+from midturn.config.settings import Toggle
 from midturn.entries import WordsEntry, told
 from midturn.question.question import Question
 from midturn.record.window import open_turn
-from midturn.routing.policy import Toggle
 from midturn.terminal.device import HUSH
 from midturn.turn.step import TurnRequested
 

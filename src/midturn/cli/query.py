@@ -26,11 +26,11 @@ from midturn.cli.turn_run import TurnRun, TurnRunner, connected
 from midturn.compose.command_line import CommandParts, next_request
 from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
+from midturn.config.settings import Toggle
 from midturn.errors import ConfigError
 from midturn.models.wrapper import request_json
 from midturn.question.schema import check_schema
 from midturn.record.events import ChatRequest, Event
-from midturn.routing.policy import Toggle
 from midturn.turn.step import TurnRequested
 from midturn.values.json_value import Json, JsonObject
 

@@ -11,6 +11,7 @@ from typing import cast
 import click
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.agent.result import result_of
 from midturn.cli.asking import terminal
@@ -34,7 +35,7 @@ from midturn.models.scripted import ScriptedModel
 from midturn.ports import Tool
 from midturn.question.people import MOST_REMINDERS, People, amount
 from midturn.record.events import Event, call_results
-from midturn.routing.rules import Examined, Ruling, examined
+from midturn.routing.rules import Ruling, RunRule, RunRules
 from midturn.runtime.driver import RunEnding
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
@@ -248,6 +249,33 @@ def _of_agent(agent: str, tool: str, arguments: JsonObject) -> tuple[Ruling, lis
         known = did_you_mean(agent, settings.agents)
         raise ConfigError(f"There is no rule about the agent `{agent}`.{known} Rules stand under `[agents.<agent>.tools.<tool>]`.")
     return settings.ruling(agent, tool, arguments), examined(settings.agent_rules(agent, tool), arguments)
+
+
+class Examined(Struct, frozen=True):
+    """One rule, and how it stands to a call: the first that holds of its origin, another one that holds, or one that does not.
+
+    `needs_shell`: it would hold if it said `shell`.
+    """
+
+    rule: RunRule
+    place: str
+    holds: bool
+    is_first: bool
+    needs_shell: bool
+    only_tightens: bool
+
+
+def examined(origins: Sequence[RunRules], arguments: Json) -> list[Examined]:
+    """Return every rule with how it stands to a call, in the order in which they are looked at."""
+    found: list[Examined] = []
+    for origin in origins:
+        held = False
+        for rule, place in zip(origin.rules, origin.places, strict=True):
+            holds = rule.holds(arguments)
+            needs_shell = not holds and replace(rule, shell=True).holds(arguments)  # noqa: S604  a field of ours
+            found.append(Examined(rule, place, holds, holds and not held, needs_shell, origin.only_tightens))
+            held = held or holds
+    return found
 
 
 def _people_rows(people: People) -> Iterator[str]:

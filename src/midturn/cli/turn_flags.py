@@ -11,12 +11,11 @@ from msgspec import Struct
 from midturn.cli.completing import complete_tools
 from midturn.compose.command_line import known_tools
 from midturn.config.assign import ANSWER, parse_key, read_delta
-from midturn.config.settings import Settings
+from midturn.config.settings import Settings, Toggle
 from midturn.errors import ConfigError
 from midturn.question.answer_type import SecretType
 from midturn.record.events import Event, InquiryResponse, call_requests, inquiry_requests
 from midturn.record.window import config_deltas
-from midturn.routing.policy import Toggle
 from midturn.turn.view import pairs
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
 

@@ -14,14 +14,13 @@ from midturn.assistant.request import INHERIT, chosen_assistant
 from midturn.clock import SYSTEM
 from midturn.compose.models import SCRIPTED, Models, refuse_unusable
 from midturn.compose.session import Kit, RunParts, session_parts
-from midturn.config.settings import Settings, ToolSettings
+from midturn.config.settings import Settings, ToolSettings, offered
 from midturn.errors import ConfigError
 from midturn.exchange import ModelRequest, ToolDefinition
 from midturn.journal import Journal
 from midturn.plugins import Registry
 from midturn.ports import Model, Tool
 from midturn.record.events import ChatRequest, Event
-from midturn.routing.policy import offered
 from midturn.runtime.driver import Session, open_window, record_effects
 from midturn.runtime.surroundings import Silence, Surroundings
 from midturn.store.batch import event_ids

@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.config.keys import KEYS, Branch, Leaf, Node
+from midturn.config.settings import Toggle
 from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
-from midturn.routing.policy import Toggle
 from midturn.values.json_value import Json, JsonObject, canonical
 
 PREFIX = "MIDTURN_CFG_"

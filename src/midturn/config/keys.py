@@ -10,11 +10,11 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from midturn.config.settings import ToolSource, ToolStyle
+from midturn.config.settings import AllowToggle, ToolSource, ToolStyle
 from midturn.exchange import Family
 from midturn.prompts.settings import Mode
 from midturn.question.people import LONGEST, SHORTEST
-from midturn.routing.policy import AllowToggle, DetachedPolicy, ResultPolicy, RunPolicy
+from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.values.json_value import Json, Limits
 from midturn.values.text import NAME, PERSON, QUESTION_ID, OutputProtocol
 

@@ -18,12 +18,12 @@ from midturn.config.check import Checker
 from midturn.config.keys import KEYS
 from midturn.config.places import Document, read_document, shown, state_directory, user_config_file
 from midturn.config.resolve import Resolving, resolve
-from midturn.config.settings import AssistantSettings, DisplaySettings, Settings, UserSettings, WebSettings
+from midturn.config.settings import AssistantSettings, DisplaySettings, Settings, Toggle, UserSettings, WebSettings
 from midturn.config.tree import BUILT_IN, KeyPath, Origin, Tree, dotted, entry, merge
 from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, tightening, waiting, without
 from midturn.errors import ConfigError
 from midturn.prompts.settings import ScreenSettings
-from midturn.routing.policy import DetachedPolicies, Toggle
+from midturn.routing.policy import DetachedPolicies
 from midturn.values.json_value import DEFAULT_LIMITS, Json, overlay
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
 

@@ -16,10 +16,12 @@ from midturn.config.settings import (
     AssistantSettings,
     ChannelTable,
     DisplaySettings,
+    Enable,
     LlmProvider,
     McpServer,
     NotificationSettings,
     Settings,
+    Toggle,
     ToolSettings,
     ToolSource,
     UserSettings,
@@ -233,7 +235,7 @@ def tool(resolving: Resolving, name: str) -> ToolSettings:
         parameters={key: _schema(definition) for key, definition in parameters.items()},
         required=tuple(key for key, definition in parameters.items() if definition.get("required") is True),
         environment=variables(values.get("environment")),
-        enable=msgspec.convert(values["enable"], policy.Enable),
+        enable=msgspec.convert(values["enable"], Enable),
         sandbox=declared(values),
     )
 
@@ -386,7 +388,7 @@ _LLM, _MCP = ("providers", "llm"), ("providers", "mcp")
 _KINDS = get_args(Family)
 
 
-def resolve(resolving: Resolving, toggles: tuple[policy.Toggle, ...] = ()) -> Settings:
+def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
     """Return the settings; what does not fit together stands in `resolving.problems`."""
     notify = entry(resolving.merged, "notify", "command")
     return Settings(

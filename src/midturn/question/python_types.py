@@ -47,7 +47,6 @@ class ValueType(Protocol):
 # Types that msgspec reads ---------------------------------------------------------------------------------------------
 
 
-REFERENCE = "#/$defs/{name}"
 _AS_IN_JSON = (str, bool, int, float)
 _SEGMENT = r"\.([^.\[\]]+)|\[([^\]]*)\]"
 _LOCATED = r"(?s)^(?P<message>.*) - at `(?:key in )?\$(?P<path>.*)`$"
@@ -82,16 +81,6 @@ class PlainType:
 
     def _convert(self, value: Json) -> object:
         return cast("object", msgspec.convert(value, cast("Any", self.annotation), strict=True, str_keys=True))
-
-
-def plain_schemas(types: Mapping[str, PlainType]) -> tuple[dict[str, JsonObject], JsonObject]:
-    """Describe types by parameter name, and the definitions that the descriptions share.
-
-    Raises:
-        TypeError: One of them has no JSON Schema.
-    """
-    schemas, definitions = msgspec.json.schema_components([item.annotation for item in types.values()], ref_template=REFERENCE)
-    return dict(zip(types, cast("tuple[JsonObject, ...]", schemas), strict=True)), cast("JsonObject", definitions)
 
 
 def _problem(message: str) -> Problem:
@@ -179,15 +168,6 @@ class PydanticType:
         except pydantic.ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)
             raise Mismatch([Problem("".join(f"/{part}" for part in item["loc"]), item["msg"]) for item in found]) from None
-
-
-def pydantic_schemas(types: Mapping[str, PydanticType]) -> tuple[dict[str, JsonObject], JsonObject]:
-    """Describe types by parameter name, and the definitions that the descriptions share."""
-    inputs = [(name, "validation", item.adapter) for name, item in types.items()]
-    schemas, shared = cast(
-        "tuple[dict[tuple[str, str], JsonObject], JsonObject]", import_module("pydantic").TypeAdapter.json_schemas(inputs)
-    )
-    return {name: schemas[name, "validation"] for name in types}, cast("JsonObject", shared.get("$defs", {}))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

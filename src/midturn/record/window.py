@@ -246,22 +246,6 @@ def is_foretold(decided: ev.Approval, request: ev.InquiryRequest) -> bool:
     return foretold is not None and (decided.question_id, foretold.key) == (request.question_id, request.question.key)
 
 
-def agreed_before(events: Iterable[ev.Event]) -> frozenset[str]:
-    """Return the `event_id`s of the requests that were answered when their call was permitted: one question for one thing."""
-    agreed: dict[str, ev.Approval] = {}
-    found: set[str] = set()
-    for event in events:
-        match event:
-            case ev.Approval(kind="run", state="approved") if event.question is not None:
-                agreed[event.call] = event
-            case ev.InquiryRequest() if (given := agreed.get(event.call)) is not None and is_foretold(given, event):
-                del agreed[event.call]
-                found.add(event.event_id)
-            case _:
-                pass
-    return frozenset(found)
-
-
 # Answers of a call: what its pairs add up to ---------------------------------------------------------------------------
 
 

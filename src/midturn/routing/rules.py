@@ -1,4 +1,4 @@
-"""Rules about a call by its arguments: their conditions, and what they answer or let run. The first that holds decides.
+"""Rules about a call by its arguments: their conditions, and what they let run. The first that holds decides.
 
 Matching does no splitting of its own: a text is taken as it will run. What lets a call through has to fit the whole text, and a text
 that may hold more than one command needs a rule that says `shell`. A rule that asks or refuses needs no such care.
@@ -66,17 +66,6 @@ class Fit(Struct, frozen=True):
     plain: bool
 
 
-class Rule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """An answer, given where all conditions hold."""
-
-    answer: Any
-
-    @property
-    def lets_through(self) -> bool:
-        """Whether the answer is anything but a no."""
-        return self.answer is not False
-
-
 RuledRun: TypeAlias = Literal["unattended", "ask", "skip"]
 
 
@@ -123,20 +112,6 @@ class Ruling(Struct, frozen=True):
     people: People | None = None
 
 
-class Examined(Struct, frozen=True):
-    """One rule, and how it stands to a call: the first that holds of its origin, another one that holds, or one that does not.
-
-    `needs_shell`: it would hold if it said `shell`.
-    """
-
-    rule: RunRule
-    place: str
-    holds: bool
-    is_first: bool
-    needs_shell: bool
-    only_tightens: bool
-
-
 _MOST_IN_A_RULE: Final = 2_000
 """Characters of the arguments of a call that a rule is written for: a person reads it."""
 
@@ -159,19 +134,6 @@ def _just(value: Json) -> Json:
     return value if is_plain else {"one_of": [value]}
 
 
-def examined(origins: Sequence[RunRules], arguments: Json) -> list[Examined]:
-    """Return every rule with how it stands to a call, in the order in which they are looked at."""
-    found: list[Examined] = []
-    for origin in origins:
-        held = False
-        for rule, place in zip(origin.rules, origin.places, strict=True):
-            holds = rule.holds(arguments)
-            needs_shell = not holds and replace(rule, shell=True).holds(arguments)  # noqa: S604  a field of ours
-            found.append(Examined(rule, place, holds, holds and not held, needs_shell, origin.only_tightens))
-            held = held or holds
-    return found
-
-
 _STRICTNESS: Final = {"unattended": 0, "ask": 1, "edit": 1, "skip": 3}
 _OF_PEOPLE: Final = 2
 
@@ -188,16 +150,6 @@ def _strictness(ruling: Ruling) -> int:
     return _OF_PEOPLE if ruling.people is not None and ruling.run == "ask" else _STRICTNESS[ruling.run]
 
 
-def read_rules(where: str, given: object) -> tuple[Rule, ...]:
-    """Return one rule, or a list of them, as a program writes them: tables.
-
-    Raises:
-        ConfigError: One is not a rule; the message says where and why.
-    """
-    tables = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
-    return tuple(_answering(where if len(tables) == 1 else f"{where}[{number}]", table) for number, table in enumerate(tables))
-
-
 def read_run_rules(given: Sequence[object]) -> tuple[RunRule, ...]:
     """Return the rules of a tool, as configuration writes them.
 
@@ -207,20 +159,9 @@ def read_run_rules(given: Sequence[object]) -> tuple[RunRule, ...]:
     return tuple(_running(f"rule {number}", table) for number, table in enumerate(given, 1))
 
 
-def first_that_holds(rules: Sequence[Rule], arguments: Json) -> Rule | None:
-    """Return the rule that decides."""
-    return next((rule for rule in rules if rule.holds(arguments)), None)
-
-
 ABOUT_PEOPLE: Final = ("ask", "only", "approvals", "remind_after", "escalate")
 """The keys of a rule that say whose decision a call is."""
-_AnyRule = TypeVar("_AnyRule", Rule, RunRule)
-
-
-def _answering(where: str, table: object) -> Rule:
-    if not isinstance(table, Mapping):
-        raise ConfigError(f"{where}: a rule is a table, such as `{{'answer': {table!r}}}`, or a list of them.")
-    return _read(where, cast("Mapping[str, object]", table), Rule, "`answer`, and may have `when`, `reason` and `shell`")
+R = TypeVar("R", bound=Conditional)
 
 
 def _running(where: str, table: object) -> RunRule:
@@ -235,7 +176,7 @@ def _running(where: str, table: object) -> RunRule:
             f'{where}: `{next(iter(about_people))}` has people asked, and `run = "{rule["run"]}"` asks no one. Leave one out.'
         )
     rest = {key: value for key, value in rule.items() if key not in about_people}
-    read = _read(where, rest, RunRule, _RUN_RULE.removeprefix("a rule has "))
+    read = read_rule(where, rest, RunRule, _RUN_RULE.removeprefix("a rule has "))
     return replace(read, people=_people(where, about_people)) if about_people else read
 
 
@@ -251,7 +192,12 @@ def _people(where: str, given: Mapping[str, object]) -> People:
         raise ConfigError(f"{where}: {in_a_table(error)}") from None
 
 
-def _read(where: str, table: Mapping[str, object], type: type[_AnyRule], has: str) -> _AnyRule:
+def read_rule(where: str, table: Mapping[str, object], type: type[R], has: str) -> R:
+    """Return a rule of one kind, as a table has it; `has` says what stands in one.
+
+    Raises:
+        ConfigError: It is none; the message says where and why.
+    """
     try:
         rule = msgspec.convert(table, type)
     except msgspec.ValidationError as error:

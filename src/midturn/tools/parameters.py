@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Annotated, Any, cast, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
 from midturn.errors import Problem
-from midturn.question.python_types import Mismatch, PlainType, PydanticType, ValueType, plain_schemas, pydantic_schemas, value_type
+from midturn.question.python_types import Mismatch, PlainType, PydanticType, ValueType, value_type
 from midturn.values.json_value import Json, JsonObject
 
 _EMPTY: object = inspect.Parameter.empty
@@ -172,15 +173,37 @@ def _schema(parameters: Mapping[str, Parameter], descriptions: Mapping[str, str]
 def _described(types: Sequence[tuple[str, ValueType]]) -> tuple[dict[str, JsonObject], JsonObject]:
     plain = {name: kind for name, kind in types if isinstance(kind, PlainType)}
     try:
-        schemas, definitions = plain_schemas(plain)
+        schemas, definitions = _plain_schemas(plain)
     except TypeError as error:
         raise TypeError(f"A tool's parameters must have types that JSON Schema can describe: {error}") from error
     if len(plain) < len(types):
-        others, shared = pydantic_schemas({name: kind for name, kind in types if isinstance(kind, PydanticType)})
+        others, shared = _pydantic_schemas({name: kind for name, kind in types if isinstance(kind, PydanticType)})
         if twice := sorted(definitions.keys() & shared.keys()):
             raise TypeError(f"Two types of a tool's parameters have the same name: {', '.join(twice)}; rename one.")
         schemas, definitions = {**schemas, **others}, {**definitions, **shared}
     return schemas, definitions
+
+
+_REFERENCE = "#/$defs/{name}"
+
+
+def _plain_schemas(types: Mapping[str, PlainType]) -> tuple[dict[str, JsonObject], JsonObject]:
+    """Describe types by parameter name, and the definitions that the descriptions share.
+
+    Raises:
+        TypeError: One of them has no JSON Schema.
+    """
+    schemas, definitions = msgspec.json.schema_components([item.annotation for item in types.values()], ref_template=_REFERENCE)
+    return dict(zip(types, cast("tuple[JsonObject, ...]", schemas), strict=True)), cast("JsonObject", definitions)
+
+
+def _pydantic_schemas(types: Mapping[str, PydanticType]) -> tuple[dict[str, JsonObject], JsonObject]:
+    """Describe types by parameter name, and the definitions that the descriptions share."""
+    inputs = [(name, "validation", item.adapter) for name, item in types.items()]
+    schemas, shared = cast(
+        "tuple[dict[tuple[str, str], JsonObject], JsonObject]", import_module("pydantic").TypeAdapter.json_schemas(inputs)
+    )
+    return {name: schemas[name, "validation"] for name in types}, cast("JsonObject", shared.get("$defs", {}))
 
 
 def _property(schema: JsonObject, parameter: Parameter, description: str | None) -> JsonObject:

@@ -8,10 +8,21 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, SettingsEntry, UnreadEntry, WordsEntry, told
+from midturn.entries import (
+    ApprovalEntry,
+    CallEntry,
+    EndEntry,
+    Entry,
+    RequestEntry,
+    SettingsEntry,
+    UnreadEntry,
+    WordsEntry,
+    agreed_before,
+    told,
+)
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.record.open_question import asked_text
-from midturn.record.window import Window, agreed_before
+from midturn.record.window import Window
 from midturn.store.conversation import problems_of, turns_in
 from midturn.store.port import first_words
 from midturn.store.store import ConversationStore, parts_from

@@ -17,7 +17,7 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.walker import Cancelled
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, ToolCall, ToolCallRequest, ToolCallResponse
 from midturn.record.open_question import approval_text, asked_text
-from midturn.record.window import Window, agreed_before, turns
+from midturn.record.window import Window, turns
 from midturn.store.conversation import Conversation
 from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided
 from midturn.turn.people import poll_of
@@ -87,7 +87,7 @@ class _Transcript:
     def __init__(self, turn: Window) -> None:
         self.entries = entries.told(turn.events)
         self._revised = {entry.event.revises for entry in self.entries if isinstance(entry, entries.RequestEntry) and entry.event.revises}
-        self._agreed = agreed_before(turn.events)
+        self._agreed = entries.agreed_before(turn.events)
         self._is_open = turn.open
 
     def rows(self, entry: entries.Entry) -> Iterable[output.Shown]:  # noqa: PLR0911  one return a kind of entry

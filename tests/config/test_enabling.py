@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from midturn.config.settings import Enable, Toggle, offered
 from midturn.errors import ConfigError
-from midturn.routing.policy import Enable, Toggle, offered
 
 ON = Toggle(on=True)
 OFF = Toggle(on=False)
