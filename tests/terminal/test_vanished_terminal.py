@@ -195,11 +195,12 @@ def _started(midturn: CommandLine, one: Try, asking: Asking) -> PtySession:
     editor = midturn.root / "editor.py"
     editor.write_text("import time\nprint('editing now', flush=True)\ntime.sleep(60)\n")
     model = midturn.script(calls("deploy", ask=list(asking.questions)))
-    query = [sys.executable, "-m", "midturn", "query", "-m", model, "Go"]
-    if one.start == "under bash":
-        query = ["/bin/bash", "-c", '"$@"; true', "bash", *query]
-    term = "dumb" if one.plain else "xterm-256color"
-    return midturn.on_a_terminal_run(*query, TERM=term, EDITOR=f"{sys.executable} {editor}")
+    query = ["query", "-m", model, "Go"]
+    opens = f"{sys.executable} -I -S {editor}"
+    if one.start == "directly":
+        return midturn.on_a_terminal(*query, plain=one.plain, EDITOR=opens)
+    shell = ["/bin/bash", "-c", '"$@"; true', "bash", *midturn.program, *query]
+    return midturn.on_a_terminal_run(*shell, TERM="dumb" if one.plain else "xterm-256color", EDITOR=opens)
 
 
 def _reach(session: PtySession, one: Try, asking: Asking) -> None:
@@ -245,13 +246,17 @@ def _signal(jobs: int, leader: int) -> None:
 def _wait_for_end(session: PtySession, jobs: int) -> int:
     """Wait until nobody of the job is left; return the status of the one that was started."""
     deadline = time.monotonic() + 30
-    while _lives(jobs) or session.child.isalive():
+    while session.child.isalive() or _lives(jobs):
         assert time.monotonic() < deadline, "it did not end"
         time.sleep(0.02)
     return -session.child.signalstatus if session.child.signalstatus else session.child.exitstatus or 0
 
 
 def _lives(jobs: int) -> bool:
+    try:
+        os.killpg(jobs, 0)
+    except ProcessLookupError:
+        return False
     found = subprocess.run(["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
     return any(line.split()[0] == str(jobs) and not line.split()[1].startswith("Z") for line in found.splitlines())
 
