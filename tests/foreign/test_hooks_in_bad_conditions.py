@@ -340,6 +340,9 @@ def test_a_full_disk_is_nobodys_answer(
     assert [answers(events) for events in stored(midturn)] in ([], [[]])
 
 
+STARTED = {"PYTHONSAFEPATH": "1"}
+"""Has a hook be started, and not forked: it is killed while it starts, too."""
+
 PHASES: Mapping[str, Callable[[CommandLine], bool]] = {
     "at once": lambda _: True,
     "when it looks for the store": lambda midturn: (midturn.home / "data").exists(),
@@ -351,7 +354,7 @@ PHASES: Mapping[str, Callable[[CommandLine], bool]] = {
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_hook_that_is_killed_decides_nothing_and_the_next_one_takes_over(midturn: CommandLine, phase: str, number: int) -> None:
-    session = Session(midturn, "codex", given="exec")
+    session = Session(midturn, "codex", given="exec", **STARTED)
     said: dict[str, Any] = {"tool_use_id": "c1", **SHELL}
     killed = session.start("PreToolUse", **said)
     until(lambda: PHASES[phase](midturn), bool)

@@ -15,9 +15,10 @@ from typing import Any
 
 from support.cli import CommandLine, Process
 from support.no_lie import heard
-from support.warm_commands import Running, can_be_warm
+from support.warm_commands import Command, Running, can_be_warm
 
 _PATIENCE = 90.0
+_UNDER_AGENT = Path(__file__).with_name("under_agent.py")
 _SELDOM = 0.3
 """How often the inbox is looked at while nothing is recorded: what is open may lie elsewhere, or end by itself."""
 _UNDER = 'exec -a "$0" /bin/bash -c "\\"\\${@:2}\\"; exit \\$?" _ "$@"'
@@ -64,8 +65,9 @@ class Session:
 
     def start_with(self, stdin: str, *options: str) -> HookProcess:
         """Run a hook with anything on its stdin."""
-        if not self.given and can_be_warm(self.environment):
-            return HookProcess(Running(self.midturn.command("hook", self.agent, *options, **self.environment), stdin))
+        if can_be_warm(self.environment):
+            command = self.midturn.command("hook", self.agent, *options, **self.environment)
+            return HookProcess(Running(self._below_the_agent(command) if self.given else command, stdin))
         command = [sys.executable, "-m", "midturn", "hook", self.agent, *options]
         process = subprocess.Popen(
             ["/bin/bash", "-c", _UNDER, self.agent, self.given, *command] if self.given else command,
@@ -82,6 +84,9 @@ class Session:
         process.stdin.close()
         process.stdin = None
         return HookProcess(process)
+
+    def _below_the_agent(self, hook: Command) -> Command:
+        return hook._replace(program=_UNDER_AGENT, arguments=[self.agent, self.given, *hook.arguments])
 
     def run(self, event: str, *options: str, **fields: Any) -> Any:
         """Run a hook to its end; return what it printed."""
