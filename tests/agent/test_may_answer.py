@@ -13,7 +13,7 @@ from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
 from support.agents import calling, careful, told
-from support.processes import output, python
+from support.processes import Forked, output
 from support.stored import hand_over
 from support.waiting import until
 
@@ -105,10 +105,10 @@ def test_what_another_program_hands_over_is_looked_at_too(tmp_path: Path) -> Non
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: drive(agent.store.pending()))
         question = (await agent.store.pending())[0].id
-        refused = await asyncio.to_thread(lambda: output(python(ANSWER_FROM_OUTSIDE, tmp_path, question, "bob")))
+        refused = await asyncio.to_thread(lambda: output(Forked(ANSWER_FROM_OUTSIDE, tmp_path, question, "bob")))
         assert "did not accept the answer; the question is still open" in refused
         assert not run.done()
-        assert await asyncio.to_thread(lambda: output(python(ANSWER_FROM_OUTSIDE, tmp_path, question, "ada"))) == "taken\n"
+        assert await asyncio.to_thread(lambda: output(Forked(ANSWER_FROM_OUTSIDE, tmp_path, question, "ada"))) == "taken\n"
         assert (await run).status == "completed"
 
     asyncio.run(scene())

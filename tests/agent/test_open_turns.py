@@ -13,7 +13,7 @@ import midturn as mt
 from midturn.store.store import ConversationStore
 from support.agents import CONFIRM, calling, careful, told
 from support.people import Chat
-from support.processes import line, output, python
+from support.processes import Forked, line, output, python
 from support.waiting import until
 
 
@@ -150,7 +150,7 @@ asyncio.run(main())
 
 
 def test_another_process_that_holds_the_conversation_is_named(tmp_path: Path) -> None:
-    holder = python(HOLDS, tmp_path)
+    holder = Forked(HOLDS, tmp_path)
     conversation = line(holder)
     agent = mt.Agent(calling("careful"), tools=[careful], store=mt.open_store(tmp_path))
 

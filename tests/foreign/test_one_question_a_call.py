@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import Popen
 
 import pytest
 
 from midturn.store.opening import FileStore
-from support.processes import line, python
+from support.hooks import until
+from support.processes import Forked, line
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -50,8 +50,8 @@ sys.stdin.readline()  # a process that is gone is not waited for any more
 
 
 @pytest.fixture
-def begun() -> Iterator[list[Popen[str]]]:
-    processes: list[Popen[str]] = []
+def begun() -> Iterator[list[Forked]]:
+    processes: list[Forked] = []
     yield processes
     for process in processes:
         process.send_signal(signal.SIGCONT)
@@ -59,23 +59,28 @@ def begun() -> Iterator[list[Popen[str]]]:
         process.communicate()
 
 
-def asking(begun: list[Popen[str]], store: Path, kind: str, *, id: str = "call_1", session: str = "s1", dies: str = "") -> Popen[str]:
+def asking(begun: list[Forked], store: Path, kind: str, *, id: str = "call_1", session: str = "s1", dies: str = "") -> Forked:
     """Start a process that is about to ask."""
-    process = python(ASKER, store, kind, id, session, dies)
+    process = Forked(ASKER, store, kind, id, session, dies, speaks=True)
     begun.append(process)
     assert line(process) == "ready"
     return process
 
 
-def go(process: Popen[str]) -> None:
+def wait_until_stopped(process: Forked) -> None:
+    """Wait until a process stands still."""
+    command = ["ps", "-o", "stat=", "-p", str(process.pid)]
+    until(lambda: subprocess.run(command, capture_output=True, text=True, check=True).stdout, lambda state: state.startswith("T"))
+
+
+def go(process: Forked) -> None:
     """Have a process ask."""
-    assert process.stdin
     process.stdin.write("\n")
     process.stdin.flush()
 
 
 @pytest.mark.parametrize("kind", ["permission", "questions"])
-def test_a_call_that_processes_hear_of_at_the_same_moment_is_asked_about_once(kind: str, tmp_path: Path, begun: list[Popen[str]]) -> None:
+def test_a_call_that_processes_hear_of_at_the_same_moment_is_asked_about_once(kind: str, tmp_path: Path, begun: list[Forked]) -> None:
     processes = [asking(begun, tmp_path / "store", kind) for _ in range(4)]
     for process in processes:
         go(process)
@@ -84,7 +89,7 @@ def test_a_call_that_processes_hear_of_at_the_same_moment_is_asked_about_once(ki
     assert len(FileStore(tmp_path / "store").pending_sync()) == 1
 
 
-def test_calls_that_are_told_apart_are_asked_about_each(tmp_path: Path, begun: list[Popen[str]]) -> None:
+def test_calls_that_are_told_apart_are_asked_about_each(tmp_path: Path, begun: list[Forked]) -> None:
     processes = [asking(begun, tmp_path / "store", "permission", id=f"call_{number}") for number in range(2)]
     processes += [asking(begun, tmp_path / "store", "permission", session="s2")]
     for process in processes:
@@ -93,7 +98,7 @@ def test_calls_that_are_told_apart_are_asked_about_each(tmp_path: Path, begun: l
     assert len({line(process) for process in processes}) == 3
 
 
-def test_what_a_killed_process_had_asked_is_taken_up_by_one_of_those_that_ask_it_again(tmp_path: Path, begun: list[Popen[str]]) -> None:
+def test_what_a_killed_process_had_asked_is_taken_up_by_one_of_those_that_ask_it_again(tmp_path: Path, begun: list[Forked]) -> None:
     first = asking(begun, tmp_path / "store", "again", id="1", session="")
     go(first)
     conversation = line(first)
@@ -107,7 +112,7 @@ def test_what_a_killed_process_had_asked_is_taken_up_by_one_of_those_that_ask_it
     assert [line(process) for process in processes].count(conversation) == 1  # the other one's call is another call
 
 
-def test_a_process_that_is_killed_before_it_has_asked_leaves_the_call_to_the_next(tmp_path: Path, begun: list[Popen[str]]) -> None:
+def test_a_process_that_is_killed_before_it_has_asked_leaves_the_call_to_the_next(tmp_path: Path, begun: list[Forked]) -> None:
     killed = asking(begun, tmp_path / "store", "permission", dies="SIGKILL")
     go(killed)
     assert killed.wait(60) == -signal.SIGKILL
@@ -120,11 +125,11 @@ def test_a_process_that_is_killed_before_it_has_asked_leaves_the_call_to_the_nex
 
 
 def test_while_a_process_is_stopped_before_it_has_asked_the_same_call_is_refused_and_another_one_asked(
-    tmp_path: Path, begun: list[Popen[str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, begun: list[Forked], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = asking(begun, tmp_path / "store", "permission", dies="SIGSTOP")
     go(stopped)
-    os.waitid(os.P_PID, stopped.pid, os.WSTOPPED)
+    wait_until_stopped(stopped)
 
     monkeypatch.setenv("PATIENCE", "1")
     same, other = (asking(begun, tmp_path / "store", "permission", session=session) for session in ("s1", "s2"))

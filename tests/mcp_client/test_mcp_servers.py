@@ -20,7 +20,7 @@ from midturn.ports import Tool
 from midturn.record.events import Image
 from midturn.record.outcome import Success
 from support.hooks import until
-from support.processes import kill, python
+from support.processes import Forked, kill
 from support.warm_commands import started_by_others
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
@@ -208,7 +208,7 @@ def test_a_server_hears_again_what_was_said_before_the_process_was_killed(
     tmp_path: Path, era: str, asked: str, answered: dict[str, Any]
 ) -> None:
     """The reply is on record before the server hears of it; the call is made again, and nobody is asked again."""
-    process = python(TURN_TO_KILL, tmp_path, SERVER, era, asked)
+    process = Forked(TURN_TO_KILL, tmp_path, SERVER, era, asked, speaks=True)
     server, heard = until(lambda: [*(tmp_path / "heard").read_text().split()] if (tmp_path / "heard").exists() else [], bool)
     kill(process)
     os.kill(int(server), signal.SIGKILL)

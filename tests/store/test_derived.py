@@ -20,7 +20,7 @@ from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 from support.faulty_disk import FaultyDisk
-from support.processes import Killed, output, python
+from support.processes import Forked, Killed, output
 from support.stored import asking, every, finished, keep, path_of, release, reopen
 
 IMPORTS = """
@@ -208,7 +208,7 @@ def test_two_processes_that_make_it_at_once_do_not_disturb_each_other(tmp_path: 
     store = open_store(tmp_path)
     kept = [keep(store, asking()[0]) for _ in range(10)]
     store.answer_sync(f"{kept[7]}-e4", True)
-    both = [python(IMPORTS + SAVE, tmp_path, 30) for _ in range(2)]
+    both = [Forked(IMPORTS + SAVE, tmp_path, 30) for _ in range(2)]
     assert [output(each) for each in both] == ["begun\ndone\n"] * 2
     assert open_store(tmp_path).ready_sync() == [kept[7]]
 
@@ -443,7 +443,7 @@ def there(folder: Path) -> list[str]:
 
 
 def test_processes_that_begin_at_once_hide_nothing_from_each_other(calm: Path) -> None:
-    both = [python(IMPORTS + BEGIN, calm, 40) for _ in range(2)]
+    both = [Forked(IMPORTS + BEGIN, calm, 40) for _ in range(2)]
     while any(each.poll() is None for each in both):
         before = there(calm)
         assert set(before) <= set(every(open_store(calm)))

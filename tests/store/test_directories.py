@@ -16,7 +16,7 @@ from midturn.store.file_conversations import FileConversations
 from midturn.store.metadata import conversation_id, slug, title
 from midturn.store.opening import FileStore, open_store
 from midturn.store.sync_forms import drive
-from support.processes import kill, line, output, python
+from support.processes import Forked, kill, line, output
 from support.stored import asking, create, every, keep, release
 
 CREATOR = """
@@ -75,7 +75,7 @@ def test_an_id_is_the_time_in_microseconds(tmp_path: Path) -> None:
 
 def test_conversations_that_are_made_at_once_by_two_processes_get_different_ids(tmp_path: Path) -> None:
     """As fast as they can."""
-    makers = [python(CREATOR, name, tmp_path) for name in ("here", "there")]
+    makers = [Forked(CREATOR, name, tmp_path) for name in ("here", "there")]
     ids = [each for maker in makers for each in output(maker).split()]
 
     assert len(set(ids)) == 50
@@ -84,7 +84,7 @@ def test_conversations_that_are_made_at_once_by_two_processes_get_different_ids(
 
 def test_an_id_is_unique_in_all_folders_of_a_workspace(tmp_path: Path) -> None:
     folders = (tmp_path / "shared", tmp_path / "local")
-    makers = [python(CREATOR, "here", *folders), python(CREATOR, "there", *folders[::-1])]
+    makers = [Forked(CREATOR, "here", *folders), Forked(CREATOR, "there", *folders[::-1])]
     ids = [each for maker in makers for each in output(maker).split()]
 
     assert len(set(ids)) == 50
@@ -248,7 +248,7 @@ def hidden(folder: Path) -> list[str]:
 def test_what_a_killed_process_left_half_made_or_half_removed_goes_after_an_hour(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     gone, kept = (keep(store, asking()[0]) for _ in range(2))
-    for process in (python(KILLED, tmp_path), python(KILLED, tmp_path, gone)):
+    for process in (Forked(KILLED, tmp_path), Forked(KILLED, tmp_path, gone)):
         assert line(process) == "now"
         kill(process)
     assert every(open_store(tmp_path)) == [kept]

@@ -15,7 +15,7 @@ from midturn.store.open_index import OpenIndex
 from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
-from support.processes import kill, line, python
+from support.processes import Forked, kill, line
 from support.stored import asking, finished, keep, release
 
 HOLDER = """
@@ -139,7 +139,7 @@ def test_an_answer_that_a_dead_holder_was_given_is_found(store: ConversationStor
     """Nothing is recorded by such a holder: it was given its conversation after the worker had left that in peace."""
     kept = keep(store, asking()[0])
     assert claimed(worker) == []
-    holder = python(HOLDER, tmp_path, kept)
+    holder = Forked(HOLDER, tmp_path, kept)
     assert line(holder) == "held"
     assert claimed(worker) == []
 
@@ -151,7 +151,7 @@ def test_an_answer_that_a_dead_holder_was_given_is_found(store: ConversationStor
 
 def test_a_turn_that_begins_is_watched_until_its_process_lets_go(worker: ConversationStore, tmp_path: Path) -> None:
     assert claimed(worker) == []
-    holder = python(
+    holder = Forked(
         """
 import sys
 from midturn.record.events import TurnStart

@@ -29,7 +29,7 @@ from midturn.store.sync_forms import drive
 from midturn.turn.view import TurnView
 from support.agents import ship
 from support.loops import in_a_loop
-from support.processes import kill, line, output, python
+from support.processes import Forked, kill, line, output
 from support.stored import asking, handed, hold, keep, path_of, release, reopen
 from support.tapes import CONFIRM
 
@@ -297,7 +297,7 @@ sys.stdin.read()
 def test_what_was_handed_to_a_holder_that_is_killed_is_recorded_by_the_next(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     conversation = keep(store, asking()[0])
-    holder = python(HOLDER, tmp_path, conversation)
+    holder = Forked(HOLDER, tmp_path, conversation)
     assert line(holder) == "held"
 
     receipt = asyncio.run(store.answer(e4(conversation), True, user="u1"))
@@ -329,12 +329,10 @@ def test_of_many_who_answer_at_once_exactly_one_is_first(tmp_path: Path, *, is_h
     journal = hold(store, asking()[0])
     if not is_held:
         release(journal)
-    answerers = [python(ANSWERER, tmp_path, number, e4(journal.conversation)) for number in range(5)]
+    answerers = [Forked(ANSWERER, tmp_path, number, e4(journal.conversation)) for number in range(5)]
 
     for answerer in answerers:
-        assert answerer.stdin
         answerer.stdin.close()
-        answerer.stdin = None
     printed = [output(answerer).strip() for answerer in answerers]
     release(journal)
 

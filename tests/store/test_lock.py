@@ -17,7 +17,7 @@ from midturn.errors import StoreError, StoreLocked
 from midturn.store.folder import Folder
 from midturn.store.lock import Holder, Lock, for_a_moment, for_a_turn, holder_now, is_held
 from midturn.store.sync_forms import drive
-from support.processes import kill, line, python
+from support.processes import Forked, kill, line
 
 HOLDER = """
 import sys
@@ -52,7 +52,7 @@ def take(folder: Folder, holder: Holder) -> Lock:
 
 
 def test_the_second_writer_is_told_who_is_first_and_since_when(folder: Folder) -> None:
-    holder = python(HOLDER, folder.path)
+    holder = Forked(HOLDER, folder.path)
     assert line(holder) == "held"
 
     with pytest.raises(StoreLocked, match=rf"written by pid {holder.pid} on .* since 20\d\d-") as refused:
@@ -61,7 +61,7 @@ def test_the_second_writer_is_told_who_is_first_and_since_when(folder: Folder) -
     assert refused.value.holder == f"pid {holder.pid} on {os.uname().nodename}"
     assert (refused.value.since or "").endswith("Z")
     assert is_held(folder)
-    holder.communicate("")
+    holder.communicate()
     assert not is_held(folder)
     take(folder, for_a_turn()).release()
 
@@ -76,7 +76,7 @@ def test_the_same_process_is_a_second_writer_too(folder: Folder) -> None:
 
 
 def test_what_a_killed_holder_left_in_the_file_locks_nobody_out(folder: Folder) -> None:
-    holder = python(HOLDER, folder.path)
+    holder = Forked(HOLDER, folder.path)
     assert line(holder) == "held"
     kill(holder)
     assert folder.read("lock").startswith(b'{"pid":')
@@ -95,7 +95,7 @@ def test_what_stands_in_the_file_is_no_more_than_a_hint(folder: Folder, content:
 
 def test_whoever_holds_it_for_a_moment_is_waited_for(folder: Folder) -> None:
     code = HOLDER.replace("for_a_turn", "for_a_moment").replace("sys.stdin.read()", "import time; time.sleep(0.1)")
-    holder = python(code, folder.path)
+    holder = Forked(code, folder.path)
     assert line(holder) == "held"
 
     take(folder, for_a_turn()).release()
@@ -141,7 +141,7 @@ def test_a_lock_that_is_a_fifo_hangs_nobody(folder: Folder) -> None:
 
 def test_a_conversation_that_is_removed_while_one_waits_for_it_is_not_locked(folder: Folder) -> None:
     code = HOLDER.replace("for_a_turn", "for_a_moment").replace("sys.stdin.read()", "import time; time.sleep(0.1)")
-    holder = python(code.replace("held.release()", "Path(sys.argv[1], 'lock').unlink(); held.release()"), folder.path)
+    holder = Forked(code.replace("held.release()", "Path(sys.argv[1], 'lock').unlink(); held.release()"), folder.path)
     assert line(holder) == "held"
 
     with pytest.raises(StoreError, match="was removed"):
@@ -187,7 +187,7 @@ def test_a_holder_in_another_container_is_known_by_its_lock(folder: Folder) -> N
 
     assert signed.pid == free
     assert holder_now(folder) == signed
-    holder.communicate("")
+    holder.communicate()
     take(folder, for_a_turn()).release()
 
 

@@ -17,7 +17,7 @@ from midturn.store.folder import Folder
 from midturn.store.open_turns import OpenTurns
 from midturn.store.opening import open_store
 from midturn.store.store import ConversationStore
-from support.processes import kill, line, python
+from support.processes import Forked, kill, line
 from support.stored import append, asking, finished, hold, keep, release, reopen
 
 
@@ -165,7 +165,7 @@ sys.stdin.read()
 
 
 def test_a_turn_whose_process_was_killed_stays_named(tmp_path: Path) -> None:
-    holder = python(HOLDER, tmp_path)
+    holder = Forked(HOLDER, tmp_path)
     conversation = line(holder).strip()
     kill(holder)
 

@@ -12,7 +12,7 @@ import midturn as mt
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store.port import Growing, Growth
 from midturn.store.watching import Watch, happened_and_recorded
-from support.processes import kill, line, python
+from support.processes import Forked, kill, line
 
 TWO = ["asked", "answered", "asked", "answered", "turn_ended"]
 
@@ -158,7 +158,7 @@ async def _another_process_watched(place: str) -> None:
     waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("This one waits.")
     changes = store.watch(events=True)
     seen = await _take(changes, 1)
-    worker = python(_WORKER, place)
+    worker = Forked(_WORKER, place)
     try:
         await store.answer(waiting.pending[0], value=True)
         while seen[-1].kind != "asked" or len(seen) == 1:

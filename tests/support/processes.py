@@ -1,4 +1,4 @@
-"""Other processes of ours: a few lines of Python, run by the interpreter of the tests."""
+"""Other processes of ours: a few lines of Python, run by the interpreter of the tests, or in a fork of what has loaded everything."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO, TypeAlias
+
+from support.warm_commands import Command, Running, start_warm
+
+_CODE = Path(__file__).with_name("run_code.py")
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -15,14 +23,41 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def output(process: subprocess.Popen[str]) -> str:
+class Forked(Running):
+    """A process that runs `code` and needs no start, for tests whose subject is none; it is used as `python(code)` is.
+
+    What `code` imports of midturn is loaded, and of anything else where it `speaks` with servers or providers.
+    """
+
+    stdin: TextIO  # pyright: ignore[reportIncompatibleVariableOverride]  it can be written to
+
+    def __init__(self, code: str, *arguments: object, speaks: bool = False) -> None:
+        pipes = start_warm(Command([code, *map(str, arguments)], Path.cwd(), os.environ, speaks, _CODE))
+        self.pid, self.returncode, self._ended = pipes.pid, None, pipes.ended
+        self.stdin = os.fdopen(pipes.feed, "w", encoding="utf-8")
+        self.stdout, self.stderr = (os.fdopen(end, encoding="utf-8") for end in (pipes.out, pipes.err))
+        self._read = dict[str, str]()
+        self._readers = [threading.Thread(target=self._read_whole, args=(name,), daemon=True) for name in ("stdout", "stderr")]
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Close what it reads, wait for its end, and return what it printed and nobody has read."""
+        with suppress(BrokenPipeError):  # it has ended
+            self.stdin.close()
+        return super().communicate(timeout)
+
+
+PythonProcess: TypeAlias = subprocess.Popen[str] | Forked
+"""A few lines of Python that run, started or forked."""
+
+
+def output(process: PythonProcess) -> str:
     """Wait for the end and return what was printed; fail with what went wrong."""
     printed, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     return printed
 
 
-def kill(process: subprocess.Popen[str]) -> str:
+def kill(process: PythonProcess) -> str:
     """Kill the process and return what it had printed that nobody has read."""
     process.kill()
     assert process.stdout
@@ -31,7 +66,7 @@ def kill(process: subprocess.Popen[str]) -> str:
     return printed
 
 
-def line(process: subprocess.Popen[str]) -> str:
+def line(process: PythonProcess) -> str:
     """Wait for the next line, without its newline."""
     assert process.stdout
     return process.stdout.readline().rstrip("\n")

@@ -1,0 +1,9 @@
+"""Runs the lines that are its first argument, as `python -c` does; see `processes.forked`."""
+
+from __future__ import annotations
+
+import sys
+
+code = sys.argv.pop(1)
+sys.argv[0] = "-c"
+exec(compile(code, "<lines of a test>", "exec"), {"__name__": "__main__"})
