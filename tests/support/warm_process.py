@@ -42,9 +42,16 @@ LARGE_PAGE = 2 << 20
 COLLAPSE = 25  # MADV_COLLAPSE, which neither `mmap` nor `ctypes` names
 MANY = 50  # modules: after so many more, what is loaded is settled again
 COSTS = "MIDTURN_TESTS_COSTS"  # names a file, where somebody wants to know what commands cost
-_LOADED = ("midturn.cli", "midturn.compose", "midturn.config", "midturn.prompts", "midturn.store", "midturn.terminal", "midturn.tools")
-_SERVING = ("midturn.acp", "midturn.foreign", "midturn.mcp", "midturn.mcp_server", "midturn.models", "midturn.web")
+_LOADED = ("cli", "compose", "config", "prompts", "runtime", "store", "terminal", "tools")
+_SERVING = ("acp", "foreign", "mcp", "mcp_server", "models", "web")
 _PROVIDERS = ("pydantic_ai.models.anthropic", "pydantic_ai.models.google", "pydantic_ai.models.openai")
+_WHEN_NEEDED = (  # what is loaded late, by many
+    "click.shell_completion",
+    "encodings.idna",
+    "encodings.utf_8_sig",
+    "midturn.foreign.hook",
+    "prompt_toolkit.key_binding.bindings.search",
+)
 _SCRIPTS = ("midturn.cli.demo.publish",)  # tools of the demo, which run when they are imported
 _TESTS = Path(__file__).parents[1]
 _OF_PROGRAMS = ("support.prompt_catalogue",)  # what programs of the tests import, and need not load each time
@@ -281,10 +288,13 @@ def _imported(file: str) -> list[str]:
 
 def _serve(ways: Ways, lessons: Lessons | None) -> None:
     ways.wait()
-    for package in _LOADED:
+    for package in (f"midturn.{name}" for name in _LOADED):
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if module.name not in _SCRIPTS:
                 importlib.import_module(module.name)
+    for name in _WHEN_NEEDED:
+        importlib.import_module(name)
+    _rehearse_reading()
     if lessons:
         _load_for_servers()
     else:
@@ -311,7 +321,8 @@ def _serve(ways: Ways, lessons: Lessons | None) -> None:
 
 def _load_for_servers() -> None:
     """Load what serves, is killed and tells nothing of it, and what loads more than it could tell; a missing library is left out."""
-    modules = [one.name for package in _SERVING for one in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")]
+    packages = [f"midturn.{name}" for name in _SERVING]
+    modules = [one.name for package in packages for one in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}.")]
     for module in (*modules, *_PROVIDERS):
         with suppress(ImportError):
             importlib.import_module(module)
@@ -334,6 +345,27 @@ def _rehearse() -> None:
     for given in nothing:
         Counter(given)  # it is asked whether it is a mapping, and so is every class of mappings
     commands.midturn.make_context("midturn", [], resilient_parsing=True)
+
+
+def _rehearse_reading() -> None:
+    """Read something of each kind once: types are looked at, and patterns compiled, when they are first needed."""
+    from midturn.config.load import LoadRequest, load
+    from midturn.models.script_reader import build_script
+    from midturn.question.question import Question
+    from midturn.record.codec import decode_event, decode_visible
+    from midturn.store.folder import host
+    from midturn.store.metadata import slug
+    from midturn.values.json_text import read_json
+
+    nowhere = Path(__file__) / "nowhere"
+    load(LoadRequest(cwd=nowhere, user_file=nowhere, state=nowhere))
+    build_script({"replies": []}, origin="")
+    Question.boolean("rehearsal", "Again?")
+    decode_event(b"{}", "")
+    decode_visible(b"{}\n")
+    read_json("{}")
+    slug("words")
+    host()
 
 
 def _become(request: Request, standard: list[int], lessons: Lessons | None) -> NoReturn:
