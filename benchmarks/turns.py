@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 import midturn as mt
+from midturn.codec import encode_event
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.question.authoring import KNOWN
-from midturn.record.codec import encode_event
 from midturn.record.events import (
     AnsweredBy,
     ChatRequest,

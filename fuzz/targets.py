@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 import midturn as mt
+from midturn.codec import decode_event, decode_lines, encode_event
 from midturn.config.load import LoadRequest, load
 from midturn.errors import AnswerError, ConfigError
 from midturn.prompts.keys import code_line, one_line
@@ -25,7 +26,6 @@ from midturn.question.question import Question
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate
 from midturn.question.walker import FormWalker, MisplacedReplyError
-from midturn.record.codec import decode_event, decode_lines, encode_event
 from midturn.record.events import OpaqueEvent
 from midturn.record.outcome import NeedsInput
 from midturn.record.window import Window, open_turn, turns

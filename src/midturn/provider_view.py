@@ -10,8 +10,8 @@ from typing import Any, Final, cast, get_args, overload
 import msgspec
 from msgspec import Struct
 
+from midturn.codec import Start, clean, decode_event, decode_kind, decode_stream, decode_visible
 from midturn.record import events as ev
-from midturn.record.codec import Start, clean, decode_event, decode_kind, decode_stream, decode_visible
 from midturn.record.events import Event
 from midturn.record.window import (
     MAY_START,

@@ -11,6 +11,7 @@ from support.documents import ROOT
 SOURCE = ROOT / "src" / "midturn"
 EVENTS = SOURCE / "record" / "events.py"
 MATCHING = {
+    "codec.py": "knows each kind by its bytes",
     "entries.py": "what tellers match instead",
     "exchange.py": "adds up what answers have cost",
     "provider_view.py": "mends what providers see of a log",

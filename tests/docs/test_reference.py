@@ -12,10 +12,10 @@ from typing import Any, cast, get_args, get_type_hints
 
 import midturn
 from midturn.cli.output import ExitStatus
+from midturn.codec import KINDS
 from midturn.models.script_reader import ScriptedReply
 from midturn.prompts.keys import Command, commands
 from midturn.question.question import Question
-from midturn.record.codec import KINDS
 from midturn.record.events import INTERRUPTED, CancelReason
 from midturn.record.open_question import PromptKind
 from midturn.record.prompt import Prompt

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from inline_snapshot import snapshot
 
+from midturn.codec import decode_event, encode_event
 from midturn.errors import QuestionError
 from midturn.question.answer_type import SecretType, SelectOption, SelectType, UnknownType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
-from midturn.record.codec import decode_event, encode_event
 from midturn.record.events import InquiryRequest, Source
 from midturn.values.json_value import Json, canonical
 from support.asked_questions import authored_questions

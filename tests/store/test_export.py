@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from midturn.codec import encode_event
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.codec import encode_event
 from midturn.record.events import (
     AnsweredBy,
     Approval,

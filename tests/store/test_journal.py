@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from midturn.codec import decode_visible
 from midturn.errors import StoreError
 from midturn.provider_view import provider_view
-from midturn.record.codec import decode_visible
 from midturn.record.events import AnsweredBy, ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
 from midturn.store.conversation import PASTS
 from midturn.store.file_conversations import FileConversations

@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
+from midturn.codec import decode_event
 from midturn.config.load import LoadRequest, load
 from midturn.models.script_reader import build_script, read_script
 from midturn.question.form import Form
 from midturn.question.question import Question
-from midturn.record.codec import decode_event
 from midturn.record.events import OpaqueEvent
 from midturn.tools.command import read_outcome
 from support.documents import Block, is_updating, replace_block

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from midturn.codec import encode_event
 from midturn.question.reply import Answered, Edited, Unavailable
-from midturn.record.codec import encode_event
 from midturn.record.events import AnsweredBy, Approval, ToolCallRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from midturn.codec import decode_event, encode_event
 from midturn.entries import agreed_before
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited
-from midturn.record.codec import decode_event, encode_event
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest, ToolCallRequest
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
 from midturn.turn.pending import pending

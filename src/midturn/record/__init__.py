@@ -1,1 +1,1 @@
-"""The record of a conversation: its events, their bytes, and the views of it. All pure, all linear in their input."""
+"""The record of a conversation: its events, and what they add up to. All pure, all linear in their input."""

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from midturn.record.codec import decode_event, decode_lines, encode_event
+from midturn.codec import decode_event, decode_lines, encode_event
 from midturn.record.events import ConfigDelta, OpaqueEvent
 
-SUITE = Path(__file__).parents[1] / "data" / "json_test_suite" / "test_parsing.jsonl"
+SUITE = Path(__file__).parent / "data" / "json_test_suite" / "test_parsing.jsonl"
 
 
 def documents() -> dict[str, bytes]:
