@@ -27,7 +27,19 @@ def test_another():
 @pytest.mark.parametrize("forks", ["0", "2"])
 def test_what_tests_share_is_closed_before_the_interpreter_waits_for_threads(forks: str, tmp_path: Path) -> None:
     (tmp_path / "test_sharing.py").write_text(SHARING)
-    options = ["-q", "-c", str(TESTS.parent / "pyproject.toml"), "-p", "no:cacheprovider", "-p", "support.forked", "--forks", forks]
+    inside = ["--rootdir", str(tmp_path), "--confcutdir", str(tmp_path)]  # it would look through the directories of all other tests
+    options = [
+        *inside,
+        "-q",
+        "-c",
+        str(TESTS.parent / "pyproject.toml"),
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "support.forked",
+        "--forks",
+        forks,
+    ]
     command = [sys.executable, "-m", "pytest", *options, "-p", "no:xdist", str(tmp_path / "test_sharing.py")]
     run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert "2 passed" in run.stdout, run.stdout + run.stderr

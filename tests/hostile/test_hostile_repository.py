@@ -211,6 +211,10 @@ COMMANDS = [
 ]
 
 
+STARTED = {("inbox", "--json"), ("query", "--dry-run", "Hello"), ("tools", "run", "mine"), ("hook", "claude")}
+"""One of each kind is started there, as users do: an interpreter looks for what it loads. The others are forked."""
+
+
 @pytest.mark.timeout(400)
 def test_a_clone_whose_every_file_is_hostile_does_nothing(midturn: CommandLine, listener: tuple[int, list[bytes]]) -> None:
     port, heard = listener
@@ -223,15 +227,17 @@ def test_a_clone_whose_every_file_is_hostile_does_nothing(midturn: CommandLine, 
     _answer_file(midturn)
     _hooks(midturn.root)
     proxy = f"http://127.0.0.1:{port}"
-    safe = {"PYTHONSAFEPATH": "1", "CI": ""}  # as the installed command is started: not from the directory that it is in
-    variables = {**safe, "ANTHROPIC_API_KEY": "sk-canary", "HTTPS_PROXY": proxy, "ALL_PROXY": proxy}
+    safe = {"PYTHONSAFEPATH": "1"}  # as the installed command is started: not from the directory that it is in
+    keys = {"ANTHROPIC_API_KEY": "sk-canary", "HTTPS_PROXY": proxy, "ALL_PROXY": proxy}
 
+    assert {*COMMANDS} >= STARTED
     for command in COMMANDS:
-        finished = midturn.run(*command, **(safe if command[0] in {"query", "models"} else variables))
+        variables = {**(safe if command in STARTED else {}), **({} if command[0] in {"query", "models"} else keys)}
+        finished = midturn.run(*command, CI="", **variables)
         assert "Traceback" not in finished.stderr, (command, finished)
         assert not list(midturn.root.rglob("ran")), command
     assert not heard
-    assert midturn.ok("config", "show", "--json", **safe).json == before
+    assert midturn.ok("config", "show", "--json", CI="").json == before
 
 
 def _hooks(root: Path) -> None:

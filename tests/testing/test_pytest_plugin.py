@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from support.programs import ALONE
+
 TEST = """
 import asyncio
 import midturn as mt
@@ -72,7 +74,19 @@ def test_model_replies_are_left_over(scripted_model):
 def test_the_fixtures_are_there_and_a_reply_left_over_fails_its_test(tmp_path: Path) -> None:
     (tmp_path / "test_deploy.py").write_text(TEST)
 
-    options = ["-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:midturn", "-p", "midturn.testing.plugin", "-p", "no:randomly"]
+    options = [
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:asyncio",
+        "-p",
+        "no:midturn",
+        "-p",
+        "midturn.testing.plugin",
+        "-p",
+        "no:randomly",
+        *ALONE,
+    ]
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", *options], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert "11 passed, 6 errors" in run.stdout, run.stdout + run.stderr
