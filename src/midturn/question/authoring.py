@@ -25,8 +25,8 @@ from midturn.question.answer_type import (
     When,
 )
 from midturn.question.authored_type import Findings, read_answer_type
-from midturn.question.people import LONGEST, SHORTEST, People, deadline_as_json, is_number, moment_of, read_people
-from midturn.values.json_value import Json, Limits, json_problem, shown
+from midturn.question.people import LONGEST, SHORTEST, People, deadline_as_json, moment_of, read_people
+from midturn.values.json_value import Json, Limits, is_number, json_problem, shown
 from midturn.values.text import QUESTION_ID
 
 Q = TypeVar("Q", bound=AuthoredFields)

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from midturn.errors import Problem, QuestionError
-from midturn.values.json_value import shown
+from midturn.values.json_value import is_number, shown
 from midturn.values.text import PERSON, rfc3339, seconds_of
 
 # Deadlines: as a program gives them, as they are written, and the one that holds for a form ----------------------------
@@ -36,11 +36,6 @@ def deadline_as_json(deadline: Deadline) -> dict[str, object]:
         seconds = deadline.total_seconds()
         return {"deadline_seconds": int(seconds) if seconds.is_integer() else seconds}
     return {"deadline": rfc3339(deadline) if deadline.tzinfo else deadline.isoformat()}
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Say whether a JSON value is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def moment_of(value: object) -> str | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, cast
+from operator import ge, gt, le, lt
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import msgspec
 
 from midturn.errors import Problem
 from midturn.question.schema import SIZES, Nodes, check_schema, encode, examine, reference, subschemas
-from midturn.values.json_value import Json, JsonObject, canonical, json_equal, pointer_to, shown
+from midturn.values.json_value import Json, JsonObject, canonical, is_number, json_equal, pointer_to, shown
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidatorMap
@@ -23,15 +24,11 @@ _Judge: TypeAlias = Callable[[Any, Any], str | None]
 _LISTED = 8  # values of an enum in a message
 
 
-def _is_number(value: Json) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 _KINDS: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
-    "integer": ("a whole number", lambda value: _is_number(value) and value == value // 1),
-    "number": ("a number", _is_number),
+    "integer": ("a whole number", lambda value: is_number(value) and value == value // 1),
+    "number": ("a number", is_number),
     "array": ("an array", lambda value: isinstance(value, list | tuple)),
     "object": ("an object", lambda value: isinstance(value, Mapping)),
     "null": ("null", lambda value: value is None),
@@ -40,11 +37,8 @@ _KINDS: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
 
 def keyword_message(keyword: str, constraint: Json, value: Json) -> str | None:
     """Say what is wrong with a value under one keyword that looks at the value alone; None where it holds, or is of another sort."""
-    judge = _JUDGES.get(keyword)
-    if judge is None:
-        return None
-    applies, judged = judge
-    return judged(constraint, value) if applies(value) else None
+    kind, judge = _JUDGES.get(keyword, _NO_JUDGE)
+    return judge(constraint, value) if not kind or _KINDS[kind][1](value) else None
 
 
 def fits_type(node: JsonObject, value: Json) -> bool:
@@ -101,40 +95,26 @@ def _dependent_required(names: Mapping[str, Sequence[str]], value: JsonObject) -
     return next((f"with `{name}`, {message}" for name in names if name in value and (message := _required(names[name], value))), None)
 
 
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
-
-
-def _is_array(value: Json) -> bool:
-    return isinstance(value, list | tuple)
-
-
-def _is_object(value: Json) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _is_any(_: Json) -> bool:
-    return True
-
-
-_JUDGES: Mapping[str, tuple[Callable[[Json], bool], _Judge]] = {
-    "type": (_is_any, _type),
-    "enum": (_is_any, _enum),
-    "const": (_is_any, _const),
-    "minimum": (_is_number, _bound(lambda value, limit: value >= limit, "at least")),
-    "maximum": (_is_number, _bound(lambda value, limit: value <= limit, "at most")),
-    "exclusiveMinimum": (_is_number, _bound(lambda value, limit: value > limit, "more than")),
-    "exclusiveMaximum": (_is_number, _bound(lambda value, limit: value < limit, "less than")),
-    "minLength": (_is_text, _at_least("character", "characters")),
-    "maxLength": (_is_text, _and_at_most("character", "characters")),
-    "minItems": (_is_array, _at_least("item", "items")),
-    "maxItems": (_is_array, _and_at_most("item", "items")),
-    "uniqueItems": (_is_array, _unique),
-    "minProperties": (_is_object, _at_least("property", "properties")),
-    "maxProperties": (_is_object, _and_at_most("property", "properties")),
-    "required": (_is_object, _required),
-    "dependentRequired": (_is_object, _dependent_required),
+_JUDGES: Mapping[str, tuple[str, _Judge]] = {
+    "type": ("", _type),
+    "enum": ("", _enum),
+    "const": ("", _const),
+    "minimum": ("number", _bound(ge, "at least")),
+    "maximum": ("number", _bound(le, "at most")),
+    "exclusiveMinimum": ("number", _bound(gt, "more than")),
+    "exclusiveMaximum": ("number", _bound(lt, "less than")),
+    "minLength": ("string", _at_least("character", "characters")),
+    "maxLength": ("string", _and_at_most("character", "characters")),
+    "minItems": ("array", _at_least("item", "items")),
+    "maxItems": ("array", _and_at_most("item", "items")),
+    "uniqueItems": ("array", _unique),
+    "minProperties": ("object", _at_least("property", "properties")),
+    "maxProperties": ("object", _and_at_most("property", "properties")),
+    "required": ("object", _required),
+    "dependentRequired": ("object", _dependent_required),
 }
+"""The type of the values that a keyword looks at, any where that is empty, and what it says."""
+_NO_JUDGE: tuple[str, _Judge] = ("", lambda _, __: None)
 
 
 # Location of an error in the value ------------------------------------------------------------------------------------

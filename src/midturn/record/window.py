@@ -206,26 +206,26 @@ def asking_call(request: ev.InquiryRequest, open_calls: Sequence[ev.ToolCallRequ
 
 def pair_inquiries(events: Sequence[ev.Event]) -> Pairing:
     """Pair inquiries inside each turn: a response takes the first request before it that has its id and no response yet."""
-    pairing = Pairing()
-    for place, event in enumerate(events):
-        if starts_turn(event):
-            pairing.begin_turn()
-        elif isinstance(event, ev.InquiryRequest):
-            pairing.ask(place, event)
-        elif isinstance(event, (ev.InquiryAnswered, ev.InquiryRedacted, ev.InquiryCancelled)):
-            pairing.respond(place, event)
-    return pairing
+    return _paired(events, ev.InquiryRequest, (ev.InquiryAnswered, ev.InquiryRedacted, ev.InquiryCancelled))
 
 
 def pair_calls(events: Sequence[ev.Event]) -> Pairing:
     """Pair tool calls inside each turn: by `call`, and where that is absent (legacy) by `id`, in order."""
+    return _paired(events, ev.ToolCallRequest, (ev.ToolCallResponse,))
+
+
+def _paired(
+    events: Sequence[ev.Event],
+    request: type[ev.InquiryRequest | ev.ToolCallRequest],
+    responses: tuple[type[ev.InquiryResponse | ev.ToolCallResponse], ...],
+) -> Pairing:
     pairing = Pairing()
     for place, event in enumerate(events):
         if starts_turn(event):
             pairing.begin_turn()
-        elif isinstance(event, ev.ToolCallRequest):
+        elif isinstance(event, request):
             pairing.ask(place, event)
-        elif isinstance(event, ev.ToolCallResponse):
+        elif isinstance(event, responses):
             pairing.respond(place, event)
     return pairing
 

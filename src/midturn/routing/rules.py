@@ -20,7 +20,7 @@ from midturn.question.people import People, in_a_table, read_people
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate
 from midturn.values.json_text import compact
-from midturn.values.json_value import Json, JsonObject, canonical
+from midturn.values.json_value import Json, JsonObject, canonical, is_number
 
 _WILD: Final = frozenset("*?[")
 _PLAIN: Final = frozenset(" _-./:=@%+,")
@@ -262,7 +262,7 @@ def _matches(glob: str, text: str | None, fits: Fit) -> bool:
 
 def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
     if comparison.below is not None:
-        return isinstance(value, int | float) and not isinstance(value, bool) and value < comparison.below
+        return is_number(value) and value < comparison.below
     if comparison.one_of is not None:
         return any(canonical(value) == canonical(cast("Json", one)) for one in comparison.one_of)
     text = _text(value)

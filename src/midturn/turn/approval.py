@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, assert_never
+from typing import Any, ClassVar, Final, Self, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -99,6 +99,10 @@ class _Approving(Struct, frozen=True):
             arguments=call.arguments,
             deadline=waiting.deadline if waiting else "",
         )
+
+    def unattended(self) -> Self:
+        """Return the same decision as if no one was attached."""
+        return replace(self, attached=False)
 
     def fail(self, error: str) -> decisions.Closing:
         """Fail the call, because the prompter failed."""
@@ -309,10 +313,6 @@ class Permission(_Approving, frozen=True):
         ruling = self.view.policy.ruling(arguments)
         return f"A rule does not allow such a call ({ruling.place})." if ruling.place and ruling.run == "skip" else None
 
-    def unattended(self) -> Permission:
-        """Return the same decision as if no one was attached."""
-        return replace(self, attached=False)
-
     def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> decisions.Closing:
         digest = arguments_sha256(self.view.call.arguments)
         seen = self._as_foretold() if who.by == "user" else {}
@@ -386,10 +386,6 @@ class Delivery(_Approving, frozen=True):
             case _ as other:
                 assert_never(other)
 
-    def unattended(self) -> Delivery:
-        """Return the same decision as if no one was attached."""
-        return replace(self, attached=False)
-
     def _deliver(self, record: Approval) -> decisions.Closing:
         return decisions.Closing(decisions.Respond(self.content, self.is_error, self.images), (record,))
 
@@ -462,10 +458,6 @@ class ReviewStep(_Approving, frozen=True):
 
     def _sent(self, who: AnsweredBy, reason: str | None = None) -> decisions.Closing:
         return decisions.Closing(decisions.Send(), (self._record("approved", answered_by=who, reason=reason),) if self.waiting else ())
-
-    def unattended(self) -> ReviewStep:
-        """Return the same decision as if no one was attached."""
-        return replace(self, attached=False)
 
 
 # Arguments of programs: no control character reaches a terminal, whichever program prints them ------------------------

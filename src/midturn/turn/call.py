@@ -107,18 +107,20 @@ class Call:
             self._state.foretelling.add(self._approval)
             self._state.want(steps.Foretell(self.record.call))
         else:
-            attached = self._state.settings.attached
-            is_a_persons = waiting is not None and not attached
-            until = earliest(self._state.now, [self._view.policy.deadline])
-            self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting), ruling, until))
+            self._ask_to_run(self._approval, foretold_by(waiting), ruling)
 
     def foretold(self, question: Question[bool] | None, said: Ruling | None = None) -> None:
         """Ask whether the call may run, in the words of what its tool would ask first; `said` is what the tool's own rule says."""
         if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
             first = Foretelling(question.id, question.persisted()) if question is not None else None
-            ruling = said or self._view.policy.ruling(self.record.arguments)
-            until = earliest(self._state.now, [self._view.policy.deadline])
-            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first, ruling, until))
+            self._ask_to_run(self._approval, first, said or self._view.policy.ruling(self.record.arguments))
+
+    def _ask_to_run(self, id: str, first: Foretelling | None, ruling: Ruling) -> None:
+        """Put it to whoever decides whether the call may run."""
+        attached = self._state.settings.attached
+        is_a_persons = self.record.undecided(id) is not None and not attached
+        until = earliest(self._state.now, [self._view.policy.deadline])
+        self.route(Permission(self._view, id, attached, is_a_persons, first, ruling, until))
 
     def returned(self, asking: steps.FormWanted) -> None:
         """Take what the tool returned to have it answered; its run is over."""

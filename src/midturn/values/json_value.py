@@ -5,7 +5,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard, cast
 
 import msgspec
 from msgspec import Struct
@@ -212,6 +212,11 @@ def items(value: object) -> Sequence[Json]:
 def objects(value: object) -> list[JsonObject]:
     """Return the objects in an array."""
     return [members(item) for item in items(value) if isinstance(item, Mapping)]
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Say whether a JSON value is a number; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def text(value: object) -> str:
