@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,6 +32,9 @@ settings.load_profile("any machine")  # how long a machine takes, however loaded
 
 REAL = os.environ.get("MIDTURN_REAL", "").split(",")
 """The parts that are here, by name, or `1` for all of them: a test that needs one of these has no reason to skip."""
+
+_ROOM_FOR_SOCKETS = 70
+"""So long may a directory's path be in which sockets are made: a system takes about a hundred letters."""
 
 SENT_TO_PROCESSES = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
 """What tests send to the processes that they start; `nohup` and `&` ignore some of them."""
@@ -77,6 +81,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _a_pytest_that_tests_start_clears_up_after_itself(tmp_path_factory: pytest.TempPathFactory) -> None:  # pyright: ignore[reportUnusedFunction]  pytest finds it
     """Give it a directory of its own: at its end it would remove what is left of all tests of the day before, which takes a minute."""
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path_factory.mktemp("inside"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_outside_of_their_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
+    """Have what this process makes among temporary files, and keeps, go with what tests left: an output that is kept for its reader."""
+    made = str(tmp_path_factory.mktemp("made"))
+    with patch.object(tempfile, "tempdir", made if len(made) <= _ROOM_FOR_SOCKETS else None):
+        yield
 
 
 @pytest.fixture(autouse=True)
