@@ -85,9 +85,12 @@ def _a_pytest_that_tests_start_clears_up_after_itself(tmp_path_factory: pytest.T
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_is_left_outside_of_their_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]  pytest finds it
-    """Have what this process makes among temporary files, and keeps, go with what tests left: an output that is kept for its reader."""
+    """Have what is made among temporary files, and kept, go with what tests left: an output for its reader, say."""
     made = str(tmp_path_factory.mktemp("made"))
-    with patch.object(tempfile, "tempdir", made if len(made) <= _ROOM_FOR_SOCKETS else None):
+    with ExitStack() as patched:
+        if len(made) <= _ROOM_FOR_SOCKETS:
+            patched.enter_context(patch.object(tempfile, "tempdir", made))
+            patched.enter_context(patch.dict(os.environ, TMPDIR=made))
         yield
 
 
