@@ -14,17 +14,6 @@ from midturn.question.people import Deadline, People, deadline_as_json
 from midturn.question.python_types import default_as_json, options_as_json, schema_as_json
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue
 
-if TYPE_CHECKING:
-    from midturn.question.question import Question
-
-
-S = TypeVar("S", bound=Scalar)
-E = TypeVar("E", bound=Enum)
-V = TypeVar("V")
-Yes: TypeAlias = Literal[True]
-No: TypeAlias = Literal[False]
-Options: TypeAlias = Sequence[S | SelectOption[S]]
-
 
 class Constructors:
     """Constructors of `Question`, except `Question.text`, whose name is a field's as well."""
@@ -33,12 +22,10 @@ class Constructors:
 
     @overload
     @classmethod
-    def boolean(cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[bool]]) -> Question[bool]: ...
+    def boolean(cls, id: str, text: str, **terms: Unpack[Always[bool]]) -> Question[bool]: ...
     @overload
     @classmethod
-    def boolean(
-        cls, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[bool]]
-    ) -> Question[bool | None]: ...
+    def boolean(cls, id: str, text: str, **terms: Unpack[Perhaps[bool]]) -> Question[bool | None]: ...
     @classmethod
     def boolean(  # noqa: PLR0913  the terms of a question
         cls,
@@ -85,66 +72,26 @@ class Constructors:
 
     @overload
     @classmethod
-    def select(
-        cls,
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: No = False,
-        optional: No = False,
-        when: None = None,
-        **terms: Unpack[TermsOf[S]],
-    ) -> Question[S]: ...
+    def select(cls, id: str, text: str, options: Options[S], *, allow_other: No = False, **terms: Unpack[Always[S]]) -> Question[S]: ...
     @overload
     @classmethod
     def select(
-        cls,
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: No = False,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[TermsOf[S]],
+        cls, id: str, text: str, options: Options[S], *, allow_other: No = False, **terms: Unpack[Perhaps[S]]
     ) -> Question[S | None]: ...
     @overload
     @classmethod
-    def select(
-        cls,
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: Yes,
-        optional: No = False,
-        when: None = None,
-        **terms: Unpack[TermsOf[S | OtherAnswer]],
-    ) -> Question[S | OtherAnswer]: ...
+    def select(cls, id: str, text: str, options: Options[S], *, allow_other: Yes, **terms: Unpack[Always[Own[S]]]) -> Question[Own[S]]: ...
     @overload
     @classmethod
     def select(
-        cls,
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: Yes,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[TermsOf[S | OtherAnswer]],
-    ) -> Question[S | OtherAnswer | None]: ...
+        cls, id: str, text: str, options: Options[S], *, allow_other: Yes, **terms: Unpack[Perhaps[Own[S]]]
+    ) -> Question[Own[S] | None]: ...
     @overload
     @classmethod
-    def select(
-        cls, id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[E]]
-    ) -> Question[E]: ...
+    def select(cls, id: str, text: str, options: type[E], **terms: Unpack[Always[E]]) -> Question[E]: ...
     @overload
     @classmethod
-    def select(
-        cls, id: str, text: str, options: type[E], *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[E]]
-    ) -> Question[E | None]: ...
+    def select(cls, id: str, text: str, options: type[E], **terms: Unpack[Perhaps[E]]) -> Question[E | None]: ...
     @classmethod
     def select(  # noqa: PLR0913  the terms of a question
         cls,
@@ -199,72 +146,29 @@ class Constructors:
     @overload
     @classmethod
     def multi_select(
-        cls,
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: No = False,
-        optional: No = False,
-        when: None = None,
-        **terms: Unpack[SeveralTerms[Sequence[S]]],
+        cls, id: str, text: str, options: Options[S], *, allow_other: No = False, **terms: Unpack[AlwaysSeveral[S]]
     ) -> Question[list[S]]: ...
     @overload
     @classmethod
     def multi_select(
-        cls,
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: No = False,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[SeveralTerms[Sequence[S]]],
+        cls, id: str, text: str, options: Options[S], *, allow_other: No = False, **terms: Unpack[PerhapsSeveral[S]]
     ) -> Question[list[S] | None]: ...
     @overload
     @classmethod
     def multi_select(
-        cls,
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: Yes,
-        optional: No = False,
-        when: None = None,
-        **terms: Unpack[SeveralTerms[Sequence[S | OtherAnswer]]],
-    ) -> Question[list[S | OtherAnswer]]: ...
+        cls, id: str, text: str, options: Options[S], *, allow_other: Yes, **terms: Unpack[AlwaysSeveral[Own[S]]]
+    ) -> Question[list[Own[S]]]: ...
     @overload
     @classmethod
     def multi_select(
-        cls,
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: Yes,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[SeveralTerms[Sequence[S | OtherAnswer]]],
-    ) -> Question[list[S | OtherAnswer] | None]: ...
+        cls, id: str, text: str, options: Options[S], *, allow_other: Yes, **terms: Unpack[PerhapsSeveral[Own[S]]]
+    ) -> Question[list[Own[S]] | None]: ...
     @overload
     @classmethod
-    def multi_select(
-        cls, id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[SeveralTerms[Sequence[E]]]
-    ) -> Question[list[E]]: ...
+    def multi_select(cls, id: str, text: str, options: type[E], **terms: Unpack[AlwaysSeveral[E]]) -> Question[list[E]]: ...
     @overload
     @classmethod
-    def multi_select(
-        cls,
-        id: str,
-        text: str,
-        options: type[E],
-        *,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[SeveralTerms[Sequence[E]]],
-    ) -> Question[list[E] | None]: ...
+    def multi_select(cls, id: str, text: str, options: type[E], **terms: Unpack[PerhapsSeveral[E]]) -> Question[list[E] | None]: ...
     @classmethod
     def multi_select(  # noqa: PLR0913  the terms of a question
         cls,
@@ -324,31 +228,18 @@ class Constructors:
 
     @overload
     @classmethod
-    def number(
-        cls, id: str, text: str, *, type: type[int], optional: No = False, when: None = None, **terms: Unpack[NumberTerms[int]]
-    ) -> Question[int]: ...
+    def number(cls, id: str, text: str, *, type: type[int], **terms: Unpack[AlwaysWithin[int]]) -> Question[int]: ...
     @overload
     @classmethod
     def number(  # pyright: ignore[reportOverlappingOverload]  (an `int` is a `float` to a type checker)
-        cls, id: str, text: str, *, type: type[int], optional: bool = False, when: When | None = None, **terms: Unpack[NumberTerms[int]]
-    ) -> Question[int | None]: ...  # pyright: ignore[reportOverlappingOverload]  (`int` is a `float` to a type checker)
+        cls, id: str, text: str, *, type: type[int], **terms: Unpack[PerhapsWithin[int]]
+    ) -> Question[int | None]: ...
     @overload
     @classmethod
-    def number(
-        cls, id: str, text: str, *, type: type[float] = float, optional: No = False, when: None = None, **terms: Unpack[NumberTerms[float]]
-    ) -> Question[float]: ...
+    def number(cls, id: str, text: str, *, type: type[float] = float, **terms: Unpack[AlwaysWithin[float]]) -> Question[float]: ...
     @overload
     @classmethod
-    def number(
-        cls,
-        id: str,
-        text: str,
-        *,
-        type: type[float] = float,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[NumberTerms[float]],
-    ) -> Question[float | None]: ...
+    def number(cls, id: str, text: str, *, type: type[float] = float, **terms: Unpack[PerhapsWithin[float]]) -> Question[float | None]: ...
     @classmethod
     def number(  # noqa: PLR0913  the terms of a question
         cls,
@@ -452,23 +343,17 @@ class Constructors:
 
     @overload
     @classmethod
-    def schema(
-        cls, id: str, text: str, schema: type[V], *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[V]]
-    ) -> Question[V]: ...
+    def schema(cls, id: str, text: str, schema: type[V], **terms: Unpack[Always[V]]) -> Question[V]: ...
+    @overload
+    @classmethod
+    def schema(cls, id: str, text: str, schema: type[V], **terms: Unpack[Perhaps[V]]) -> Question[V | None]: ...
+    @overload
+    @classmethod
+    def schema(cls, id: str, text: str, schema: JsonObject, **terms: Unpack[Perhaps[Json]]) -> Question[Json]: ...
     @overload
     @classmethod
     def schema(
-        cls, id: str, text: str, schema: type[V], *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[V]]
-    ) -> Question[V | None]: ...
-    @overload
-    @classmethod
-    def schema(
-        cls, id: str, text: str, schema: JsonObject, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[Json]]
-    ) -> Question[Json]: ...
-    @overload
-    @classmethod
-    def schema(
-        cls, id: str, text: str, schema: object, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[Any]]
+        cls, id: str, text: str, schema: object, **terms: Unpack[Perhaps[Any]]
     ) -> Question[Any]: ...  # a type with constraints (`Annotated`, a union) is no `type` to a type checker
     @classmethod
     def schema(  # noqa: PLR0913  the terms of a question
@@ -562,42 +447,80 @@ def bounded(schema: Mapping[str, Json]) -> JsonObject:
     return {"type": "schema", "schema": {key: value for key, value in schema.items() if value is not None}}
 
 
-# Keywords of the constructors, for type checkers only: nothing of this is loaded at run time --------------------------
+# Keywords of the constructors, for type checkers only: nothing of this is there when a program runs ----------------------
 
 
-class Terms(TypedDict, total=False):
-    """The terms on which any question may be asked."""
+if TYPE_CHECKING:
+    from midturn.question.question import Question
 
-    context: str | None
-    exclusive: bool
-    persistence: Persistence
-    deadline: Deadline | None
-    people: People | None
+    S = TypeVar("S", bound=Scalar)
+    E = TypeVar("E", bound=Enum)
+    V = TypeVar("V")
+    Yes: TypeAlias = Literal[True]
+    No: TypeAlias = Literal[False]
+    Options: TypeAlias = Sequence[S | SelectOption[S]]
+    Own: TypeAlias = S | OtherAnswer
+    """An option, or a person's own words."""
 
+    class Terms(TypedDict, total=False):
+        """The terms on which any question may be asked."""
 
-class TermsOf(Terms, Generic[V], total=False):
-    """The terms of a question that may have a default."""
+        context: str | None
+        exclusive: bool
+        persistence: Persistence
+        deadline: Deadline | None
+        people: People | None
 
-    default: V | None
+    class TermsOf(Terms, Generic[V], total=False):
+        """The terms of a question that may have a default."""
 
+        default: V | None
 
-class SeveralTerms(TermsOf[V], Generic[V], total=False):
-    """The terms of a question that takes several choices: at least and at most how many."""
+    class Ungated(TypedDict, total=False):
+        """A question that is asked in any case, and has an answer."""
 
-    min: int
-    max: int | None
+        optional: No
+        when: None
 
+    class Gated(TypedDict, total=False):
+        """A question that may be skipped, or is asked only after another answer; else its answer is None."""
 
-class NumberTerms(TermsOf[V], Generic[V], total=False):
-    """The terms of a number: the smallest and the largest."""
+        optional: bool
+        when: When | None
 
-    min: V | None
-    max: V | None
+    class Several(TypedDict, total=False):
+        """At least and at most how many choices."""
 
+        min: int
+        max: int | None
 
-class TextTerms(TermsOf[str], total=False):
-    """The terms of a text."""
+    class Within(TypedDict, Generic[V], total=False):
+        """The smallest and the largest number."""
 
-    pattern: str | None
-    min_length: int | None
-    max_length: int | None
+        min: V | None
+        max: V | None
+
+    class Always(TermsOf[V], Ungated, total=False):
+        """The terms of a question with a default that is asked in any case."""
+
+    class Perhaps(TermsOf[V], Gated, total=False):
+        """The terms of a question with a default that may go without an answer."""
+
+    class AlwaysSeveral(Always[Sequence[V]], Several, total=False):
+        """The terms of several choices that are asked in any case."""
+
+    class PerhapsSeveral(Perhaps[Sequence[V]], Several, total=False):
+        """The terms of several choices that may go without an answer."""
+
+    class AlwaysWithin(Always[V], Within[V], total=False):
+        """The terms of a number that is asked in any case."""
+
+    class PerhapsWithin(Perhaps[V], Within[V], total=False):
+        """The terms of a number that may go without an answer."""
+
+    class TextTerms(TermsOf[str], total=False):
+        """The terms of a text."""
+
+        pattern: str | None
+        min_length: int | None
+        max_length: int | None
