@@ -14,6 +14,7 @@ import pytest
 from midturn.mcp_server.server import keeps_dialogs
 from support.cli import CommandLine
 from support.hooks import wait_for
+from support.warm_commands import started_by_others
 
 pytestmark = pytest.mark.timeout(120)
 TASKS: dict[str, Any] = {"io.modelcontextprotocol/tasks": {}}
@@ -76,11 +77,11 @@ class Talk:
 
 @contextmanager
 def talking(midturn: CommandLine) -> Generator[Talk]:
-    """Start the server as an agent does."""
+    """Start the server as an agent does; it is forked."""
     pipe = subprocess.PIPE
     environment = {**midturn.environment, "CLAUDE_CODE_SESSION_ATTENDED": "1"}
     process = subprocess.Popen(
-        [*midturn.program, "mcp"], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=midturn.root, env=environment
+        [*started_by_others(), "mcp"], stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=midturn.root, env=environment
     )
     try:
         yield Talk(process)

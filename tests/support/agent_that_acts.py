@@ -7,6 +7,7 @@ Run it as `python claude.py WAY COMMAND…` (a copy of that name: agents are kno
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -47,6 +48,8 @@ def _by_mcp() -> subprocess.Popen[bytes]:
 
 
 def _waits() -> bool:
+    if not any(Path(os.environ["XDG_DATA_HOME"]).rglob("events.jsonl")):
+        return False  # a look costs nothing, a command half of what a hook does
     found = subprocess.run([*MIDTURN, "inbox", "--json"], capture_output=True, check=True)
     return bool(json.loads(found.stdout))
 

@@ -32,8 +32,10 @@ from midturn.question.question import Question
 from midturn.sandbox.marks import marked
 from midturn.store.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
+from support.processes import Forked
 from support.served import MIDTURN, Served
 from support.serving import asked_here, free_port
+from support.warm_commands import Command, killed, run_warm
 
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say whose a connection is")
 CROWD = 1_500
@@ -149,11 +151,10 @@ def test_it_does_not_start_where_another_server_has_one_of_them(tmp_path: Path, 
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.create_server((address, 0), family=family) as other:
         port = str(other.getsockname()[1])
-        command = [*MIDTURN, "serve", "--store", str(tmp_path / "conversations"), "--port", port]
         homes = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-        done = subprocess.run(command, env=homes, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"Nothing can listen at {address} port {port}" in done.stderr
+        done = run_warm(Command(["serve", "--store", "conversations", "--port", port], tmp_path, homes, speaks=True), b"")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert f"Nothing can listen at {address} port {port}" in done.stderr.decode()
 
 
 def test_the_name_is_kept_until_a_new_one_is_wanted_and_sign_ins_are_not(serve: Callable[..., Served]) -> None:
@@ -361,9 +362,7 @@ with socket.create_server(("127.0.0.1", 0)) as listener:
 @pytest.mark.filterwarnings("ignore")  # the frameworks' own
 @pytest.mark.parametrize("around", ["Starlette", "FastAPI", "nothing"])
 def test_an_open_page_does_not_keep_an_application_around_it_from_ending(tmp_path: Path, around: str) -> None:
-    command = [sys.executable, "-c", MOUNTED, str(tmp_path / "conversations"), around]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as application:
-        assert application.stdout
+    with killed(Forked(MOUNTED, tmp_path / "conversations", around, speaks=True)) as application, application.stdin:
         root = "" if around == "nothing" else "/inbox"
         address = f"http://127.0.0.1:{application.stdout.readline().strip()}{root}/api/events"
         with httpx2.stream("GET", address, timeout=60) as stream:
