@@ -300,16 +300,16 @@ def entry_among(events: Sequence[ev.Event], event: ev.Event) -> RequestEntry | R
             return None
 
 
-def agreed_before(events: Iterable[ev.Event]) -> frozenset[str]:
+def agreed(events: Iterable[ev.Event]) -> frozenset[str]:
     """Return the `event_id`s of the requests that were answered when their call was permitted: one question for one thing."""
-    agreed: dict[str, ev.Approval] = {}
+    given_in: dict[str, ev.Approval] = {}
     found: set[str] = set()
     for event in events:
         match event:
             case ev.Approval(kind="run", state="approved") if event.question is not None:
-                agreed[event.call] = event
-            case ev.InquiryRequest() if (given := agreed.get(event.call)) is not None and is_foretold(given, event):
-                del agreed[event.call]
+                given_in[event.call] = event
+            case ev.InquiryRequest() if (given := given_in.get(event.call)) is not None and is_foretold(given, event):
+                del given_in[event.call]
                 found.add(event.event_id)
             case _:
                 pass

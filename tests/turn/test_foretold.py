@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.codec import decode_event, encode_event
-from midturn.entries import agreed_before
+from midturn.entries import agreed
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest, ToolCallRequest
@@ -60,7 +60,7 @@ def test_who_is_asked_for_permission_sees_the_question_and_its_yes_answers_both(
         ("approved", OVERWRITE.persisted()),
     ]
     assert [event.answered_by for event in played.recorded(InquiryAnswered)] == [AnsweredBy("user")]
-    assert agreed_before(played.events) == {event.event_id for event in played.recorded(InquiryRequest)}
+    assert agreed(played.events) == {event.event_id for event in played.recorded(InquiryRequest)}
 
 
 def test_nothing_foretold_is_asked_in_our_words() -> None:

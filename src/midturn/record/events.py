@@ -219,6 +219,10 @@ class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
     arguments: Json = always({})
 
 
+Said: TypeAlias = ChatResponse | ToolCallRequest
+"""A part of what a model answered: a text, its reasoning, a value, or a call."""
+
+
 class ToolCall(Struct, frozen=True):
     """A call as it runs. `event` is the `event_id` of its request: the identity of a call.
 

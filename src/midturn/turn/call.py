@@ -116,7 +116,7 @@ class Call:
             self._ask_to_run(self._approval, first, said or self._view.policy.ruling(self.record.arguments))
 
     def _ask_to_run(self, id: str, first: Foretelling | None, ruling: Ruling) -> None:
-        """Put it to whoever decides whether the call may run."""
+        """Ask whether the call may run, in the words of what its tool would ask first where that is known."""
         attached = self._state.settings.attached
         is_a_persons = self.record.undecided(id) is not None and not attached
         until = earliest(self._state.now, [self._view.policy.deadline])

@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 from msgspec import Struct
 
 from midturn.question.people import Directory, People
-from midturn.record.events import (
-    AnsweredBy,
-    ChatResponse,
-    Child,
-    Event,
-    InquiryRequest,
-    Note,
-    Source,
-    ToolCall,
-    ToolCallRequest,
-    TurnStart,
-    TurnStatus,
-)
+from midturn.record.events import AnsweredBy, Child, Event, InquiryRequest, Note, Said, Source, ToolCall, TurnStart, TurnStatus
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn.record import TurnRecord
@@ -55,7 +43,7 @@ class TurnResumed(Struct, frozen=True):
 class ModelAnswered(Struct, frozen=True):
     """The model's response is complete; `parts` are its texts, its reasoning and its calls, in order, as they are recorded."""
 
-    parts: tuple[ChatResponse | ToolCallRequest, ...]
+    parts: tuple[Said, ...]
 
 
 class CallBegun(Struct, frozen=True):
@@ -249,7 +237,7 @@ class AssistantFailed(Struct, frozen=True):
 class Interrupted(Struct, frozen=True):
     """Ctrl-C with no prompt open. `parts` is what the model had said by then."""
 
-    parts: tuple[ChatResponse | ToolCallRequest, ...] = ()
+    parts: tuple[Said, ...] = ()
 
 
 ToldOfCall: TypeAlias = ToolDone | ToolQueued | ToolReturned | Foretold | FormDropped | ChildWanted | ChildMoved

@@ -271,7 +271,7 @@ class Turn:
         if not self._calls and not self.record.waits_for_model:
             self._finish()
 
-    def _answered(self, parts: Sequence[ev.ChatResponse | ev.ToolCallRequest]) -> None:
+    def _answered(self, parts: Sequence[ev.Said]) -> None:
         """Record what the model said; its calls begin, and without calls the turn is over."""
         self._model_is_asked = False
         for part in parts:
@@ -293,7 +293,7 @@ class Turn:
             record = self.record.calls[request.event_id]
         self._begin(record)
 
-    def _interrupted(self, parts: Sequence[ev.ChatResponse | ev.ToolCallRequest]) -> None:
+    def _interrupted(self, parts: Sequence[ev.Said]) -> None:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
         for part in parts:
             self._state.write(part)

@@ -8,18 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.entries import (
-    ApprovalEntry,
-    CallEntry,
-    EndEntry,
-    Entry,
-    RequestEntry,
-    SettingsEntry,
-    UnreadEntry,
-    WordsEntry,
-    agreed_before,
-    told,
-)
+from midturn.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, SettingsEntry, UnreadEntry, WordsEntry, agreed, told
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.record.open_question import asked_text
 from midturn.record.window import Window
@@ -164,8 +153,8 @@ def _noted(parts: Iterable[Part], last: list[Part]) -> Iterator[Part]:
 def _turn(number: int, events: Sequence[Event], *, is_open: bool) -> TurnItems:
     entries = told(events)
     end = next((entry.event for entry in reversed(entries) if isinstance(entry, EndEntry)), None)
-    agreed = agreed_before(events)
-    items = tuple(item for entry in entries if entry.event.event_id not in agreed for item in _items(entry))
+    hidden = agreed(events)
+    items = tuple(item for entry in entries if entry.event.event_id not in hidden for item in _items(entry))
     return TurnItems(
         number=number,
         at=events[0].timestamp if events else "",

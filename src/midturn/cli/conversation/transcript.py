@@ -87,7 +87,7 @@ class _Transcript:
     def __init__(self, turn: Window) -> None:
         self.entries = entries.told(turn.events)
         self._revised = {entry.event.revises for entry in self.entries if isinstance(entry, entries.RequestEntry) and entry.event.revises}
-        self._agreed = entries.agreed_before(turn.events)
+        self._agreed = entries.agreed(turn.events)
         self._is_open = turn.open
 
     def rows(self, entry: entries.Entry) -> Iterable[output.Shown]:  # noqa: PLR0911  one return a kind of entry
