@@ -45,7 +45,7 @@ async def _without_network(phone: Phone, time: MovedTime, step: int) -> AsyncGen
             tries = line.tries
             time.move(step)
             for looks in count(1):
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.005)
                 if line.tries != tries:
                     break
                 if looks % 50 == 0:  # the step ended a try, and the next one is a minute later
