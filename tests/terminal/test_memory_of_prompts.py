@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Generator
 from weakref import WeakSet
 
 import pytest
 
-from midturn import collector
+from midturn.terminal import prompter
 
 
 class Turn:
@@ -18,11 +19,13 @@ class Turn:
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that has put aside what it has loaded."""
+def loaded() -> Generator[None]:
+    """A program that has put aside what it has loaded, and leaves it there: this process was forked from one that has put aside more."""
     gc.collect()
-    monkeypatch.setattr(collector, "_ASIDE", set[str]())
-    collector.put_aside()
+    gc.freeze()
+    prompter._put_aside.cache_clear()
+    yield
+    prompter._put_aside.cache_clear()
 
 
 @pytest.mark.long
@@ -32,7 +35,7 @@ def test_a_turn_that_prompts_leaves_nothing_behind_after_the_first() -> None:
     for _ in range(20):
         turn = Turn()
         there.add(turn)
-        collector.tidy_after_prompt()
+        prompter._tidy()
         del turn
 
     gc.collect()

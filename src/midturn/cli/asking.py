@@ -35,7 +35,7 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: 
 
     if settings is None:
         return TerminalPrompter()
-    asks = TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None)
+    asks = TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None, tidies=True)
     prompter = TerminalPrompter(asks, gate, WrittenRules(agent))
     prompter.user = own_name(environment())
     return prompter

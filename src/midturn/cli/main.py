@@ -13,7 +13,6 @@ import click
 from midturn import __version__
 from midturn.cli.lazy import COMPLETING, CommandEntry, LazyGroup, with_help
 from midturn.cli.output import ExitStatus, Shown, block, flush_stdout, forget_stdout, line, note, say
-from midturn.collector import put_aside
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 from midturn.plugins import Registry
 
@@ -140,7 +139,7 @@ class AllCommands(LazyGroup):
         begin_command(os.environ)
         found = ("query", self.get_command(ctx, "query"), args) if _is_words(args[0]) else super().resolve_command(ctx, args)
         if not gc.isenabled():  # what was loaded stays: the collector need not look at it again
-            put_aside()
+            gc.freeze()
             gc.enable()
         return found
 

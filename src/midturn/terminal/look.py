@@ -75,11 +75,13 @@ class TerminalSettings(ScreenSettings, frozen=True, kw_only=True):
     """Configuration of prompts, and what only the program that asks knows.
 
     `notify_command` runs a program of the user's with the question on stdin. `announces`: it says itself who answered a prompt that was
-    taken away; a display that shows every answer does that better.
+    taken away; a display that shows every answer does that better. `tidies`: it has put aside what it loaded (`gc.freeze`), so that
+    collecting what a prompt leaves behind takes a moment, and is done after each.
     """
 
     notify_command: tuple[str, ...] = ()
     announces: bool = True
+    tidies: bool = False
 
     @property
     def settle(self) -> float:

@@ -6,6 +6,7 @@ Of a rich prompt, rows are printed above, live rows are drawn below, and one row
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import sys
@@ -15,12 +16,11 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, suppress
-from functools import partial
+from functools import cache, partial
 from typing import Protocol
 
 from msgspec.structs import replace
 
-from midturn.collector import tidy_after_prompt
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.body import own_context
@@ -107,7 +107,8 @@ class TerminalPrompter(Prompter):
                     raise TerminalGone(str(error)) from error
                 return Unavailable()
             finally:
-                tidy_after_prompt()
+                if self._settings.tidies:
+                    _tidy()
 
     def about_to_ask(self, question: OpenQuestion) -> None:
         """Take note of what the next prompt asks, as everybody outside the turn sees it.
@@ -221,6 +222,18 @@ class Turnstile:
 
 
 TERMINAL = Turnstile()
+
+
+def _tidy() -> None:
+    """Collect what a prompt leaves behind now, while no one waits: else the collector stops a later prompt, to look at everything."""
+    gc.collect()
+    _put_aside()
+
+
+@cache
+def _put_aside() -> None:
+    """Put aside what the first prompt of a process has loaded. Once: of the turn that is under way, nothing would ever be collected."""
+    gc.freeze()
 
 
 # ----------------------------------------------------------------------------------------------------------------------
