@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import midturn as mt
-from midturn.codec import encode_event
+from midturn.log.codec import encode_event
 from midturn.record.events import ChatRequest, ChatResponse, InquiryRequest, Source, ToolCallRequest, TurnEnd, TurnStart
 from midturn.store.file_conversations import FileConversations
 from midturn.store.metadata import conversation_number

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 import midturn as mt
-from midturn.codec import encode_event
 from midturn.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.log.codec import encode_event
 from midturn.question.authoring import KNOWN
 from midturn.record.events import (
     AnsweredBy,

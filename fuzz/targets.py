@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 import midturn as mt
-from midturn.codec import decode_event, decode_lines, encode_event
 from midturn.config.load import LoadRequest, load
 from midturn.errors import AnswerError, ConfigError
+from midturn.log.codec import decode_event, decode_lines, encode_event
+from midturn.log.provider_view import provider_view
 from midturn.prompts.keys import code_line, one_line
 from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
-from midturn.provider_view import provider_view
 from midturn.question.question import Question
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import validate

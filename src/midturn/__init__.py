@@ -31,7 +31,7 @@ _HOMES: dict[str, str] = {
     ".routing.table": "AskAssistant AskUser Fail Route Suspend UseCached UseConfigured UseDefault route",
     ".record.events": "Source ToolCall",
     ".record.open_question": "OpenQuestion",
-    ".provider_view": "sanitize",
+    ".log.provider_view": "sanitize",
     ".errors": (
         "AlreadyAnswered AnswerError Busy CallEnded ConfigError DeadlinePassed MidturnError ModelError NoConversation NotAllowed "
         "NotAnswered NoSuchQuestion NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TooOld "

@@ -55,11 +55,11 @@ from midturn.exchange import (
     ToolDefinition as ToolDefinition,
     Usage as Usage,
 )
+from midturn.log.provider_view import sanitize as sanitize
 from midturn.models.provider_model import LibraryModel as LibraryModel, ProviderModel as ProviderModel
 from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.prompter import Prompter as Prompter
-from midturn.provider_view import sanitize as sanitize
 from midturn.question.answer_type import (
     AnswerType as AnswerType,
     BooleanType as BooleanType,

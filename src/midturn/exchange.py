@@ -10,7 +10,7 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import ChatResponse, Event, Image, InquiryAnswered, InquiryCancelled, ToolCallRequest
+from midturn.record.events import ChatResponse, Event, Image, InquiryAnswered, InquiryCancelled, ToolCallRequest, answered_by_model
 from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import check_text
 
@@ -147,9 +147,9 @@ def spent_in(events: Iterable[Event]) -> Iterator[Spent]:
         if response:
             yield response
             response = None
-        if type(event) in _ANSWERS and (event.metadata or _by_model(event)):
+        if type(event) in _ANSWERS and (event.metadata or answered_by_model(event)):
             recorded = _recorded(event)
-            if recorded.usage != Usage() or _by_model(event):
+            if recorded.usage != Usage() or answered_by_model(event):
                 yield recorded
     if response:
         yield response
@@ -163,10 +163,6 @@ def _recorded(event: Event) -> Spent:
         return Spent(str(model), convert(said, Usage), type(event) in _ANSWERS)
     except ValidationError:
         return Spent("", Usage(), type(event) in _ANSWERS)
-
-
-def _by_model(event: Event) -> bool:
-    return isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
 
 
 class TextDelta(Struct, frozen=True):

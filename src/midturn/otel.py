@@ -29,10 +29,10 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("Spans and metrics need the extra `otel`: pip install 'midturn[otel]'.", name=error.name) from error
 
-from midturn.entries import ApprovalEntry, ResponseEntry, entry_among
 from midturn.errors import StoreError
 from midturn.exchange import Finished, ModelRequest
 from midturn.journal import Journal
+from midturn.log.entries import ApprovalEntry, ResponseEntry, entry_among
 from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
 from midturn.record.events import AnsweredBy, Event, ToolCall
 from midturn.record.open_question import OpenQuestion

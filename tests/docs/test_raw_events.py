@@ -1,4 +1,7 @@
-"""Modules outside of `record` that match events by class: a teller matches the entries of `entries.py`, a reader asks `TurnView`."""
+"""Modules outside of `record` and `log` that match events by class.
+
+What tells of a conversation matches the entries of `log/entries.py`, what reads a turn asks `TurnView`.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ from support.documents import ROOT
 
 SOURCE = ROOT / "src" / "midturn"
 EVENTS = SOURCE / "record" / "events.py"
+READERS = (EVENTS.parent, SOURCE / "log")
 MATCHING = {
-    "codec.py": "knows each kind by its bytes",
-    "entries.py": "what tellers match instead",
-    "exchange.py": "adds up what answers have cost",
-    "provider_view.py": "mends what providers see of a log",
     "turn/record.py": "the fold itself",
     "turn/view.py": "the reader that stands on it",
     "turn/people.py": "polls: what notes add up to",
@@ -69,7 +69,7 @@ def _imported(tree: ast.AST, kinds: set[str]) -> set[str]:
 def _matching(kinds: set[str]) -> Iterator[Path]:
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        if path.parent == EVENTS.parent or "midturn.record" not in text:
+        if path.parent in READERS or "midturn.record" not in text:
             continue
         tree = ast.parse(text)
         if (imported := _imported(tree, kinds)) and imported & {*_matched(tree)}:

@@ -12,7 +12,7 @@ from typing import Any, cast, get_args, get_type_hints
 
 import midturn
 from midturn.cli.output import ExitStatus
-from midturn.codec import KINDS
+from midturn.log.codec import KINDS
 from midturn.models.script_reader import ScriptedReply
 from midturn.prompts.keys import Command, commands
 from midturn.question.question import Question

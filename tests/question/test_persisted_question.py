@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from inline_snapshot import snapshot
 
-from midturn.codec import decode_event, encode_event
 from midturn.errors import QuestionError
+from midturn.log.codec import decode_event, encode_event
 from midturn.question.answer_type import SecretType, SelectOption, SelectType, UnknownType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question

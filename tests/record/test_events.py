@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.codec import KINDS, decode_event
+from midturn.log.codec import KINDS, decode_event
 from midturn.record.events import visible
 
 SMALLEST = {

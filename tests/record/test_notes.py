@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midturn.provider_view import Repairs, sanitize
+from midturn.log.provider_view import Repairs, sanitize
 from midturn.record.events import Event, Notified, Reassigned, Reminded, Vote, visible
 from support.tapes import Tape
 

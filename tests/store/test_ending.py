@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.codec import encode_event
+from midturn.log.codec import encode_event
 from midturn.record.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart
 from midturn.store import tail
 from midturn.store.folder import Folder

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.codec import encode_event
+from midturn.log.codec import encode_event
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from midturn.codec import decode_visible
 from midturn.errors import StoreError
-from midturn.provider_view import provider_view
+from midturn.log.codec import decode_visible
+from midturn.log.provider_view import provider_view
 from midturn.record.events import AnsweredBy, ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
 from midturn.store.conversation import PASTS
 from midturn.store.file_conversations import FileConversations
@@ -142,7 +142,7 @@ def test_who_goes_on_with_a_conversation_reads_anew_only_what_has_changed(tmp_pa
         seen.append(data.count(b"\n"))
         return decode_visible(data)
 
-    monkeypatch.setattr("midturn.provider_view.decode_visible", counting)
+    monkeypatch.setattr("midturn.log.provider_view.decode_visible", counting)
     for turn in range(4):
         said = [
             TurnStart(event_id=f"a{turn}"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.codec import encode_event
+from midturn.log.codec import encode_event
 from midturn.record.window import Window, turns
 from midturn.store import tail
 from midturn.store.conversation import turns_in

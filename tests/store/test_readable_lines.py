@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from midturn.codec import decode_event
 from midturn.errors import StoreError
+from midturn.log.codec import decode_event
 from midturn.record.events import (
     AnsweredBy,
     Approval,

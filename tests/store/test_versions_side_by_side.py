@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import midturn as mt
 from midturn import TooOld
-from midturn.codec import encode_event
+from midturn.log.codec import encode_event
 from midturn.record.events import InquiryRequest, OpaqueEvent
 from midturn.store import batch, claims, store as store_module
 from midturn.store.memory_conversations import MemoryStore

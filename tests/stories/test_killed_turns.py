@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.codec import decode_lines
+from midturn.log.codec import decode_lines
 from midturn.record.events import Approval, Event, InquiryAnswered
 from midturn.store.conversation import Conversation
 from midturn.turn.view import pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from midturn.exchange import ModelRequest, ToolDefinition
-from midturn.provider_view import provider_view
+from midturn.log.provider_view import provider_view
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import (

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from midturn.codec import decode_event
 from midturn.config.load import LoadRequest, load
+from midturn.log.codec import decode_event
 from midturn.models.script_reader import build_script, read_script
 from midturn.question.form import Form
 from midturn.question.question import Question

@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from support import warm_process
 from support.warm_process import COSTS, NUMBER, Request, packed
@@ -154,8 +154,11 @@ class Running:
         return subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
 
 
+R = TypeVar("R", bound=Running)
+
+
 @contextmanager
-def killed(running: Running) -> Generator[Running]:
+def killed(running: R) -> Generator[R]:
     """Have a command run meanwhile; it is killed with the block."""
     with running.stdout, running.stderr:
         try:

@@ -349,8 +349,8 @@ def _rehearse() -> None:
 
 def _rehearse_reading() -> None:
     """Read something of each kind once: types are looked at, and patterns compiled, when they are first needed."""
-    from midturn.codec import decode_event, decode_visible
     from midturn.config.load import LoadRequest, load
+    from midturn.log.codec import decode_event, decode_visible
     from midturn.models.script_reader import build_script
     from midturn.question.question import Question
     from midturn.store.folder import host

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.codec import encode_event
+from midturn.log.codec import encode_event
 from midturn.question.reply import Answered, Edited, Unavailable
 from midturn.record.events import AnsweredBy, Approval, ToolCallRequest, ToolCallResponse
 from midturn.routing.policy import DetachedPolicies, ToolPolicy

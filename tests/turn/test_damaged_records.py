@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.codec import decode_event, encode_event
+from midturn.log.codec import decode_event, encode_event
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
 from midturn.question.reply import Answered

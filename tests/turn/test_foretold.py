@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from midturn.codec import decode_event, encode_event
-from midturn.entries import agreed
+from midturn.log.codec import decode_event, encode_event
+from midturn.log.entries import agreed
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest, ToolCallRequest

@@ -9,8 +9,8 @@ import acp
 from acp import schema
 from msgspec import Struct
 
-from midturn.entries import CallEntry, Entry, RequestEntry, ResponseEntry, ResultEntry, Story, WordsEntry
 from midturn.foreign.words import asker_name
+from midturn.log.entries import CallEntry, Entry, RequestEntry, ResponseEntry, ResultEntry, Story, WordsEntry
 from midturn.ports import Happening, ModelFinished, Notice, ReasoningShown, Recorded, TextShown, ToolBegan
 from midturn.record.events import Event
 from midturn.record.open_question import shown

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from msgspec import Struct
 
 from midturn.agent.result import RunResult
-from midturn.entries import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
 from midturn.exchange import ReasoningDelta, TextDelta
 from midturn.journal import Journal
+from midturn.log.entries import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
 from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
 from midturn.record.events import Approval, Event, InquiryRequest, InquiryResponse, ToolCall
 from midturn.record.open_question import OpenQuestion, address

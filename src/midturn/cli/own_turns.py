@@ -16,7 +16,7 @@ from midturn.cli.place import Place
 from midturn.cli.query import Query, go_on
 from midturn.compose.command_line import record_said
 from midturn.config.settings import Toggle
-from midturn.entries import WordsEntry, told
+from midturn.log.entries import WordsEntry, told
 from midturn.question.question import Question
 from midturn.record.window import open_turn
 from midturn.terminal.device import HUSH

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from midturn.cli.output import QUOTED, Shown, asked, drawn, joined, line, moment, presented, room_behind, table
 from midturn.clock import now
-from midturn.entries import ApprovalEntry, RequestEntry, told
 from midturn.errors import QuestionError, StoreError
+from midturn.log.entries import ApprovalEntry, RequestEntry, told
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
 from midturn.question.form import Form

@@ -18,7 +18,7 @@ from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
 from midturn.errors import MidturnError, NotOpen, StoreError, StoreLocked
-from midturn.provider_view import last_user_request
+from midturn.log.provider_view import last_user_request
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.question.reply import Answered

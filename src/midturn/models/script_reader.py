@@ -14,8 +14,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from midturn import exchange
 from midturn.errors import ConfigError, ModelError, Problem
+from midturn.log.provider_view import provider_view
 from midturn.models.wrapper import is_transient
-from midturn.provider_view import provider_view
 from midturn.record.events import Event, call_requests
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import Json

@@ -569,6 +569,11 @@ def turn_ends(events: Iterable[Event]) -> Iterator[TurnEnd]:
     return (event for event in events if isinstance(event, TurnEnd))
 
 
+def answered_by_model(event: Event) -> bool:
+    """Say whether a model answered a question here."""
+    return isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
+
+
 def is_opaque(event: Event) -> bool:
     """Say whether an event is kept as the bytes that were read."""
     return isinstance(event, OpaqueEvent)

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from midturn.errors import AnswerError
 from midturn.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.journal import AnswerFeed, Journal
+from midturn.log.provider_view import last_user_request, provider_view
 from midturn.ports import OBSERVERS, Clock, Consultant, Display, Happening, Model, RunObservation, Tool, ToolRun
 from midturn.prompter import Prompter
-from midturn.provider_view import last_user_request, provider_view
 from midturn.question.reply import Answered
 from midturn.record.events import Event, ToolCall
 from midturn.tools.asker import refused

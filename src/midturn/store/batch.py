@@ -12,8 +12,8 @@ import msgspec
 
 from midturn import __version__
 from midturn.clock import TimeOfDay, stamp
-from midturn.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
 from midturn.errors import StoreError, TooLarge, TooOld
+from midturn.log.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
 from midturn.record import events as ev
 from midturn.values.json_value import Limits
 

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from midturn.codec import decode_lines
-from midturn.provider_view import NO_PAST, Past, provider_view
+from midturn.log.codec import decode_lines
+from midturn.log.provider_view import NO_PAST, Past, provider_view
 from midturn.record.events import Event, VisibleEvent, problem_in, user_requests
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import Window, open_turn, turns

@@ -10,9 +10,9 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, TimeOfDay
-from midturn.codec import clean, decode_event, decode_lines, encode_event
-from midturn.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
 from midturn.errors import StoreError, StoreLocked
+from midturn.log.codec import clean, decode_event, decode_lines, encode_event
+from midturn.log.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
 from midturn.record.events import NEVER_REDACTED, AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, delta_events
 from midturn.record.open_question import fenced, shown
 from midturn.record.window import Window, open_turn

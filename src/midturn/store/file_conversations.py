@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from midturn.clock import now
 from midturn.errors import StoreError, StoreLocked
 from midturn.files import ensure_private, read_private, write_private
-from midturn.provider_view import NO_PAST
+from midturn.log.provider_view import NO_PAST
 from midturn.record.open_question import OpenQuestion, parse_address
 from midturn.record.window import open_turn
 from midturn.store import lock

@@ -16,7 +16,7 @@ from typing import Self
 
 from midturn.clock import now_in_a_name
 from midturn.errors import StoreError
-from midturn.provider_view import NO_PAST, EventLog, Past
+from midturn.log.provider_view import NO_PAST, EventLog, Past
 from midturn.record.events import Event, OpaqueEvent, TurnEnd, TurnStart
 from midturn.record.window import Window, last_turn, starts_turn
 from midturn.store.batch import as_written, may_close

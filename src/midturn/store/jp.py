@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
-from midturn.codec import decode_event
 from midturn.errors import StoreError
 from midturn.files import LONGEST_IMPORT, read_regular
+from midturn.log.codec import decode_event
 from midturn.record.events import TurnStart, is_opaque
 from midturn.store.tail import EVENTS
 from midturn.values.json_value import Json, JsonObject

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from midturn.clock import SYSTEM_TIME, now, pause
-from midturn.codec import decode_lines, encode_event
 from midturn.errors import NoConversation, StoreError, StoreLocked
-from midturn.provider_view import EventLog
+from midturn.log.codec import decode_lines, encode_event
+from midturn.log.provider_view import EventLog
 from midturn.record.events import Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import open_turn, parent_of, turns

@@ -14,8 +14,8 @@ from typing import Final, Self
 import msgspec
 from msgspec import Struct
 
-from midturn.codec import clean, decode_event, decode_lines, decode_plain, decode_stream
 from midturn.errors import StoreError
+from midturn.log.codec import clean, decode_event, decode_lines, decode_plain, decode_stream
 from midturn.record.events import Event, TurnStart, problem_in
 from midturn.store.folder import Folder, telling
 from midturn.store.metadata import Metadata

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from midturn.entries import ApprovalEntry, CallEntry, RequestEntry, ResponseEntry, ResultEntry, Story
 from midturn.errors import QuestionError
+from midturn.log.entries import ApprovalEntry, CallEntry, RequestEntry, ResponseEntry, ResultEntry, Story
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text
 from midturn.prompts.body import argument_lines
 from midturn.prompts.keys import one_line, words_line

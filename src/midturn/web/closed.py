@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from midturn.clock import SYSTEM_TIME
-from midturn.entries import ApprovalEntry, Entry, RequestEntry, entry_among, told
 from midturn.errors import AlreadyAnswered, Busy, NoConversation, NotAllowed, NotOpen, PersonNeeded, StoreError, StoreLocked, TooOld
+from midturn.log.entries import ApprovalEntry, Entry, RequestEntry, entry_among, told
 from midturn.prompts.answer_text import HIDDEN, value_text
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryResponse

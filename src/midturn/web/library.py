@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from midturn.entries import ApprovalEntry, RequestEntry, told
 from midturn.errors import MidturnError
+from midturn.log.entries import ApprovalEntry, RequestEntry, told
 from midturn.record.events import InquiryRequest, InquiryResponse, user_requests
 from midturn.record.open_question import asked_text
 from midturn.store.conversation import Conversation

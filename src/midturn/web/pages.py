@@ -18,8 +18,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
-from midturn.entries import WordsEntry, told
 from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
+from midturn.log.entries import WordsEntry, told
 from midturn.record.events import Event
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.store.conversation import turns_in

@@ -8,7 +8,18 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, SettingsEntry, UnreadEntry, WordsEntry, agreed, told
+from midturn.log.entries import (
+    ApprovalEntry,
+    CallEntry,
+    EndEntry,
+    Entry,
+    RequestEntry,
+    SettingsEntry,
+    UnreadEntry,
+    WordsEntry,
+    agreed,
+    told,
+)
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse
 from midturn.record.open_question import asked_text
 from midturn.record.window import Window

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.codec import decode_lines
 from midturn.errors import StoreError
-from midturn.provider_view import sanitize
+from midturn.log.codec import decode_lines
+from midturn.log.provider_view import sanitize
 from midturn.record.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, OpaqueEvent, ToolCallRequest, ToolCallResponse
 from midturn.record.window import open_turn, turns
 from midturn.store.export import export_jp

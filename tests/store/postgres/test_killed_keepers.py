@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from midturn.codec import encode_event
+from midturn.log.codec import encode_event
 from midturn.record.events import ChatRequest, TurnEnd, TurnStart
 from midturn.store.batch import event_id
 from midturn.store.metadata import Metadata

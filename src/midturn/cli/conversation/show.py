@@ -13,9 +13,9 @@ from midturn.cli.conversation.transcript import print_inquiries, print_inquiries
 from midturn.cli.options import with_conversation, with_id, with_json, with_store
 from midturn.cli.output import ExitStatus, Shown, block, line, note, say, say_json, table
 from midturn.cli.place import Place, StoreAddress, find_place
-from midturn.entries import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
 from midturn.errors import StoreError
 from midturn.exchange import Usage, spent_in
+from midturn.log.entries import CallEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
 from midturn.question.people import amount
 from midturn.record.events import Event, user_requests
 from midturn.record.window import Window

@@ -9,9 +9,9 @@ from typing import TypeAlias, assert_never
 
 from msgspec import UNSET
 
-from midturn import entries
 from midturn.cli import output
 from midturn.cli.question_rows import drawing
+from midturn.log import entries
 from midturn.prompts.body import argument_lines
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.walker import Cancelled

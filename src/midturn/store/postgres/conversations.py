@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from midturn.clock import now
-from midturn.codec import decode_lines
 from midturn.errors import Busy
+from midturn.log.codec import decode_lines
 from midturn.record.open_question import OpenQuestion, parse_address, parse_beginning
 from midturn.record.window import last_turn
 from midturn.store.claims import patiently

@@ -11,7 +11,7 @@ from typing import Literal, Self, TypeAlias
 import msgspec
 
 from midturn.errors import StoreError, StoreLocked, TooOld
-from midturn.provider_view import EventLog
+from midturn.log.provider_view import EventLog
 from midturn.record.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, TurnEnd, TurnStart
 from midturn.record.window import ends_turn, is_legacy, last_turn, parent_of, starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered

@@ -9,8 +9,8 @@ from typing import cast
 
 import msgspec
 
-from midturn.codec import decode_lines
 from midturn.errors import Busy, NoConversation, StoreError, StoreLocked
+from midturn.log.codec import decode_lines
 from midturn.record.events import Event
 from midturn.store.batch import decided, encode_batch
 from midturn.store.metadata import Metadata, decode_metadata

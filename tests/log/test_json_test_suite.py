@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from midturn.codec import decode_event, decode_lines, encode_event
+from midturn.log.codec import decode_event, decode_lines, encode_event
 from midturn.record.events import ConfigDelta, OpaqueEvent
 
 SUITE = Path(__file__).parent / "data" / "json_test_suite" / "test_parsing.jsonl"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.codec import KINDS, decode_event, decode_lines, encode_event
+from midturn.log.codec import KINDS, decode_event, decode_lines, encode_event
 from midturn.question.answer_type import BooleanType, SelectType, UnknownType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import (

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn import provider_view as provider_views
-from midturn.codec import decode_event, decode_lines, encode_event
-from midturn.provider_view import EventLog, Past, mended_view, provider_view, whole_view
+from midturn.log import provider_view as provider_views
+from midturn.log.codec import decode_event, decode_lines, encode_event
+from midturn.log.provider_view import EventLog, Past, mended_view, provider_view, whole_view
 from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, Event, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
 from midturn.record.window import config_deltas, last_turn, open_turn, starts_turn, turns
 from support.damaged_streams import STREAMS

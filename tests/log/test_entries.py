@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midturn.entries import (
+from midturn.log.entries import (
     ApprovalEntry,
     CallEntry,
     NoteEntry,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from midturn.provider_view import Repairs, sanitize
+from midturn.log.provider_view import Repairs, sanitize
 from midturn.record.events import INTERRUPTED, ConfigDelta, Event, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart, visible
 from midturn.record.window import open_turn, turns
 from midturn.turn.view import calls, pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 
-from midturn.provider_view import provider_view, sanitize
+from midturn.log.provider_view import provider_view, sanitize
 from midturn.record.events import (
     INTERRUPTED,
     ChatRequest,

@@ -10,7 +10,7 @@ from typing import Any, Final, cast, get_args, overload
 import msgspec
 from msgspec import Struct
 
-from midturn.codec import Start, clean, decode_event, decode_kind, decode_stream, decode_visible
+from midturn.log.codec import Start, clean, decode_event, decode_kind, decode_stream, decode_visible
 from midturn.record import events as ev
 from midturn.record.events import Event
 from midturn.record.window import (
