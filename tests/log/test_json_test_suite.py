@@ -15,7 +15,7 @@ import pytest
 from midturn.log.codec import decode_event, decode_lines, encode_event
 from midturn.record.events import ConfigDelta, OpaqueEvent
 
-SUITE = Path(__file__).parent / "data" / "json_test_suite" / "test_parsing.jsonl"
+SUITE = Path(__file__).parents[1] / "data" / "json_test_suite" / "test_parsing.jsonl"
 
 
 def documents() -> dict[str, bytes]:
