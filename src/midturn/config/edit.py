@@ -59,7 +59,7 @@ def set_value(file: Path, name: str, key: str, words: str, check: CheckModel | N
     before = read_bytes(file, name, follow=False) or b""
     after = _edited(before.decode(), name, path, lambda table: table.update({path[-1]: value}))
     if (read_bytes(file, name, follow=False) or b"") != before:
-        raise ConfigError(f"{name}: changed by somebody else just now; nothing was written. Try again")
+        raise ConfigError(f"{name}: changed by another program just now; nothing was written. Try again")
     _write(file, name, after.encode())
     return SetValue(value, sha256(after.encode()))
 
@@ -128,7 +128,7 @@ def _change(file: Path, name: str, path: KeyPath, change: Change) -> None:
     before = read_bytes(file, name, follow=False) or b""
     after = _edited(before.decode(), name, path, change)
     if (read_bytes(file, name, follow=False) or b"") != before:
-        raise ConfigError(f"{name}: changed by somebody else just now; nothing was written. Try again")
+        raise ConfigError(f"{name}: changed by another program just now; nothing was written. Try again")
     _write(file, name, after.encode())
 
 

@@ -150,7 +150,7 @@ async def _start(command: Program) -> _Child:
 
 
 def _end_at_once(process: subprocess.Popen[bytes]) -> None:
-    """End a process that nobody waits for, with its group."""
+    """End a process for which no one waits, with its group."""
     ProcessGroup(process.pid).signal(signal.SIGKILL)
     for stream in _streams(process):
         stream.close()
@@ -171,7 +171,7 @@ class _Child:
         self.status: int | None = None
         self._loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[subprocess.Popen[bytes]] = self._loop.create_future()
-        self._lock = threading.Lock()  # of the two below: the thread sets one, the loop the other, and whoever comes second ends it
+        self._lock = threading.Lock()  # of the two below: the thread sets one, the loop the other, and the second to come ends it
         self._process: subprocess.Popen[bytes] | None = None
         self._given_up = False
         self._cap = cap
