@@ -65,7 +65,8 @@ class Session:
 
     def start_with(self, stdin: str, *options: str) -> HookProcess:
         """Run a hook with anything on its stdin."""
-        if can_be_warm(self.environment):
+        renames_itself = sys.platform == "linux"  # what is forked can be called like an agent
+        if can_be_warm(self.environment) and (renames_itself or not self.given):
             command = self.midturn.command("hook", self.agent, *options, **self.environment)
             return HookProcess(Running(self._below_the_agent(command) if self.given else command, stdin))
         command = [sys.executable, "-m", "midturn", "hook", self.agent, *options]
