@@ -34,7 +34,7 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: 
     from midturn.terminal.prompter import TerminalPrompter
 
     if settings is None:
-        return TerminalPrompter()
+        return TerminalPrompter(TerminalSettings(tidies=True))
     asks = TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None, tidies=True)
     prompter = TerminalPrompter(asks, gate, WrittenRules(agent))
     prompter.user = own_name(environment())
