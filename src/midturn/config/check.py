@@ -14,7 +14,7 @@ from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.errors import ConfigError, QuestionError
 from midturn.question.people import in_a_table, read_people
 from midturn.routing.rules import read_run_rules
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, is_number
 from midturn.values.text import did_you_mean, seconds_of
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _integer(value: Any, leaf: Leaf) -> int:
 
 
 def _number(value: Any, leaf: Leaf) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not _is_finite(value):
+    if not is_number(value) or not _is_finite(value):
         raise WrongValue("a number" + _bounds(leaf))
     return _bounded(value, leaf, "a number")
 
@@ -116,7 +116,7 @@ def _seconds(value: Any, leaf: Leaf) -> float:
     expected = 'seconds (a number above 0), or a duration such as "90s" or "2m"'
     if isinstance(value, str):
         value = seconds_of(value)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not (_is_finite(value) and value > 0):
+    if not is_number(value) or not (_is_finite(value) and value > 0):
         raise WrongValue(expected)
     return _bounded(float(value), leaf, expected)
 

@@ -17,7 +17,7 @@ from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOpti
 from midturn.question.schema_check import misfits
 from midturn.record.prompt import CallSubject, Prompt, RuleDraft
 from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, JsonObject
+from midturn.values.json_value import Json, JsonObject, is_number
 from midturn.values.text import exact
 
 ERRORS_SHOWN = 3
@@ -72,7 +72,7 @@ def accept_number(prompt: Prompt, text: str) -> Json:
         value = read_json(text.strip())
     except NotJson:
         value = None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise NotAccepted([f"{exact(text.strip())} is not a number" if text.strip() else "nothing was typed: a number is asked for"])
     return accept(prompt, value)
 

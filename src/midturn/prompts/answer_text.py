@@ -243,7 +243,7 @@ def _type_name(value: Scalar) -> str:
     return "yes or no" if isinstance(value, bool) else "a number"
 
 
-def is_number(schema: JsonObject) -> bool:
+def wants_number(schema: JsonObject) -> bool:
     """Tell whether a number is asked for."""
     return schema.get("type") in ("integer", "number")
 
@@ -253,7 +253,7 @@ def number_text(start: Json | UnsetType) -> str:
     return "" if start is UNSET or start is None else scalar_text(start)
 
 
-def is_text(schema: JsonObject) -> bool:
+def wants_text(schema: JsonObject) -> bool:
     """Tell whether a text is asked for that has to keep to rules."""
     return schema.get("type") == "string" and "enum" not in schema and "const" not in schema
 

@@ -8,7 +8,7 @@ from typing import TypeAlias, assert_never
 from msgspec import UNSET
 
 from midturn.prompts import accept as accepting, keys as keyboard
-from midturn.prompts.answer_text import choice_text, expected, is_number, is_text, number_text, shape, wanted
+from midturn.prompts.answer_text import choice_text, expected, number_text, shape, wanted, wants_number, wants_text
 from midturn.prompts.cells import glued, hang
 from midturn.prompts.plain_scene import (
     EDITOR,
@@ -218,11 +218,11 @@ def schema(scene: Scene, answer_type: answers.SchemaType) -> Dialog:
     """Ask for JSON; what does not fit the schema is kept, with up to three errors by their paths."""
     start = keyboard.initial(scene.prompt)
     about = expected(answer_type.schema)
-    if is_number(answer_type.schema):
+    if wants_number(answer_type.schema):
         draft = Draft() if start is UNSET else Draft(number_text(start), kept=True)
         field = DraftField(f"your answer, {about}", lambda typed: accepting.accept_number(scene.prompt, typed), _offered(scene.commands))
         return (yield from _fill(scene, field, draft, []))
-    if is_text(answer_type.schema):
+    if wants_text(answer_type.schema):
         return (yield from _text(scene, Draft(start, kept=True) if isinstance(start, str) else Draft(), about))
     draft = Draft(shape(answer_type.schema)) if start is UNSET else Draft(keyboard.pretty(start), kept=True)
     field = DraftField("your answer", lambda typed: accepting.accept_json(scene.prompt, typed), _offered(scene.commands), ".json")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, assert_never, cast
 
 from midturn.question.answer_type import AnswerType, BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType, TypeTerms
-from midturn.values.json_value import Json, JsonObject
+from midturn.values.json_value import Json, JsonObject, is_number
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The keywords of the closed subset and the form of their values (JSON Schema 2020-12)
@@ -54,7 +54,7 @@ def _flag(value: Json) -> str | None:
 
 
 def _number(value: Json) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return "must be a number"
     return "must be a number of at most 64 bits" if isinstance(value, int) and value.bit_length() > 64 else None  # noqa: PLR2004
 

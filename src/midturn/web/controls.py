@@ -9,12 +9,12 @@ from typing import Any, Literal, NoReturn, TypeAlias, assert_never
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.answer_text import is_number, options_of, skeleton, written_out
+from midturn.prompts.answer_text import options_of, skeleton, wants_number, written_out
 from midturn.prompts.keys import other_text, position, pretty, scalar_text
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.question.question import Question
 from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, JsonObject, SecretValue, members
+from midturn.values.json_value import Json, JsonObject, SecretValue, is_number, members
 from midturn.web.body import Fields
 from midturn.web.hints import number_hints, sentence, text_hints
 from midturn.web.schema_fields import SchemaField, fields_of
@@ -174,7 +174,7 @@ def _text(question: Question[Any], start: Json | UnsetType, typed: Fields | None
 
 def _of_schema(schema: JsonObject, start: Json | UnsetType, typed: Fields | None) -> Control:
     kept = None if typed is None else typed.text("answer")
-    if is_number(schema):
+    if wants_number(schema):
         text = ("" if start is UNSET else scalar_text(start)) if kept is None else kept
         return Control(kind="number", text=text, hint=sentence(number_hints(schema)))
     text = ("" if start is UNSET else pretty(start)) if kept is None else kept
@@ -261,11 +261,11 @@ def _typed_text(sent: Fields, question: Question[Any]) -> str:
 def _typed_json(schema: JsonObject, sent: Fields) -> Json:
     text = sent.text("answer").strip()
     if not text:
-        _refuse("A number is needed." if is_number(schema) else "JSON is needed.")
+        _refuse("A number is needed." if wants_number(schema) else "JSON is needed.")
     try:
         return read_json(text)
     except NotJson as error:
-        if is_number(schema):
+        if wants_number(schema):
             _refuse("This is not a number.")
         _refuse(f"This cannot be used: {error}.")
 
@@ -401,7 +401,7 @@ def _written(field: SchemaField, problems: list[Problem]) -> Json | UnsetType:
     match field.kind:
         case "number":
             value = _read(held)
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            if not is_number(value):
                 problems.append(Problem(field.pointer, "This is not a number."))
             return value
         case "json":

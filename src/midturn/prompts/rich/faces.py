@@ -9,7 +9,7 @@ from typing import assert_never, cast
 from msgspec import UNSET
 
 from midturn.prompts import accept as accepting, keys as keyboard
-from midturn.prompts.answer_text import expected, is_number, is_text, number_text, shape, wanted
+from midturn.prompts.answer_text import expected, number_text, shape, wanted, wants_number, wants_text
 from midturn.prompts.rich.choice import Choice, Keys, ReviewChoice
 from midturn.prompts.rich.field import FieldSettings, SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
@@ -48,10 +48,10 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
     """Return the field of a text or of JSON, with the default (or the shape of what is asked for) in it."""
     start = keyboard.initial(prompt)
     match prompt.question.answer_type:
-        case answers.SchemaType(schema) if is_number(schema):
+        case answers.SchemaType(schema) if wants_number(schema):
             settings = FieldSettings(tail, escape=Sign.MENU, about=expected(schema))
             return TextField(settings, number_text(start), lambda typed: Answered(accepting.accept_number(prompt, typed)))
-        case answers.SchemaType(schema) if not is_text(schema):
+        case answers.SchemaType(schema) if not wants_text(schema):
             example = shape(schema) if start is UNSET else ""
             settings = FieldSettings(tail, "json", Sign.MENU, example, about="" if example or start is not UNSET else wanted(schema))
             return TextField(
