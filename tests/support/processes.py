@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO, TypeAlias
 
-from support.warm_commands import Command, Running, start_warm
+from support.warm_commands import Command, Running
 
 _CODE = Path(__file__).with_name("run_code.py")
 
@@ -32,12 +31,8 @@ class Forked(Running):
     stdin: TextIO  # pyright: ignore[reportIncompatibleVariableOverride]  it can be written to
 
     def __init__(self, code: str, *arguments: object, speaks: bool = False) -> None:
-        pipes = start_warm(Command([code, *map(str, arguments)], Path.cwd(), os.environ, speaks, _CODE))
-        self.pid, self.returncode, self._ended = pipes.pid, None, pipes.ended
-        self.stdin = os.fdopen(pipes.feed, "w", encoding="utf-8")
-        self.stdout, self.stderr = (os.fdopen(end, encoding="utf-8") for end in (pipes.out, pipes.err))
-        self._read = dict[str, str]()
-        self._readers = [threading.Thread(target=self._read_whole, args=(name,), daemon=True) for name in ("stdout", "stderr")]
+        feed = self._start(Command([code, *map(str, arguments)], Path.cwd(), os.environ, speaks, _CODE))
+        self.stdin = os.fdopen(feed, "w", encoding="utf-8")
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Close what it reads, wait for its end, and return what it printed and nobody has read."""

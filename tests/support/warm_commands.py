@@ -94,6 +94,10 @@ class Running:
 
     def __init__(self, command: Command, given: str = "") -> None:
         """Start it; `given` is all that it reads."""
+        _write(self._start(command), given.encode())
+
+    def _start(self, command: Command) -> int:
+        """Start it; return our end of what it reads."""
         pipes = start_warm(command)
         self.pid = pipes.pid
         self.returncode: int | None = None
@@ -101,7 +105,7 @@ class Running:
         self._ended = pipes.ended
         self._read: dict[str, str] = {}
         self._readers = [threading.Thread(target=self._read_whole, args=(name,), daemon=True) for name in ("stdout", "stderr")]
-        _write(pipes.feed, given.encode())
+        return pipes.feed
 
     def poll(self) -> int | None:
         """Return how it ended, None while it runs."""

@@ -136,17 +136,18 @@ def test_a_grandchild_in_a_session_of_its_own_does_not_hold_the_call() -> None:
     assert finished.stdout.endswith(b"done\n")
 
 
+async def begun_and_cancelled(pids: Path) -> None:
+    task = asyncio.create_task(run_process(command(f"sleep 600 & echo $$ $! > {pids}; wait", timeout=None)))
+    await asyncio.to_thread(wait_until, lambda: pids.exists() and pids.read_text().endswith("\n"))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
 
-    async def scene() -> None:
-        task = asyncio.create_task(run_process(command(f"sleep 600 & echo $$ $! > {pids}; wait", timeout=None)))
-        await asyncio.to_thread(wait_until, lambda: pids.exists() and pids.read_text().endswith("\n"))
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(scene())
+    asyncio.run(begun_and_cancelled(pids))
 
     assert wait_until(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
 
@@ -160,15 +161,8 @@ def test_a_command_that_begins_while_its_program_ends_is_ended_all_the_same(tmp_
         closed.wait()
         return begun
 
-    async def scene() -> None:
-        task = asyncio.create_task(run_process(command(f"sleep 600 & echo $$ $! > {pids}; wait", timeout=None)))
-        await asyncio.to_thread(wait_until, lambda: pids.exists() and pids.read_text().endswith("\n"))
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
     monkeypatch.setattr(subprocess, "Popen", start_slowly)
-    asyncio.run(scene())
+    asyncio.run(begun_and_cancelled(pids))
     closed.set()
 
     assert wait_until(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))

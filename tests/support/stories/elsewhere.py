@@ -85,7 +85,7 @@ def forked(work: Callable[[], None]) -> int:
 def _do(work: Callable[[], None]) -> NoReturn:
     try:
         _checked(ctypes.CDLL(None, use_errno=True).prctl(_DIES_WITH_ITS_PARENT, signal.SIGKILL))
-        gc.disable()
+        gc.disable()  # to look for garbage is to copy the pages of all that is loaded
         work()
     except BaseException:  # noqa: BLE001  as an interpreter ends that nothing has caught
         os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, traceback.format_exc().encode())
@@ -108,7 +108,6 @@ def _apart(work: Callable[[], None]) -> None:
         namespace.cache_clear()
         _checked(libc.mount(b"none", b"/", None, _PRIVATE, None))
         _checked(libc.mount(b"proc", b"/proc", b"proc", 0, None))
-        gc.disable()
         work()
 
     child = forked(first)
