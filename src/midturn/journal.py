@@ -67,8 +67,8 @@ class Handed(Protocol):
         ...
 
     @property
-    def about(self) -> str:
-        """The subject that was shown, where it may have changed since; see `OpenQuestion.about`."""
+    def digest(self) -> str:
+        """The subject that was shown, where it may have changed since; see `OpenQuestion.digest`."""
         ...
 
     @property

@@ -138,13 +138,13 @@ def permission_of(store: ConversationStore) -> tuple[str, str, Tape]:
 def test_a_yes_to_arguments_that_were_edited_since_is_refused(store: ConversationStore) -> None:
     _, id, _ = permission_of(store)
     (shown,) = store.pending_sync()
-    assert shown.to_json()["about"] == shown.about
+    assert shown.to_json()["about"] == shown.digest
     store.answer_sync(id, arguments={"env": "staging"}, user="bo")
     with pytest.raises(AnswerError, match="were changed since they were shown"):
-        store.answer_sync(id, approve=True, user="ana", about=shown.about)
+        store.answer_sync(id, approve=True, user="ana", digest=shown.digest)
     (edited,) = store.pending_sync()
     assert edited.arguments == {"env": "staging"}
-    assert not store.answer_sync(id, approve=True, user="ana", about=edited.about).votes
+    assert not store.answer_sync(id, approve=True, user="ana", digest=edited.digest).votes
 
 
 def test_a_yes_that_is_handed_over_is_to_what_was_asked_by_then(store: ConversationStore) -> None:
@@ -156,7 +156,7 @@ def test_a_yes_that_is_handed_over_is_to_what_was_asked_by_then(store: Conversat
             await store.answer(id, arguments={"env": "staging"}, user="bo")
             await store.answer(id, approve=True, user="ana")
             first, second = await held.answers.collect()
-            assert {first.about, second.about} > {""}
+            assert {first.digest, second.digest} > {""}
 
     asyncio.run(told())
     (vote,) = [event for event in new(store, kept, tape) if isinstance(event, Vote)]

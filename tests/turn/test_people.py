@@ -25,6 +25,7 @@ from midturn.record.events import (
 from midturn.record.open_question import arguments_sha256
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
+from midturn.turn.people import handed_as
 from midturn.turn.step import AnsweredElsewhere, FormWanted, ModelAnswered, Noted, PromptUser, RunTool, SuspendTurn, ToolReturned, Warn
 from support.turns import DEPLOY, Played, settings
 
@@ -160,6 +161,29 @@ def test_where_no_one_can_be_told_apart_it_says_so() -> None:
     assert "No one can be told apart here, and only ana and bo may answer this." in warning.text
 
 
+def test_the_key_of_a_refused_vote_is_not_recorded_with_the_next_vote() -> None:
+    two_only = People(ask=("ops",), only=True, approvals=2, members={"ops": ("ana", "bo")})
+    for attached in (False, True):
+        played = asked_of(two_only, attached=attached, by=ANA)
+        (request,) = played.recorded(InquiryRequest)
+        played.meanwhile(AnsweredElsewhere(request.event_id, Answered(True), CARL, key="key-of-carl"))
+        assert not played.recorded(Vote)
+        if attached:
+            played.reply(Answered(True), ANA)
+        else:
+            says(played, ANA)
+        (vote,) = played.recorded(Vote)
+        assert (vote.answered_by, vote.metadata) == (ANA, None)
+
+
+def test_a_queued_vote_is_recorded_with_its_key() -> None:
+    played = asked_of(TWO)
+    (request,) = played.recorded(InquiryRequest)
+    played.meanwhile(AnsweredElsewhere(request.event_id, Answered(True), ANA, key="key-of-ana"))
+    played.meanwhile(AnsweredElsewhere(request.event_id, Answered(True), BO, key="key-of-bo"))
+    assert [handed_as([vote]) for vote in played.recorded(Vote)] == [{"key-of-ana"}, {"key-of-bo"}]
+
+
 def test_passing_on_is_noted_and_changes_not_who_may_answer() -> None:
     played = asked_of(ONLY)
     (request,) = played.recorded(InquiryRequest)
@@ -215,17 +239,17 @@ def test_a_yes_is_to_what_was_shown() -> None:
     shown = arguments_sha256(played.recorded(ToolCallRequest)[-1].arguments)
     waiting = next(event for event in played.recorded(Approval) if event.state == "waiting")
     decides(played, Edited({"env": "staging"}), BO)
-    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(True), CARL, about=shown))
+    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(True), CARL, digest=shown))
     assert not played.wanted(RunTool)
     assert len(played.recorded(Vote)) == 1
-    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(True), CARL, about=arguments_sha256({"env": "staging"})))
+    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(True), CARL, digest=arguments_sha256({"env": "staging"})))
     assert played.wanted(RunTool)
 
 
 def test_a_no_is_one_whatever_was_shown() -> None:
     played = permitted_by({"ask": ["ana", "bo", "carl"], "approvals": 2})
     waiting = next(event for event in played.recorded(Approval) if event.state == "waiting")
-    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(False), CARL, about="something else"))
+    played.meanwhile(AnsweredElsewhere(waiting.event_id, Answered(False), CARL, digest="something else"))
     assert played.recorded(Approval)[-1].state == "skipped"
 
 

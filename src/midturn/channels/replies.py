@@ -175,8 +175,8 @@ class Replies:
         elif step.question.kind == "tool":
             await answer(_value(said), reason=said.reason)
         else:
-            about = step.question.about if said.act == YES else ""
-            await answer(approve=said.act == YES, reason=said.reason, about=about)
+            digest = step.question.digest if said.act == YES else ""
+            await answer(approve=said.act == YES, reason=said.reason, digest=digest)
 
     async def _walk(self, step: _Step) -> None:
         """Take one step of a form; the last one sends it."""

@@ -264,7 +264,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         return self.request.problem if isinstance(self.request, InquiryRequest) else None
 
     @property
-    def about(self) -> str:
+    def digest(self) -> str:
         """The subject of a yes, where several people have to say it: it changes when one of them edits the arguments; else empty."""
         is_voted_on = self.kind == "run" and self.whose is not None and self.whose.needed > 1
         return arguments_sha256(self.arguments) if is_voted_on else ""
@@ -274,7 +274,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
         problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
         people: dict[str, Json] = {} if self.whose is None else {"people": self.whose.to_json()}
-        about: dict[str, Json] = {"about": self.about} if self.about else {}
+        about: dict[str, Json] = {"about": self.digest} if self.digest else {}
         deadline: dict[str, Json] = {} if self.deadline is None else {"deadline": self.deadline}
         result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
         return {

@@ -268,4 +268,4 @@ def _happened(handed: Handed) -> AnsweredElsewhere | Noted:
     """Return what was handed over as the turn hears of it; the key of a vote or a note is recorded with it."""
     if handed.note is not None:
         return Noted(handed.event_id, under_key(handed.note, handed.key))
-    return AnsweredElsewhere(handed.event_id, handed.reply, handed.by, handed.key if handed.name else "", handed.about)
+    return AnsweredElsewhere(handed.event_id, handed.reply, handed.by, handed.key if handed.name else "", handed.digest)

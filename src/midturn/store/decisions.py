@@ -62,7 +62,7 @@ def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submis
     visit = _load_visit()(turn, event_id, event_ids(), conversation)
     _check_way(visit, submission)
     _check_memory(visit, submission)
-    batch = visit.take(submission.as_reply(), submission.by, submission.about)
+    batch = visit.take(submission.as_reply(), submission.by, submission.digest)
     if not batch:
         raise AnswerError([_nothing_to_record(turn, event_id)])
     return batch

@@ -281,8 +281,8 @@ class _Decision:
         if isinstance(given, Submission):
             vote = batch[0] if isinstance(batch[0], ev.Vote) else None
             name = _name_of(vote) if vote else ""
-            if vote and vote.answer and vote.arguments is UNSET and not given.about:
-                given = replace(given, about=vote.sha256)  # an edit that is recorded before it makes it void
+            if vote and vote.answer and vote.arguments is UNSET and not given.digest:
+                given = replace(given, digest=vote.sha256)  # an edit that is recorded before it makes it void
             handed = HandedOver(event_id=self._at.event_id, at=at, submission=given, name=name)
         else:
             handed = HandedOver(event_id=self._at.event_id, at=at, note=given, name=_name_of(given))

@@ -243,7 +243,7 @@ class ConversationStore(Renamed):
         remember: bool | str = False,
         user: str | None = None,
         via: str = "api",
-        about: str = "",
+        digest: str = "",
     ) -> Receipt:
         """Answer the open question `id` (its whole address) in exactly one way. It counts in whatever process the turn runs.
 
@@ -263,8 +263,7 @@ class ConversationStore(Renamed):
                 another agent, what it keeps of a yes: one of `asker.always`; `True` where it offers one thing alone.
             user: Who answers, as the calling program knows them.
             via: How: `inbox`, `web`, `api`, `mcp`.
-            about: What was shown, as `OpenQuestion.about` has it: where one of several people has edited the arguments since, a yes to the
-                former ones is refused.
+            digest: `OpenQuestion.digest` of the question that the user saw. A yes or an edit counts only if this is still what is asked.
 
         Raises:
             AnswerError: It does not fit; `problems` says why. A secret is never taken here.
@@ -275,7 +274,7 @@ class ConversationStore(Renamed):
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """
-        given = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, about)
+        given = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, digest)
         return await self._submit(id, given)
 
     async def pass_on(

@@ -36,7 +36,8 @@ class Submission(Struct, frozen=True, omit_defaults=True):
 
     `reason` explains a value or a decision, `remember` keeps it for the turn, or names what another
     agent keeps of it; `user` and `via` say who it was and how. `approve=True` may
-    come with `arguments` or `content`. `about` is what the person was shown, where that may have changed since.
+    come with `arguments` or `content`. `digest` is that of
+    the subject that the person saw (see `OpenQuestion.digest`).
     """
 
     value: Json | UnsetType = UNSET
@@ -50,7 +51,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     remember: bool | str = False
     user: str | None = None
     via: str = "api"
-    about: str = ""
+    digest: str = msgspec.field(name="about", default="")
 
     def __post_init__(self) -> None:
         """Take nothing that could not be read back.
@@ -62,7 +63,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         check_text_or_none("reason", self.reason)
         check_text_or_none("user", self.user)
         check_text("via", self.via)
-        check_text("about", self.about)
+        check_text("digest", self.digest)
         if self.content is not UNSET:
             check_text("content", self.content)
         if not _YES_OR_NO.issuperset((type(self.approve), type(self.back), type(self.cancel))):
@@ -142,9 +143,9 @@ class HandedOver(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.submission.as_reply()
 
     @property
-    def about(self) -> str:
-        """The subject that the person was shown, where it may have changed since."""
-        return self.submission.about
+    def digest(self) -> str:
+        """Digest of the subject that the person saw; empty if unknown."""
+        return self.submission.digest
 
     @property
     def by(self) -> AnsweredBy:

@@ -261,11 +261,11 @@ class Permission(_Approving, frozen=True):
             return self._decided(reply, who)
         return self._voted(poll, reply, poll.named(who))
 
-    def has_changed(self, about: str) -> bool:
+    def has_changed(self, digest: str) -> bool:
         """Whether the arguments are others than those that someone was shown: one of several people has edited them since."""
         poll = self.poll
         edited = UNSET if poll is None else poll.arguments
-        return about != arguments_sha256(self.view.call.arguments if isinstance(edited, UnsetType) else edited)
+        return digest != arguments_sha256(self.view.call.arguments if isinstance(edited, UnsetType) else edited)
 
     def _voted(self, poll: Poll, reply: decisions.Spoken, who: AnsweredBy) -> decisions.Closing | decisions.Counted | decisions.Misfit:
         """Take a decision of one of several people. An edit is a vote for other arguments: those who agree have to see them."""

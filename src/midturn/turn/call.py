@@ -200,9 +200,17 @@ class Call:
         """Send a decision on its route; where that closes it at once, do what follows."""
         self.follow(decision.id, self.docket.route(decision))
 
-    def decided(self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, about: str = "") -> decisions.Misfit | None:
-        """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened."""
-        taken = self.docket.take(ticket, reply, who, about)
+    def decided(self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, digest: str = "", key: str = "") -> decisions.Misfit | None:
+        """Do what a reply decides; return why it does not fit, if it does not: then nothing has happened.
+
+        Args:
+            ticket: The open decision.
+            reply: The reply.
+            who: The person or program that replied.
+            digest: Digest of the subject that `who` saw (see `OpenQuestion.digest`).
+            key: Key of a queued vote; it is recorded with the vote.
+        """
+        taken = self.docket.take(ticket, reply, who, digest, key)
         if isinstance(taken, decisions.Misfit):
             return taken
         self.follow(ticket.id, taken)
@@ -305,8 +313,6 @@ class Docket:
         self._state = state
         self._record = record
         self._forms = forms
-        self.handed_as = ""
-        """The key of the vote that is being taken, where it was handed over."""
 
     def route(self, decision: decisions.Decision) -> decisions.Then | None:
         """Send a decision on its route, or close it at once."""
@@ -328,22 +334,21 @@ class Docket:
                 assert_never(other)
         return None
 
-    def take(self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, about: str = "") -> decisions.Then | decisions.Misfit | None:
-        """Close a decision with what a person said. Where that does not fit, nothing has happened.
-
-        `about` is what was shown, where that may have changed: a yes is to nothing else.
-        """
+    def take(
+        self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, digest: str = "", key: str = ""
+    ) -> decisions.Then | decisions.Misfit | None:
+        """Close a decision with a reply. If the reply does not fit, nothing has happened. See `Call.decided` for the arguments."""
         is_yes = isinstance(reply, Answered) and reply.value is True
-        if about and is_yes and isinstance(ticket.decision, Permission) and ticket.decision.has_changed(about):
+        if digest and is_yes and isinstance(ticket.decision, Permission) and ticket.decision.has_changed(digest):
             return decisions.CHANGED
         taken = ticket.decision.take(reply, who)
         match taken:
             case decisions.Misfit():
                 return taken
             case decisions.Counted(vote):
-                return self._count(ticket, vote)
+                return self._count(ticket, vote, key)
             case decisions.Closing():
-                return self.close(ticket.id, taken)
+                return self.close(ticket.id, taken, key)
             case _ as other:
                 assert_never(other)
 
@@ -363,10 +368,10 @@ class Docket:
         self._state.take_down(ticket.id)
         return self.route(ticket.decision)
 
-    def close(self, id: str, closing: decisions.Closing) -> decisions.Then:
-        """Take a decision off the desk, and write what became of it."""
+    def close(self, id: str, closing: decisions.Closing, key: str = "") -> decisions.Then:
+        """Take a decision off the desk, and write what became of it. `key` is that of a queued vote."""
         # The last vote is written first: the response names the votes that made it, and what is counted is still on the desk then.
-        votes = () if closing.vote is None else self._voted(id, closing.vote)
+        votes = () if closing.vote is None else self._voted(id, closing.vote, key)
         self._state.take_down(id)
         for record in closing.records:
             by_vote = votes and isinstance(record, InquiryAnswered | Approval)
@@ -386,22 +391,21 @@ class Docket:
             self._state.desk.leave(screen)
         self._state.desk.put(Ticket(decision, self._record.request.event_id, screen, place, self._state.written))
 
-    def _count(self, ticket: Ticket, vote: Vote) -> decisions.Then | None:
+    def _count(self, ticket: Ticket, vote: Vote, key: str) -> decisions.Then | None:
         """Write a vote that does not decide yet; the decision waits for the next person."""
         self._state.take_down(ticket.id)
-        self._write_vote(vote)
+        self._write_vote(vote, key)
         return self.route(ticket.decision)
 
-    def _voted(self, id: str, last: Vote) -> tuple[str, ...]:
+    def _voted(self, id: str, last: Vote, key: str) -> tuple[str, ...]:
         """Write the vote that decides, and return all that make the decision."""
         ticket = self._state.desk.find(id)
         poll = ticket.decision.poll if ticket is not None else None
         before = poll.votes if poll is not None and last.answer and last.arguments is UNSET else ()
-        return (*(vote.event_id for vote in before), self._write_vote(last).event_id)
+        return (*(vote.event_id for vote in before), self._write_vote(last, key).event_id)
 
-    def _write_vote(self, vote: Vote) -> Vote:
-        """Write a vote; one that was handed over says as what, so that it is known to be on record."""
-        key, self.handed_as = self.handed_as, ""
+    def _write_vote(self, vote: Vote, key: str) -> Vote:
+        """Write a vote, with the key of a queued one, so that its sender finds it on record."""
         return self._state.write(under_key(vote, key) if key else vote)
 
 

@@ -192,14 +192,14 @@ class UserReplied(Struct, frozen=True):
 class AnsweredElsewhere(Struct, frozen=True):
     """An answer from outside this prompt: the inbox, a browser, a program. `event_id` is that of what waits for it.
 
-    `key` is that of a vote which was handed over: it is recorded with it. `about` is what its giver was shown (see `OpenQuestion.about`).
+    `key` is that of a queued vote, and recorded with it. `digest` is that of the subject its sender saw (see `OpenQuestion.digest`).
     """
 
     event_id: str
     reply: Reply
     who: AnsweredBy
     key: str = ""
-    about: str = ""
+    digest: str = ""
 
 
 class Noted(Struct, frozen=True):

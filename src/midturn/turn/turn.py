@@ -450,12 +450,11 @@ class FrontDesk:
         if answers is not None:
             call.take_all(ticket.id, answers, happened.who)
             return None
-        call.docket.handed_as = happened.key
-        taken = self._take(ticket, happened.reply, happened.who, happened.about)
+        taken = self._take(ticket, happened.reply, happened.who, happened.digest, happened.key)
         return taken if isinstance(taken, Ending) else None
 
-    def _take(self, ticket: Ticket, reply: Reply, who: ev.AnsweredBy, about: str = "") -> Misfit | Ending | None:
-        """Act on what a person did about a decision; return why it does not fit, where it does not, or how the turn ends by it."""
+    def _take(self, ticket: Ticket, reply: Reply, who: ev.AnsweredBy, digest: str = "", key: str = "") -> Misfit | Ending | None:
+        """Act on a reply to a decision; return why it does not fit, or how it ends the turn. See `Call.decided` for the arguments."""
         call = self._calls[ticket.call]
         match reply:
             case EndedTurn():
@@ -464,7 +463,7 @@ class FrontDesk:
                 call.route(ticket.decision.unattended())
                 return None
             case _:
-                return call.decided(ticket, reply, who, about)
+                return call.decided(ticket, reply, who, digest, key)
 
     def _consulted(self, happened: steps.AssistantReplied | steps.AssistantFailed) -> None:
         """Close a question that a model was asked, unless it was closed meanwhile."""

@@ -91,11 +91,11 @@ class Visit:
         always = asker.always if prompt.kind == "run" else ()
         return replace(prompt, may_remember=bool(always), always=always)  # a call of another agent is a turn of its own
 
-    def take(self, reply: Reply, who: AnsweredBy, about: str = "") -> tuple[Event, ...]:
+    def take(self, reply: Reply, who: AnsweredBy, digest: str = "") -> tuple[Event, ...]:
         """Return the batch that a reply appends, durably, before the next question is shown.
 
         For a form of several questions, `Answered` may hold a map of answers by question id: every pair is recorded, and the form counts
-        as reviewed. `about` is what was shown, where that may have changed since (see `OpenQuestion.about`).
+        as reviewed. `digest` is that of the subject that was shown (see `OpenQuestion.digest`).
 
         Raises:
             AnswerError: The reply does not fit; nothing has happened.
@@ -118,7 +118,7 @@ class Visit:
                 self._call.take_all(ticket.decision.id, answers, who)
                 keeps_all = True
             case _:
-                self._decide(ticket, reply, who, about)
+                self._decide(ticket, reply, who, digest)
         self._call.advance()
         events = self._drained()
         asked = next((place for place, event in enumerate(events) if _asks(event)), len(events))
@@ -173,8 +173,8 @@ class Visit:
             return went_on(self._window, Address(self._conversation, self._event_id))
         return why_closed(self._window, Address(self._conversation, asked))
 
-    def _decide(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, about: str) -> None:
-        misfit = self._call.decided(ticket, reply, who, about)
+    def _decide(self, ticket: Ticket, reply: Spoken, who: AnsweredBy, digest: str) -> None:
+        misfit = self._call.decided(ticket, reply, who, digest)
         if misfit is not None:
             raise misfit.error
         if (still := self._state.desk.find(ticket.id)) is not None and still.decision is ticket.decision:

@@ -194,7 +194,7 @@ class PageVisit:
         match sent.one("act"):
             case "approve":
                 remember = _kept(self._question, sent) or _remember(sent)
-                return await self._answer(approve=True, reason=_reason(sent), remember=remember, about=sent.one("about") or "")
+                return await self._answer(approve=True, reason=_reason(sent), remember=remember, digest=sent.one("about") or "")
             case "refuse":
                 return await self._answer(approve=False, reason=_reason(sent), remember=_remember(sent))
             case "back" if self._question.kind == "review":
@@ -219,7 +219,7 @@ class PageVisit:
             case _:
                 editable = pretty(prompt.arguments) if edited is None else edited
                 page = DecisionPage(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)
-                return replace(page, about=self._question.about)
+                return replace(page, about=self._question.digest)
 
     # ----------------------------------------------------------------------------------------------------------------------
 

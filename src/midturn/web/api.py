@@ -28,6 +28,8 @@ from midturn.web.openapi import MOST_ON_A_PAGE, WAYS
 from midturn.web.site import Site
 
 _KEYS = (*WAYS, "reason", "remember", "about")
+_ARGUMENTS = {"about": "digest"}
+"""Keys of the body that `ConversationStore.answer` names differently."""
 _SHAPES = {
     "approve": bool,
     "reply": str,
@@ -95,7 +97,7 @@ async def _answer(request: Request, body: Mapping[str, Json], visitor: Visitor, 
 
 
 async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visitor, site: Site) -> Response:
-    how: dict[str, Any] = {key: body[key] for key in _KEYS if key in body}
+    how: dict[str, Any] = {_ARGUMENTS.get(key, key): body[key] for key in _KEYS if key in body}
     try:
         receipt = await _given(found, how, visitor, site)
     except (errors.AnswerError, errors.QuestionError) as error:

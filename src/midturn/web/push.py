@@ -334,7 +334,7 @@ def whole_text(question: OpenQuestion) -> str | None:
 def buttons(question: OpenQuestion) -> dict[str, dict[str, str]]:
     """Return the two buttons that a question can have, and what each of them sends; none where it takes more than a yes or a no."""
     if question.kind == "run":
-        return {"Allow": {"act": "approve", "about": question.about}, "Deny": {"act": "refuse"}}
+        return {"Allow": {"act": "approve", "about": question.digest}, "Deny": {"act": "refuse"}}
     if question.kind == "tool" and isinstance(question.question.answer_type, BooleanType):
         return {"Yes": {"act": "answer", "answer": "yes"}, "No": {"act": "answer", "answer": "no"}}
     return {}
