@@ -26,7 +26,18 @@ from midturn.record.open_question import arguments_sha256
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.turn.people import handed_as
-from midturn.turn.step import AnsweredElsewhere, FormWanted, ModelAnswered, Noted, PromptUser, RunTool, SuspendTurn, ToolReturned, Warn
+from midturn.turn.step import (
+    AnsweredElsewhere,
+    FormWanted,
+    ModelAnswered,
+    Noted,
+    PromptUser,
+    RunTool,
+    SuspendTurn,
+    ToolReturned,
+    UserReplied,
+    Warn,
+)
 from support.turns import DEPLOY, Played, settings
 
 TWO = People(ask=["ops"], approvals=2, members={"ops": ["ana", "bo"]}, logins={"ana": ["a.smith"]})
@@ -169,7 +180,7 @@ def test_the_key_of_a_refused_vote_is_not_recorded_with_the_next_vote() -> None:
         played.meanwhile(AnsweredElsewhere(request.event_id, Answered(True), CARL, key="key-of-carl"))
         assert not played.recorded(Vote)
         if attached:
-            played.reply(Answered(True), ANA)
+            played.meanwhile(UserReplied(request.event_id, Answered(True), ANA))
         else:
             says(played, ANA)
         (vote,) = played.recorded(Vote)
