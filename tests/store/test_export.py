@@ -84,7 +84,7 @@ def test_our_events_come_out_in_the_older_shape() -> None:
     tape.end()
     assert _jp(tape) == [
         {"timestamp": "2026-11-21 10:00:01.0", "type": "turn_start"},
-        {"timestamp": "2026-11-21 10:00:02.0", "type": "chat_request", "content": "Ship it"},
+        {"timestamp": "2026-11-21 10:00:02.0", "type": "chat_request", "content": "Ship it", "author": "ann"},
         {
             "timestamp": "2026-11-21 10:00:03.0",
             "type": "tool_call_request",
@@ -150,6 +150,7 @@ def test_metadata_has_what_jp_insists_on() -> None:
     assert json.loads(export_jp(_lines(tape), metadata).metadata) == {
         "title": "Shipping",
         "last_activated_at": "2026-11-21 10:00:01.0",
+        "labels": {"x": ""},
     }
     used = metadata | {"last_activated_at": "2026-11-22T10:00:00.120Z"}
     assert json.loads(export_jp(_lines(tape), used).metadata)["last_activated_at"] == "2026-11-22 10:00:00.12"

@@ -163,7 +163,7 @@ def test_a_conversation_can_be_taken_away(store: MemoryStore) -> None:
     assert markdown.headers["content-disposition"] == f'attachment; filename="{waiting.conversation}.md"'
     assert "Deploy to production?" in markdown.text
     assert [json.loads(line)["type"] for line in lines.text.splitlines()][:2] == ["turn_start", "chat_request"]
-    assert zipfile.ZipFile(io.BytesIO(jp.content)).namelist() == ["events.json", "metadata.json"]
+    assert zipfile.ZipFile(io.BytesIO(jp.content)).namelist() == ["metadata.json", "base_config.json", "events.json"]
 
 
 def test_a_conversation_that_is_not_there_is_said_to_be_so(store: MemoryStore) -> None:

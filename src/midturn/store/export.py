@@ -17,7 +17,7 @@ from midturn.record.events import NEVER_REDACTED, AnsweredBy, Approval, Event, I
 from midturn.record.open_question import fenced, shown
 from midturn.record.window import Window, open_turn
 from midturn.store.batch import event_ids, numbered, stamped
-from midturn.store.jp import JpFiles, export_jp, text_of
+from midturn.store.jp import JpFiles, disarm_delta, export_jp, text_of
 from midturn.store.metadata import Metadata
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
@@ -222,9 +222,11 @@ class Copying:
 
 
 def _without_force(line: bytes) -> bytes:
-    """Return a line in which nothing holds any more: what flags set is told as what was imported."""
+    """Return a line whose settings have no effect: they are moved to `delta.imported`."""
     if b'"config_delta"' not in line:
         return line
+    if (of_jp := disarm_delta(line)) is not None:
+        return of_jp
     told = (event for event in delta_events([decode_event(clean(line), "")]) if event.delta is not None)
     return next((encode_event(replace(event, delta={"imported": event.delta})) for event in told), line)
 

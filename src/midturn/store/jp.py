@@ -5,18 +5,20 @@ from __future__ import annotations
 import base64
 import itertools
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec.structs import replace
 
 from midturn.errors import StoreError
 from midturn.files import LONGEST_IMPORT, read_regular
 from midturn.log.codec import decode_event
 from midturn.record.events import TurnStart, is_opaque
+from midturn.store.metadata import Metadata
 from midturn.store.tail import EVENTS
 from midturn.values.json_value import Json, JsonObject
 
@@ -89,6 +91,13 @@ def _text(token: bytes) -> str | None:
 
 
 METADATA: Final = "metadata.json"
+BASE_CONFIG: Final = "base_config.json"
+FILE_LINE: Final = "jp_file"
+"""The type of a line that holds a whole file of an imported conversation."""
+ORIGINAL: Final = "imported"
+"""The key of our metadata that holds the `metadata.json` of `jp` as it was read."""
+TOOL_ANSWERS: Final = "tool_answers"
+"""The argument in which older versions of `jp` stored the answers to a tool's questions. The model never sent it."""
 HIDDEN: Final = {"tool_call_request": "arguments", "tool_call_response": "content"}
 """The field of each kind whose strings are in base64."""
 
@@ -98,14 +107,25 @@ _OBJECT: Final = msgspec.json.Decoder(JsonObject)
 
 
 class Imported(Struct, frozen=True, omit_defaults=True):
-    """The `imported` field of a line: its origin, and the strings of its hidden field that were not encoded."""
+    """The `imported` field of a line: what is needed to write the entry back as it was read.
+
+    `plain` counts the strings of its hidden field that were not encoded. `tool_answers` is the argument of that name, as JSON, and
+    `tool_answers_at` its position among the arguments. `wraps_delta` says that `delta` was moved to `delta.imported` (`disarm_delta`).
+    """
 
     source: str = msgspec.field(default_factory=lambda: "jp")
     plain: tuple[int, ...] = ()
+    tool_answers: Raw | UnsetType = UNSET
+    tool_answers_at: int = 0
+    wraps_delta: bool = False
 
 
 class JpConversation(Struct, frozen=True):
-    """A conversation of `jp`: its id (empty where the folder has none), the lines for our `events.jsonl`, its `metadata.json` as it is."""
+    """A conversation of `jp`.
+
+    `id` is empty if the folder's name has none. `lines` are the lines for our `events.jsonl`; the last one is `base_config.json`, if there
+    is such a file. `metadata` is `metadata.json` as it was read.
+    """
 
     id: str
     lines: tuple[bytes, ...]
@@ -113,9 +133,29 @@ class JpConversation(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The title, where there is one."""
+        """The title; empty if there is none."""
         title = self.metadata.get("title")
         return title if isinstance(title, str) else ""
+
+    def as_ours(self) -> Metadata:
+        """Return the metadata of the imported conversation. It keeps the original for an export."""
+        used = self.metadata.get("last_activated_at")
+        return Metadata(
+            title=self.title,
+            last_activated_at=used if isinstance(used, str) else "",
+            labels=labels_from_jp(self.metadata.get("labels")),
+            others={ORIGINAL: self.metadata},
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """What is kept and has no effect here, in sentences."""
+        kinds = [text_of(_fields_of(line), "type") for line in self.lines]
+        compactions = kinds.count("compaction")
+        if not compactions:
+            return []
+        entries = "1 compaction entry is" if compactions == 1 else f"{compactions} compaction entries are"
+        return [f"{entries} kept and not applied: the model reads the whole conversation"]
 
 
 def read_jp(folder: Path) -> JpConversation:
@@ -125,9 +165,10 @@ def read_jp(folder: Path) -> JpConversation:
         StoreError: A file cannot be read, or is not what `jp` writes; the message names it.
     """
     metadata = _read(folder / METADATA) if (folder / METADATA).exists() else b"{}"
+    files = [_file_line(name, _read(folder / name), str(folder / name)) for name in (BASE_CONFIG,) if (folder / name).exists()]
     return JpConversation(
         id=_id(folder.resolve().name),
-        lines=tuple(import_events(_read(folder / EVENTS), str(folder / EVENTS))),
+        lines=(*import_events(_read(folder / EVENTS), str(folder / EVENTS)), *files),
         metadata=import_metadata(metadata, str(folder / METADATA)),
     )
 
@@ -156,6 +197,55 @@ def import_metadata(content: bytes, file: str = METADATA) -> JsonObject:
         raise StoreError(f"{file} is not the JSON object that `jp` writes: {error}.") from error
 
 
+def _file_line(name: str, content: bytes, file: str) -> bytes:
+    """Return the line that holds a file, to the byte."""
+    try:
+        _OBJECT.decode(content)
+        text = content.decode()
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{file} is not the JSON object that `jp` writes: {error}.") from error
+    return msgspec.json.encode({"type": FILE_LINE, "timestamp": "", "name": name, "text": text, "imported": Imported()})
+
+
+def _fields_of(line: bytes) -> dict[str, Raw]:
+    """Return the fields of a line; none if it is not a JSON object."""
+    try:
+        return _FIELDS.decode(line)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def disarm_delta(line: bytes) -> bytes | None:
+    """Move the configuration of an imported `config_delta` to `delta.imported`, where no setting of it applies.
+
+    Returns None for a line that `jp` did not write. The line of an entry that was moved before is returned as it is.
+    """
+    fields = _fields_of(line)
+    imported = _imported(fields)
+    if imported is None or text_of(fields, "type") != "config_delta":
+        return None
+    if "delta" not in fields or (imported.wraps_delta and _wrapped(fields["delta"]) is not None):
+        return line
+    fields["delta"] = Raw(b'{"imported":' + bytes(fields["delta"]) + b"}")
+    fields["imported"] = Raw(msgspec.json.encode(replace(imported, wraps_delta=True)))
+    return msgspec.json.encode(fields)
+
+
+def _wrapped(delta: Raw) -> Raw | None:
+    """Return the configuration inside a moved delta; None if it was not moved."""
+    inside = _fields_of(bytes(delta))
+    return inside["imported"] if list(inside) == ["imported"] else None
+
+
+def _imported(fields: dict[str, Raw]) -> Imported | None:
+    """Return the `imported` field of a line that `jp` wrote; None for other lines."""
+    try:
+        imported = _IMPORTED.decode(fields.get("imported", b"null"))
+    except (ValueError, RecursionError):
+        return None
+    return imported if imported.source == "jp" else None
+
+
 def _line(entry: bytes) -> bytes:
     try:
         fields = _FIELDS.decode(entry)
@@ -164,11 +254,16 @@ def _line(entry: bytes) -> bytes:
     kind = text_of(fields, "type")
     if kind == "chat_response" and "structured" not in fields:
         fields = {("structured" if name == "data" else name): value for name, value in fields.items()}
-    plain: list[int] = []
+    imported = Imported()
     if (hidden := HIDDEN.get(kind, "")) in fields:
-        readable, plain = reveal(bytes(fields[hidden]))
+        field = bytes(fields[hidden])
+        if kind == "tool_call_request" and TOOL_ANSWERS in (arguments := _fields_of(field)):
+            imported = Imported(tool_answers_at=list(arguments).index(TOOL_ANSWERS), tool_answers=arguments.pop(TOOL_ANSWERS))
+            field = msgspec.json.encode(arguments)
+        readable, plain = reveal(field)
         fields[hidden] = Raw(readable)
-    fields["imported"] = Raw(msgspec.json.encode(Imported(plain=tuple(plain))))
+        imported = replace(imported, plain=tuple(plain))
+    fields["imported"] = Raw(msgspec.json.encode(imported))
     return msgspec.json.encode(fields)
 
 
@@ -199,7 +294,7 @@ def _read(path: Path) -> bytes:
 
 _KEYS: Final = {
     "turn_start": (),
-    "chat_request": ("content", "schema"),
+    "chat_request": ("content", "schema", "author"),
     "chat_response": ("message", "reasoning", "structured"),
     "tool_call_request": ("id", "name", "arguments"),
     "tool_call_response": ("id", "content", "is_error"),
@@ -210,16 +305,50 @@ _IMPORTED: Final = msgspec.json.Decoder(Imported)
 
 
 class JpFiles(Struct, frozen=True):
-    """The contents of the two files of a conversation of `jp`."""
+    """The contents of the files of a conversation of `jp`. `base_config` is None if the conversation has none that `jp` needs."""
 
     events: bytes
     metadata: bytes
+    base_config: bytes | None = None
+
+    def named(self) -> dict[str, bytes]:
+        """Return the files by name, in the order in which `jp` writes them."""
+        base = {} if self.base_config is None else {BASE_CONFIG: self.base_config}
+        return {METADATA: self.metadata, **base, EVENTS: self.events}
 
 
-def export_jp(lines: Iterable[bytes], metadata: JsonObject) -> JpFiles:
-    """Return the files for `lines` of our `events.jsonl` and what our `metadata.json` holds."""
+def export_jp(lines: Sequence[bytes], metadata: JsonObject) -> JpFiles:
+    """Return the files of `jp` for a conversation.
+
+    Args:
+        lines: The lines of our `events.jsonl`.
+        metadata: The object of our `metadata.json`.
+    """
     entries = [entry for line in lines if (entry := _entry(line)) is not None]
-    return JpFiles(_pretty(b"[" + b",".join(entries) + b"]"), _pretty(msgspec.json.encode(_metadata(metadata, entries))))
+    files = dict(filter(None, map(_file_in, lines)))
+    base_config = files.get(BASE_CONFIG)
+    if base_config is None and not any(_imported(_fields_of(line)) for line in lines):
+        base_config = _pretty(msgspec.json.encode(_LEAST_CONFIG))
+    return JpFiles(
+        events=_pretty(b"[" + b",".join(entries) + b"]"),
+        metadata=_pretty(msgspec.json.encode(_metadata(metadata, entries))),
+        base_config=base_config,
+    )
+
+
+_LEAST_CONFIG: Final = {
+    "assistant": {"model": {"id": {"provider": "anthropic", "name": "unknown"}}},
+    "conversation": {"tools": {"*": {"run": "ask"}}},
+}
+"""The settings without which `jp` does not load a conversation, for one that began here."""
+
+
+def _file_in(line: bytes) -> tuple[str, bytes] | None:
+    """Return the name and the content of a file that a line holds; None for other lines."""
+    fields = _fields_of(line) if FILE_LINE.encode() in line else {}
+    if text_of(fields, "type") != FILE_LINE or _imported(fields) is None:
+        return None
+    return text_of(fields, "name"), text_of(fields, "text").encode()
 
 
 def jp_time(timestamp: str) -> str:
@@ -234,31 +363,83 @@ def jp_time(timestamp: str) -> str:
 
 
 def _metadata(metadata: JsonObject, entries: Sequence[bytes]) -> dict[str, Json]:
-    """Leave out what is only ours; `jp` insists on the time of the last use."""
-    kept = {
-        key: value for key, value in metadata.items() if key != "created_at" and not (key == "labels" and isinstance(value, list | tuple))
-    }
-    used = kept.get("last_activated_at") or (text_of(_FIELDS.decode(entries[-1]), "timestamp") if entries else metadata.get("created_at"))
-    return kept | {"last_activated_at": jp_time(used) if isinstance(used, str) else "1970-01-01 00:00:00.0"}
+    """Return the metadata as `jp` writes it: what was read, with later changes. `jp` requires the time of the last use."""
+    original = metadata.get(ORIGINAL)
+    if isinstance(original, Mapping):
+        return dict(original) | _changes(metadata, original)
+    kept = {key: value for key, value in metadata.items() if key not in {"created_at", "labels"}}
+    used = kept.get("last_activated_at") or (text_of(_fields_of(entries[-1]), "timestamp") if entries else metadata.get("created_at"))
+    kept["last_activated_at"] = jp_time(used) if isinstance(used, str) else "1970-01-01 00:00:00.0"
+    labels = metadata.get("labels")
+    known = labels if isinstance(labels, Mapping) else labels_for_jp(labels)  # 0.2 kept the labels of `jp` as they were
+    return kept | ({"labels": known} if known else {})
+
+
+def _changes(metadata: JsonObject, original: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the keys that were changed since the import."""
+    changed: dict[str, Json] = {}
+    title, used, labels = (metadata.get(key) for key in ("title", "last_activated_at", "labels"))
+    if isinstance(title, str) and title != original.get("title", ""):
+        changed["title"] = title
+    if isinstance(used, str) and used and used != original.get("last_activated_at"):
+        changed["last_activated_at"] = jp_time(used)
+    if tuple(_texts(labels)) != labels_from_jp(original.get("labels")):
+        changed["labels"] = labels_for_jp(labels)
+    return changed
+
+
+_LABEL_KEY: Final = re.compile("[A-Za-z0-9_-]+")
+
+
+def labels_from_jp(labels: Json | None) -> tuple[str, ...]:
+    """Return the labels of `jp`, which are pairs, as ours, which are words: `key`, or `key=value`."""
+    if not isinstance(labels, Mapping):
+        return ()
+    return tuple(f"{key}={value}" if value else key for key, value in labels.items() if isinstance(value, str))
+
+
+def labels_for_jp(labels: Json | None) -> dict[str, Json]:
+    """Return our labels as pairs of `jp`; without those that are no key there (`labels_lost`)."""
+    pairs = (label.partition("=")[::2] for label in _texts(labels))
+    return {key: value for key, value in pairs if _LABEL_KEY.fullmatch(key)}
+
+
+def labels_lost(labels: Json | None) -> list[str]:
+    """Return the labels that `jp` cannot hold."""
+    return [label for label in _texts(labels) if not _LABEL_KEY.fullmatch(label.partition("=")[0])]
+
+
+def _texts(labels: Json | None) -> list[str]:
+    return [label for label in labels if isinstance(label, str)] if isinstance(labels, list | tuple) else []
 
 
 def _entry(line: bytes) -> bytes | None:
-    """Return the entry of a line; None where `jp` has no word for it."""
-    try:
-        fields = _FIELDS.decode(line)
-        imported = _IMPORTED.decode(fields.pop("imported", b"null"))
-    except (ValueError, RecursionError):
+    """Return the entry of a line; None if `jp` has no such kind."""
+    fields = _fields_of(line)
+    imported = _imported(fields)
+    if imported is None:
         return _ours(line)
-    return _written_back(fields, imported) if imported.source == "jp" else _ours(line)
+    return None if text_of(fields, "type") == FILE_LINE else _written_back(fields, imported)
 
 
 def _written_back(fields: dict[str, Raw], imported: Imported) -> bytes:
+    del fields["imported"]
     kind = text_of(fields, "type")
     if kind == "chat_response":
         fields = {("data" if name == "structured" else name): value for name, value in fields.items()}
+    if imported.wraps_delta and (delta := _wrapped(fields.get("delta", Raw(b"null")))) is not None:
+        fields["delta"] = delta
     if (hidden := HIDDEN.get(kind, "")) in fields:
-        fields[hidden] = Raw(hide(bytes(fields[hidden]), set(imported.plain)))
+        fields[hidden] = Raw(_with_tool_answers(hide(bytes(fields[hidden]), set(imported.plain)), imported))
     return msgspec.json.encode(fields)
+
+
+def _with_tool_answers(arguments: bytes, imported: Imported) -> bytes:
+    if isinstance(imported.tool_answers, UnsetType):
+        return arguments
+    items = list(_fields_of(arguments).items())
+    items.insert(imported.tool_answers_at, (TOOL_ANSWERS, imported.tool_answers))
+    return msgspec.json.encode(dict(items))
 
 
 def _ours(line: bytes) -> bytes | None:

@@ -216,8 +216,8 @@ def _exported(parts: Iterator[Part], form: str) -> Iterator[bytes]:
 def _packed(files: JpFiles) -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("events.json", files.events)
-        archive.writestr("metadata.json", files.metadata)
+        for name, content in files.named().items():
+            archive.writestr(name, content)
     return packed.getvalue()
 
 

@@ -33,13 +33,16 @@ from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
 from midturn.store.conversation import turns_in
 from midturn.store.export import Copied, Copying, History, Unreadable, export_jp, export_jsonl, export_markdown
-from midturn.store.jp import read_jp
+from midturn.store.jp import JpFiles, labels_lost, read_jp
+from midturn.store.jp_check import refused_by_jp
 from midturn.store.metadata import Metadata
 from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
 from midturn.store.tail import NAME, Part, is_jp
 from midturn.store.workspace import Workspace, trustworthy
 from midturn.terminal.editor import NoEdit, editor_command
+from midturn.turn.people import listed
+from midturn.values.json_value import JsonObject
 
 if TYPE_CHECKING:
     from midturn.record.open_question import OpenQuestion
@@ -71,15 +74,25 @@ def _markdown(parts: Iterator[Part]) -> Iterator[bytes]:
 
 
 def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
-    """Write the two files of `jp` into a directory."""
+    """Write the files of `jp` into a directory."""
     if to is None:
-        raise ConfigError("`--format jp` writes two files: name the directory for them with `--to DIR`.")
-    files = export_jp(store.run_sync("lines", store.port.lines(id)), store.read_sync(id).metadata.to_json())
+        raise ConfigError("`--format jp` writes several files: name the directory for them with `--to DIR`.")
+    metadata = store.read_sync(id).metadata.to_json()
+    files = export_jp(store.run_sync("lines", store.port.lines(id)), metadata)
+    _warn_of_jp(files, metadata)
     ensure_private(to)
-    _write(to / "events.json", [files.events])
-    _write(to / "metadata.json", [files.metadata])
-    note("midturn: wrote {} and {}.", to / "events.json", to / "metadata.json")
+    for name, content in files.named().items():
+        _write(to / name, [content])
+    note("midturn: wrote {} to {}.", listed([*files.named()]), to)
     return ExitStatus.DONE
+
+
+def _warn_of_jp(files: JpFiles, metadata: JsonObject) -> None:
+    """Say, before anything is written, what `jp` cannot hold and why it would refuse the conversation."""
+    for label in labels_lost(metadata.get("labels")):
+        note("midturn: the label {} is left out: in `jp` a label is made of letters, digits, `_` and `-`.", repr(label))
+    for reason in refused_by_jp(files):
+        note("midturn: `jp` will refuse this conversation. {}.", reason)
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
@@ -135,7 +148,9 @@ def _of_path(place: Place, path: Path, only: str | None) -> ExitStatus:
         raise click.UsageError(f"There is nothing at {path}.")
     if is_jp(path):
         recorded = read_jp(path)
-        return _added(place, recorded.lines, Metadata(title=recorded.title, others=recorded.metadata))
+        for sentence in recorded.notes:
+            note("midturn: {}.", sentence)
+        return _added(place, recorded.lines, recorded.as_ours())
     if (path / NAME).is_file():
         return _all(place, store_at(path.absolute().parent), path.absolute().name.partition("-")[0])
     return _all(place, store_at(path), only)
