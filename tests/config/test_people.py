@@ -64,6 +64,18 @@ def test_a_question_is_given_people_by_configuration(workspace: Workspace) -> No
         ("[groups.a]\nmembers = []", "`groups.a`: no one is in it; name its `members`"),
         ('[people.a]\n[groups.a]\nmembers = ["a"]', "`a` is a person's name, too; give the group another one"),
         ('[people.bo]\n[people.ana]\nlogins = ["bo"]', "config.toml:3: `people.ana.logins`: `bo` is a person's own name"),
+        (
+            '[people.ana]\nlogins = ["a.smith"]\n[people.bo]\nlogins = ["A.Smith"]',
+            "config.toml:4: `people.bo.logins`: `A.Smith` is in `people.ana.logins` (",
+        ),
+        (
+            '[people.ana]\nlogins = ["x"]\n[people.Ana]\nlogins = ["y"]',
+            "config.toml:4: `people.Ana`: it is the same name as `people.ana` (",
+        ),
+        ('[people.ops]\n[groups.Ops]\nmembers = ["ops"]', "it is the same name as `people.ops`"),
+        ('[people.ana]\nlogins = ["a\\u0000b"]', "b' has the control character U+0000. Remove it."),
+        ('[people.ana]\nlogins = ["\\u200b"]', "is empty. Give a name with at least one visible character."),
+        ('[people.bo]\n[people.ana]\nlogins = ["BO"]', "config.toml:3: `people.ana.logins`: `BO` is a person's own name"),
         ('[[conversation.tools.deploy.rules]]\nask = ["oops"]', "there is no person or group `oops`."),
         ('[[conversation.tools.deploy.rules]]\nask = ["ana"]\nescalate = [{ after = "1h", to = [] }]', "there is no one to escalate to"),
         (
@@ -104,6 +116,25 @@ def test_a_rule_about_another_agents_call_puts_it_to_people(workspace: Workspace
     turn = [replace(event, event_id=event.event_id or f"e{place}") for place, event in enumerate((*begin(errand, "Apply"), waiting))]
     with pytest.raises(NotAllowed, match="dora may not answer this"):
         Visit(turn, turn[-1].event_id, iter(["n1", "n2"])).take(Answered(True), AnsweredBy("user", via="web", user="dora"))
+
+
+def test_names_are_compared_by_their_canonical_form(workspace: Workspace) -> None:
+    workspace.user(OPS.replace("[people.bo]", "[people.Bo]") + DEPLOY.replace('["ops"]', '["OPS"]').replace('["leads"]', '["Leads"]'))
+    settings = workspace.load().settings
+    ruling = settings.tool("deploy").policy.ruling({"env": "production"})
+    assert ruling.people is not None
+    asked = settings.directory.filled_in(ruling.people)
+    assert asked.people_of(asked.ask) == {"ana", "Bo", "carl"}
+    assert [asked.person(login) for login in ("A.SMITH", "ana@Example.org", "ANA", "an\u200ba")] == ["ana"] * 4
+    assert settings.directory.person("bO") == "Bo"
+    assert settings.directory.knows("oPS")
+
+
+def test_the_logins_of_everyone_are_recorded_where_anyone_may_vote(workspace: Workspace) -> None:
+    workspace.user(OPS)
+    asked = workspace.load().settings.directory.filled_in(People(approvals=2))
+    assert asked.person("a.smith") == asked.person("ana@example.org") == "ana"
+    assert set(asked.logins) == {"ana", "bo", "carl"}
 
 
 def test_a_program_without_configuration_says_who_is_in_a_group() -> None:

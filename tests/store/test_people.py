@@ -61,6 +61,25 @@ def test_the_last_vote_writes_the_answer(store: ConversationStore) -> None:
     assert store.ready_sync() == [kept]
 
 
+@pytest.mark.parametrize("again", ["ANA", "A.SMITH", "ana\u00a0", "a\u200bna", "\uff41na"])
+def test_one_person_votes_once_however_the_name_is_spelled(store: ConversationStore, again: str) -> None:
+    _, id, _ = asked_of(store)
+    store.answer_sync(id, True, user="ana")
+    with pytest.raises(NotAllowed, match="ana has said yes already: 1 of 2"):
+        store.answer_sync(id, True, user=again)
+
+
+@pytest.mark.parametrize("user", ["ana\n", "\x1b[31mana", "\u200b"])
+def test_a_user_that_is_no_name_is_refused(store: ConversationStore, user: str) -> None:
+    _, id, _ = asked_of(store)
+    with pytest.raises(ValueError, match="the name"):
+        store.answer_sync(id, True, user=user)
+    with pytest.raises(ValueError, match="the name"):
+        store.pass_on_sync(id, ["bo"], user=user)
+    with pytest.raises(ValueError, match="the name"):
+        store.take_back_sync(id, user=user)
+
+
 def test_a_question_is_passed_on_to_those_who_may_answer_it(store: ConversationStore) -> None:
     _, id, _ = asked_of(store)
     store.pass_on_sync(id, ["bo"], user="ana")

@@ -122,6 +122,37 @@ def test_the_last_yes_that_is_needed_writes_the_response_which_names_the_votes()
     assert response.votes == tuple(vote.event_id for vote in votes)
 
 
+@pytest.mark.parametrize("again", ["ana", "Ana", "ana\u00a0", "A.SMITH", "\uff41na", "a\u200bna"])
+def test_spellings_of_one_person_are_one_vote(again: str) -> None:
+    played = asked_of(TWO)
+    says(played, ANA)
+    says(played, AnsweredBy("user", via="web", user=again))
+    assert len(played.recorded(Vote)) == 1
+    assert not answers(played)
+
+
+def test_members_that_are_spelled_in_two_ways_are_one_person() -> None:
+    people = People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo"], "Leads": ["Ana"]})
+    assert len(people.people_of(["OPS", "leads"])) == 2
+    with pytest.raises(QuestionError, match="2 people have to say yes, and only 1 may answer"):
+        People(ask=["ana", "Ana"], only=True, approvals=2, members={"ops": ["bo"]})
+
+
+@pytest.mark.parametrize(
+    ("people", "says"),
+    [
+        (People(ask=["ana"], logins={"ana": ["x"], "bo": ["X"]}), "`X` is a login of both `ana` and `bo`"),
+        (People(ask=["ana"], logins={"ana": ["Bo"], "bo": []}), "`Bo` is a login of both `bo` and `ana`"),
+        (People(ask=["ana"], logins={"ana": [], "Ana": ["x"]}), "`Ana` and `ana` are one name"),
+        (People(ask=["ops"], members={"ops": ["a\x1bb"]}), "has the control character U\\+001B"),
+        (People(ask=["ops"], members={"ops": ["ana"], "Ops": ["bo"]}), "`Ops` and `ops` are one name"),
+    ],
+)
+def test_a_program_cannot_give_two_people_one_login(people: People, says: str) -> None:
+    with pytest.raises(QuestionError, match=says):
+        asking(people)
+
+
 def test_the_first_no_is_a_no() -> None:
     played = asked_of(TWO)
     says(played, ANA)

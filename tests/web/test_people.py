@@ -57,6 +57,26 @@ def test_votes_on_the_page(asked: tuple[ConversationStore, str]) -> None:
     assert isinstance(answered(store, id)[-1], InquiryAnswered)
 
 
+@pytest.mark.parametrize("user", ["", " ", "\u200b", "ana\n", "a\x00na"])
+def test_a_visitor_without_a_readable_name_is_a_stranger(asked: tuple[ConversationStore, str], user: str) -> None:
+    store, id = asked
+    with page_of(store, user) as stranger:
+        assert stranger.get(f"/q/{id}").status_code == 401
+        assert stranger.get("/api/questions").status_code == 401
+        assert stranger.post(f"/api/questions/{id}/answer", json={"value": True}).status_code == 401
+
+
+@pytest.mark.parametrize("again", ["A.Smith", "ANA", "ana\u00a0", "a\u200bna"])
+def test_one_person_is_one_voter_on_the_page_however_the_name_is_spelled(asked: tuple[ConversationStore, str], again: str) -> None:
+    store, id = asked
+    with page_of(store, "ana") as ana:
+        ana.post(f"/q/{id}", data={"answer": "yes"})
+    with page_of(store, again) as other:
+        refused = other.post(f"/q/{id}", data={"answer": "yes"})
+        assert refused.status_code == 403
+        assert "ana has said yes already: 1 of 2" in refused.text
+
+
 def test_votes_and_passing_on_over_the_api(asked: tuple[ConversationStore, str]) -> None:
     store, id = asked
     with page_of(store, "ana") as ana:

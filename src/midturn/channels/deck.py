@@ -27,6 +27,7 @@ from midturn.channels.port import Card, Channel, ChannelAway, ChannelRefused, Ch
 from midturn.clock import now
 from midturn.errors import AlreadyAnswered, DeadlinePassed, NotAllowed, NotOpen, QuestionError
 from midturn.prompts.answer_text import value_text
+from midturn.question.people import is_among
 from midturn.record.events import Event, Notified
 from midturn.record.open_question import OpenQuestion, holds_secret, parse_address
 from midturn.record.prompt import Prompt
@@ -176,10 +177,10 @@ class Deck:
             return []
         paired = [pairing for pairing in await self.ledger.pairings() if pairing.kind == self.channel.kind]
         here = [pairing for pairing in paired if not self.channel.fits.only or pairing.account in self.channel.fits.only]
-        known = [pairing for pairing in here if not self.settings.people or pairing.person in self.settings.people]
+        known = [pairing for pairing in here if not self.settings.people or is_among(pairing.person, self.settings.people)]
         if whose is not None and whose.ask:
             asked = whose.people.people_of(whose.ask)
-            return [_Recipient(pairing.account, pairing.person) for pairing in known if pairing.person in asked]
+            return [_Recipient(pairing.account, pairing.person) for pairing in known if is_among(pairing.person, asked)]
         if self.settings.rooms:
             return [_Recipient(room) for room in self.settings.rooms]
         return [_Recipient(pairing.account, pairing.person) for pairing in known]

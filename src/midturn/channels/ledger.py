@@ -30,6 +30,7 @@ from midturn.channels.port import Choice
 from midturn.question.people import after
 from midturn.store.port import StorePort
 from midturn.values.json_value import Json
+from midturn.values.text import canonical_name, is_same_name, name_key
 
 CODE_SECONDS: Final = 300.0
 _CODE: Final = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # no letter looks like a digit: people type it on a phone
@@ -129,6 +130,8 @@ class Ledger:
             if found["until"] <= self._now():
                 return None
             pairing = Pairing(kind, account, found["person"], self._now())
+            for before in await self._pairings_of(kind, account):  # spelled in another way
+                await self._port.beside.keep(f"pairing/{kind}/{before.account}", None)
             await self._keep(f"pairing/{kind}/{account}", pairing)
         return pairing
 
@@ -139,12 +142,21 @@ class Ledger:
 
     async def person(self, kind: str, account: str) -> str:
         """Return whose account it is; empty where it belongs to no person."""
-        found = await self._find(f"pairing/{kind}/{account}", Pairing)
-        return found.person if found else ""
+        found = await self._pairings_of(kind, account)
+        return found[0].person if found else ""
+
+    async def _pairings_of(self, kind: str, account: str) -> list[Pairing]:
+        """Return the pairings of an account, however it is spelled; an account that is no name has none."""
+        try:
+            key = canonical_name(account)
+        except ValueError:
+            return []
+        found = await self._all(f"pairing/{kind}/", Pairing)
+        return [pairing for pairing in found.values() if name_key(pairing.account) == key]
 
     async def part(self, person: str, kind: str = "") -> list[Pairing]:
         """Forget the accounts of a person, of one channel or of all; return them."""
-        gone = [pairing for pairing in await self.pairings() if pairing.person == person and kind in ("", pairing.kind)]
+        gone = [pairing for pairing in await self.pairings() if is_same_name(pairing.person, person) and kind in ("", pairing.kind)]
         for pairing in gone:
             await self._port.beside.keep(f"pairing/{pairing.kind}/{pairing.account}", None)
         return gone

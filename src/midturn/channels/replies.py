@@ -24,11 +24,13 @@ from midturn.clock import now
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, Problem, QuestionError
 from midturn.prompts.answer_text import problem_text
 from midturn.question.answer_type import TextType
+from midturn.question.people import is_among
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.store.store import ConversationStore
 from midturn.values.json_value import Json, SecretValue
+from midturn.values.text import is_same_name
 from midturn.web.resuming import Vault
 from midturn.web.walk import FormWalk
 
@@ -99,8 +101,8 @@ class Replies:
 
     def _may_take(self, sent: Sent, reply: Reply, person: str) -> bool:
         if sent.person:
-            return sent.person == person and not reply.place
-        return reply.place == sent.to and (not self._settings.people or person in self._settings.people)
+            return is_same_name(sent.person, person) and not reply.place
+        return reply.place == sent.to and (not self._settings.people or is_among(person, self._settings.people))
 
     async def _begun(self, sent: Sent, reply: Reply) -> bool:
         """Note which card words are about before they do anything; False where they have done it, and are told once more.

@@ -22,7 +22,9 @@ from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.clock import now
 from midturn.config.settings import ChannelTable, Settings
 from midturn.errors import ConfigError, MidturnError
+from midturn.question.people import is_among
 from midturn.sandbox.doors import for_people_only
+from midturn.values.text import is_same_name
 
 if TYPE_CHECKING:
     from midturn.channels.ledger import Ledger
@@ -112,7 +114,11 @@ def test_command(*, name: str, person: str | None, store: StoreAddress | None) -
 
 async def _tried(place: Place, channel: Channel, settings: ChannelSettings, person: str | None) -> str:
     ledger = _ledger(place)
-    paired = [pairing for pairing in await ledger.pairings() if pairing.kind == channel.kind and person in (None, pairing.person)]
+    paired = [
+        pairing
+        for pairing in await ledger.pairings()
+        if pairing.kind == channel.kind and (person is None or is_same_name(person, pairing.person))
+    ]
     if len(paired) != 1:
         who = f"`{person}` has" if person else "It has"
         raise ConfigError(f"{who} {len(paired)} paired accounts on {channel.kind}. `midturn people pair NAME {channel.kind}` adds one.")
@@ -145,7 +151,9 @@ async def _reached(tables: Sequence[ChannelTable], place: Place) -> list[tuple[C
     paired = await _ledger(place).pairings()
     found: list[tuple[ChannelTable, str, int]] = []
     for each in tables:
-        accounts = [pairing for pairing in paired if pairing.kind == each.kind and pairing.person in (each.people or (pairing.person,))]
+        accounts = [
+            pairing for pairing in paired if pairing.kind == each.kind and is_among(pairing.person, each.people or (pairing.person,))
+        ]
         found.append((each, await _problem(each, place), len(accounts) or len(each.rooms)))
     return found
 
@@ -206,8 +214,9 @@ def pair_command(*, name: str, kind: str, store: StoreAddress | None) -> ExitSta
     """
     for_people_only("answer for others")
     directory = load_here().settings.directory
-    if directory.people and name not in directory.people:
+    if directory.people and not directory.has_person(name):
         raise ConfigError(f"There is no person {name!r} in the configuration: `[people.{name}]`.")
+    name = directory.person(name)
     place = find_place(store)
     say("{}", place.run(_ledger(place).code_for(name, kind)))
     note("midturn: send this to the bot from the account that is to be {}, within five minutes; it is good once.", name)

@@ -8,7 +8,6 @@ from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Struct
-from msgspec.structs import replace
 
 from midturn.config.assign import ANSWER
 from midturn.config.check import one_of
@@ -36,7 +35,7 @@ from midturn.routing import policy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared
 from midturn.values.json_value import Json, JsonObject, Limits, overlay
-from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, did_you_mean
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, canonical_name, did_you_mean, is_same_name
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Targets of a tool's questions
@@ -104,9 +103,18 @@ class Resolving(Struct, frozen=True):
 
     def problem(self, path: KeyPath, message: str) -> None:
         """Note what is wrong with `path`; the place is where it, or the first value in it, was written."""
+        place = self.place(path)
+        self.problems.append(f"{place}: `{dotted(path)}`: {message}" if place else f"`{dotted(path)}`: {message}")
+
+    def place(self, path: KeyPath) -> str:
+        """Return where `path`, or the first value in it, was written, such as `config.toml:3`; empty if that is not known."""
         found = entry(self.merged, *path) or next((below for _, below in entries(branch(self.merged, *path))), None)
-        place = f"{found.place}: " if found else ""
-        self.problems.append(f"{place}`{dotted(path)}`: {message}")
+        return found.place if found else ""
+
+    def named(self, path: KeyPath) -> str:
+        """Return a key with its place, for a message about another one."""
+        place = self.place(path)
+        return f"`{dotted(path)}` ({place})" if place else f"`{dotted(path)}`"
 
     def rules(self, *tool: str) -> tuple[RunRules, ...]:
         """Return the rules of every file, variable and flag about the tool at this path: of each its own, then those of `'*'`."""
@@ -314,15 +322,44 @@ def directory(resolving: Resolving) -> Directory:
     """Return who people are and who is in which group; what does not fit together stands in `resolving.problems`."""
     merged = resolving.merged
     people = {name: _person(plain(branch(merged, "people", name))) for name in branch(merged, "people")}
-    for name in people:
-        others = [other for other in people if other != name and name in people[other].logins]
-        if others:
-            resolving.problem(("people", others[0], "logins"), f"`{name}` is a person's own name, which always counts as their login")
+    _check_identities(resolving, people)
     members = {name: plain(branch(merged, "groups", name)).get("members", ()) for name in branch(merged, "groups")}
     groups = _Groups(resolving, cast("Mapping[str, Sequence[str]]", members), people)
     found = Directory(people, {name: groups.people_of(name) for name in members})
     _check_names(resolving, found)
     return found
+
+
+def _check_identities(resolving: Resolving, people: Mapping[str, Person]) -> None:
+    """Find two people or groups with one canonical name, and logins of two people."""
+    names: dict[str, KeyPath] = {}
+    for path in (*(("people", name) for name in people), *(("groups", name) for name in branch(resolving.merged, "groups"))):
+        key = _canonical(resolving, path, path[1])
+        other = names.setdefault(key, path) if key else path
+        if other != path and (path[1] != other[1] or path[0] == other[0]):
+            resolving.problem(path, f"it is the same name as {resolving.named(other)}; give one of them another name")
+    owners = {key: path[1] for key, path in names.items() if path[0] == "people"}
+    first: dict[str, str] = {}
+    for name, person in people.items():
+        path = ("people", name, "logins")
+        for login in person.logins:
+            key = _canonical(resolving, path, login)
+            if not key:
+                continue
+            if owners.get(key, name) != name:
+                resolving.problem(path, f"`{login}` is a person's own name, which always counts as their login")
+            elif (other := first.setdefault(key, name)) != name:
+                where = resolving.named(("people", other, "logins"))
+                resolving.problem(path, f"`{login}` is in {where}, too; a login belongs to one person")
+
+
+def _canonical(resolving: Resolving, path: KeyPath, name: str) -> str:
+    """Return the canonical form of a name; empty, and a problem, where it has none."""
+    try:
+        return canonical_name(name)
+    except ValueError as error:
+        resolving.problem(path, str(error))
+        return ""
 
 
 def _person(values: Mapping[str, Json]) -> Person:
@@ -340,25 +377,34 @@ class _Groups(Struct, frozen=True):
     def people_of(self, group: str) -> tuple[str, ...]:
         """Return the people of a group, those of the groups in it included; what is wrong with it is noted."""
         path = ("groups", group, "members")
-        if group in self.people:
+        if group in self.people:  # `_check_identities` finds other spellings
             self.resolving.problem(path, f"`{group}` is a person's name, too; give the group another one")
         if not self.members[group]:
             self.resolving.problem(("groups", group), "no one is in it; name its `members`")
         for name in self.members[group]:
-            if name not in self.members and name not in self.people:
+            if not self._group(name) and not self._person(name):
                 near = did_you_mean(name, (*self.people, *self.members))
                 self.resolving.problem(path, f"there is no person or group `{name}`.{near}")
         return tuple(dict.fromkeys(self._inside(group, (group,))))
 
+    def _group(self, name: str) -> str:
+        """Return the group with this name as it is configured; empty where there is none."""
+        return name if name in self.members else next((group for group in self.members if is_same_name(group, name)), "")
+
+    def _person(self, name: str) -> str:
+        """Return the person with this name as configured; empty where there is none."""
+        return name if name in self.people else next((person for person in self.people if is_same_name(person, name)), "")
+
     def _inside(self, group: str, around: tuple[str, ...]) -> Iterator[str]:
         for name in self.members[group]:
-            if name == around[0]:
-                chain = " → ".join((*around, name))
-                self.resolving.problem(("groups", name, "members"), f"it contains itself ({chain}); leave one of them out")
-            elif name in self.members and name not in around:
-                yield from self._inside(name, (*around, name))
-            elif name in self.people:
-                yield name
+            inner = self._group(name)
+            if inner and inner == around[0]:
+                chain = " → ".join((*around, inner))
+                self.resolving.problem(("groups", inner, "members"), f"it contains itself ({chain}); leave one of them out")
+            elif inner and inner not in around:
+                yield from self._inside(inner, (*around, inner))
+            elif person := self._person(name):
+                yield person
 
 
 def _check_names(resolving: Resolving, known: Directory) -> None:
@@ -368,7 +414,7 @@ def _check_names(resolving: Resolving, known: Directory) -> None:
         for name in unknown:
             near = did_you_mean(name, (*known.people, *known.groups))
             resolving.problem(path, f"there is no person or group `{name}`.{near}")
-        could = len(replace(people, members=known.groups, only=False).people_of(people.named))
+        could = len(known.filled_in(people).people_of(people.named))
         if people.only and not unknown and could < people.approvals:
             resolving.problem(path, f"{people.approvals} people have to say yes, and only {could} may answer")
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from midturn.errors import Problem, QuestionError
-from midturn.values.json_value import is_number, shown
-from midturn.values.text import PERSON, rfc3339, seconds_of
+from midturn.values.json_value import is_number, pointer_to, shown
+from midturn.values.text import PERSON, canonical_name, is_same_name, name_key, rfc3339, seconds_of
 
 # Deadlines: as a program gives them, as they are written, and the one that holds for a form ----------------------------
 
@@ -168,12 +168,18 @@ class People(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         return (*self.ask, *(name for each in self.escalate for name in each.to))
 
     def people_of(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the people behind names.
+        """Return the people behind names, each once, as they are spelled here.
 
         Args:
             names: Of people and groups; a group stands for its members.
         """
-        return frozenset(person for name in names for person in self.members.get(name, (name,)))
+        members = {name_key(group): people for group, people in self.members.items()}
+        found: dict[str, str] = {}
+        for name in names:
+            for member in members.get(name_key(name), (name,)):
+                person = self.person(member)
+                found.setdefault(name_key(person), person)
+        return frozenset(found.values())
 
     def person(self, login: str) -> str:
         """Return the name of the person behind a sign-in or a name; one that is not known stands for itself.
@@ -183,7 +189,27 @@ class People(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
         """
         if login in self.logins:
             return login
-        return next((name for name, logins in self.logins.items() if login in logins), login)
+        key = name_key(login)
+        by_name = next((name for name in self.logins if name_key(name) == key), None)
+        by_login = (name for name, logins in self.logins.items() if any(name_key(known) == key for known in logins))
+        return by_name or next(by_login, login)
+
+    def identifies(self, person: str) -> bool:
+        """Return whether a person is among those that `ask`, `escalate`, `members` or `logins` name.
+
+        Args:
+            person: The person's name, as `person` returns it.
+        """
+        groups = {name_key(group) for group in self.members}
+        named = (name for name in self.named if name_key(name) not in groups)
+        known = (*named, *self.logins, *(name for members in self.members.values() for name in members))
+        return is_among(self.person(person), map(self.person, known))
+
+
+def is_among(name: str, names: Iterable[str]) -> bool:
+    """Return whether a name is one of several, by canonical form."""
+    key = name_key(name)
+    return any(name_key(each) == key for each in names)
 
 
 class Person(Struct, frozen=True, forbid_unknown_fields=True):
@@ -201,28 +227,45 @@ class Directory(Struct, frozen=True):
 
     def knows(self, name: str) -> bool:
         """Whether a person or group is called so."""
-        return name in self.people or name in self.groups
+        return is_among(name, self.people) or is_among(name, self.groups)
+
+    def has_person(self, name: str) -> bool:
+        """Whether a person is called so."""
+        return name in self.people or is_among(name, self.people)
 
     def filled_in(self, people: People) -> People:
         """Return what is recorded: with the members of its groups, and the logins of its people, as far as they are known here.
 
-        It alone says who they are: a tool that says otherwise could answer in another's name. Where a group has too few people for the
-        approvals that are wanted, the machine says so, and asks no one.
+        It alone says who they are: a tool that says otherwise could answer in another's name. Where anyone may vote, everyone's logins are
+        recorded, so that two logins of one person are one voter. Where a group has too few people for the approvals that are wanted, the
+        machine says so, and asks no one.
         """
         filled = copy(people)  # unchecked, see above
-        force_setattr(filled, "members", {name: self.groups[name] for name in dict.fromkeys(people.named) if name in self.groups})
-        behind = [name for name in sorted(filled.people_of(filled.named)) if name in self.people]
-        force_setattr(filled, "logins", {name: self.people[name].logins for name in behind if self.people[name].logins})
+        groups = {name_key(group): (group, members) for group, members in self.groups.items()}
+        force_setattr(filled, "members", dict(groups[key] for name in people.named if (key := name_key(name)) in groups))
+        force_setattr(filled, "logins", {})
+        if people.approvals > 1 and not people.only:
+            force_setattr(filled, "logins", {name: person.logins for name, person in self.people.items()})
+            return filled
+        behind = {name_key(name) for name in filled.people_of(filled.named)}
+        known = {name: person.logins for name, person in sorted(self.people.items()) if name_key(name) in behind}
+        force_setattr(filled, "logins", {name: logins for name, logins in known.items() if logins})
         return filled
 
     def person(self, login: str) -> str:
         """Return the name of the person behind a login; one that is not known stands for itself."""
-        return People(logins={name: person.logins for name, person in self.people.items()}).person(login)
+        if login in self.people:
+            return login
+        key = name_key(login)
+        by_name = next((name for name in self.people if name_key(name) == key), None)
+        by_login = (name for name, person in self.people.items() if any(name_key(known) == key for known in person.logins))
+        return by_name or next(by_login, login)
 
     def addresses(self, people: People, names: Iterable[str]) -> list[str]:
         """Return where the people behind names are told of questions."""
-        behind = sorted(people.people_of(names))
-        return list(dict.fromkeys(address for name in behind if name in self.people for address in self.people[name].notify))
+        behind = {name_key(name) for name in people.people_of(names)}
+        reached = (person for name, person in sorted(self.people.items()) if name_key(name) in behind)
+        return list(dict.fromkeys(address for person in reached for address in person.notify))
 
 
 def read_people(given: object) -> People:
@@ -231,14 +274,57 @@ def read_people(given: object) -> People:
     Raises:
         QuestionError: Something of it cannot be.
     """
-    if isinstance(given, People):
-        return given
     try:
-        return msgspec.convert(given, People)
+        people = given if isinstance(given, People) else msgspec.convert(given, People)
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, QuestionError):
             raise error.__cause__ from None
         raise QuestionError([Problem("", str(error))]) from None
+    if people.members or people.logins or people.named:
+        # Not in `__post_init__`: questions on record are read, whatever an earlier version let pass.
+        problems = [*_group_problems(people), *_login_problems(people)]
+        if problems:
+            raise QuestionError(problems)
+    return people
+
+
+def _group_problems(people: People) -> Iterator[Problem]:
+    """Find names that cannot be compared, and groups with one canonical name."""
+    for name in people.named:
+        yield from _unreadable("/ask", name)
+    groups: dict[str, str] = {}
+    for group, members in people.members.items():
+        yield from _unreadable("/members", group)
+        for place, member in enumerate(members):
+            yield from _unreadable(f"{pointer_to('/members', group)}/{place}", member)
+        if (other := groups.setdefault(name_key(group), group)) != group:
+            yield Problem(pointer_to("/members", group), f"`{group}` and `{other}` are one name. Give one of the groups another name.")
+
+
+def _login_problems(people: People) -> Iterator[Problem]:
+    """Find logins that cannot be compared, and logins of two people."""
+    owners: dict[str, str] = {}
+    for person in people.logins:
+        yield from _unreadable("/logins", person)
+        if (other := owners.setdefault(name_key(person), person)) != person:
+            yield Problem(pointer_to("/logins", person), f"`{person}` and `{other}` are one name. Merge the two entries.")
+    for person, logins in people.logins.items():
+        for place, login in enumerate(logins):
+            pointer = f"{pointer_to('/logins', person)}/{place}"
+            yield from _unreadable(pointer, login)
+            if not is_same_name(other := owners.setdefault(name_key(login), person), person):
+                yield Problem(pointer, f"`{login}` is a login of both `{other}` and `{person}`. A login belongs to one person.")
+
+
+def _unreadable(pointer: str, name: object) -> Iterator[Problem]:
+    """Find a name that cannot be compared."""
+    if not isinstance(name, str):
+        yield Problem(pointer, f"{shown(cast('Any', name))} is no name.")
+        return
+    try:
+        canonical_name(name)
+    except ValueError as error:
+        yield Problem(pointer, str(error))
 
 
 def in_a_table(error: QuestionError) -> str:
@@ -254,6 +340,7 @@ def checked_names(given: Sequence[str]) -> tuple[str, ...]:
     """
     names = _names(given)
     broken = [problem for place, name in enumerate(names) for problem in _name_problem(f"/to/{place}", name)]
+    broken = broken or [problem for place, name in enumerate(names) for problem in _unreadable(f"/to/{place}", name)]
     if broken or not names:
         raise QuestionError(broken or [Problem("/to", "there is no one to pass it on to. Name people or groups.")])
     return names

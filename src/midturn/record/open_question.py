@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import BareType, SecretType, UnknownType
-from midturn.question.people import People
+from midturn.question.people import People, is_among
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import Approval, ConfigDelta, Event, FormAuthored, InquiryRequest, Source, TurnStart
 from midturn.values.json_value import Json, JsonObject, canonical
@@ -192,7 +192,7 @@ class Whose(Struct, frozen=True):
     def is_for(self, user: str) -> bool:
         """Whether it is put to a person, by name or by a group of theirs, who has not said yes already."""
         person = self.people.person(user)
-        return person in self.people.people_of(self.ask) and person not in self.voters
+        return is_among(person, self.people.people_of(self.ask)) and not is_among(person, self.voters)
 
     def to_json(self) -> dict[str, Json]:
         """Return what the API and `inbox --json` show."""

@@ -29,6 +29,7 @@ from midturn.store.submission import HandedOver, Submission
 from midturn.turn.people import COMMAND_LINE, handed_as, note_batch, poll_in
 from midturn.turn.view import TurnView, answered_before, expired_requests, no_question, past_deadline, why_closed
 from midturn.values.json_value import Limits
+from midturn.values.text import name_key
 
 _STEP = 0.05  # seconds between two looks at what became of an answer
 _STEPS = 20
@@ -304,7 +305,7 @@ def _name_of(note: ev.Event) -> str:
     """Return the name of a vote or a note among those on its request: a second one of what may be there once has the same."""
     match note:
         case ev.Vote(withdrawn=False, answered_by=who):
-            person = "" if who is None else "the command line" if who.via in COMMAND_LINE else who.user or ""
+            person = "" if who is None else "the command line" if who.via in COMMAND_LINE else name_key(who.user or "")
             return f"vote-{hashlib.sha256(person.encode()).hexdigest()[:16]}"
         case ev.Reminded(number=number) | ev.Escalated(number=number):
             return f"{note.type}-{number}"

@@ -294,7 +294,7 @@ class ConversationStore(Renamed):
             NotOpen: There is no such question, or it was closed.
             StoreError: The conversation cannot be read or written.
         """
-        by = AnsweredBy("user", via=via, user=user)
+        by = _person(user, via)
         return await self._submit(id, Reassigned(id="", to=checked_names(to), reason=reason, answered_by=by))
 
     async def take_back(self, id: str | OpenQuestion, *, user: str | None = None, via: str = "api") -> Receipt:
@@ -310,7 +310,7 @@ class ConversationStore(Renamed):
             NotOpen: There is no such question, or it was closed.
             StoreError: The conversation cannot be read or written.
         """
-        return await self._submit(id, Vote(id="", withdrawn=True, answered_by=AnsweredBy("user", via=via, user=user)))
+        return await self._submit(id, Vote(id="", withdrawn=True, answered_by=_person(user, via)))
 
     async def note(self, id: str | OpenQuestion, note: Note) -> Receipt:
         """Note on an open question that people were told of it; it answers nothing.
@@ -504,6 +504,16 @@ def _outside_answers(store: ConversationStore, clock: TimeOfDay) -> OutsideAnswe
     from midturn.store.outside_answers import OutsideAnswers  # who lists questions answers none
 
     return OutsideAnswers(store.port, store.admission, clock, partial(_take_over, store))
+
+
+def _person(user: str | None, via: str) -> AnsweredBy:
+    """Return the person who acts.
+
+    Raises:
+        TypeError: One of them is no text.
+        ValueError: `user` is no name.
+    """
+    return Submission(user=user, via=via).by
 
 
 def _address(question: str | OpenQuestion) -> str:

@@ -25,7 +25,7 @@ from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, 
 from midturn.record.events import AnsweredBy, Note
 from midturn.store.folder import Folder, telling
 from midturn.values.json_value import Json
-from midturn.values.text import check_text, check_text_or_none, sha256
+from midturn.values.text import canonical_name, check_text, check_text_or_none, sha256
 
 _YES_OR_NO = frozenset({bool, type(None)})
 _WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
@@ -58,10 +58,13 @@ class Submission(Struct, frozen=True, omit_defaults=True):
 
         Raises:
             TypeError: Something is not of its type.
+            ValueError: `user` is no name.
         """
         check_text_or_none("reply", self.reply)
         check_text_or_none("reason", self.reason)
         check_text_or_none("user", self.user)
+        if self.user:
+            canonical_name(self.user)
         check_text("via", self.via)
         check_text("digest", self.digest)
         if self.content is not UNSET:

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
 from midturn.question.answer_type import BooleanType
-from midturn.question.people import MOST_REMINDERS, People, after
+from midturn.question.people import MOST_REMINDERS, People, after, is_among
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import Address, Whose
 from midturn.turn.view import TurnView, why_closed
 from midturn.values.json_value import Json
+from midturn.values.text import is_same_name
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
 """The ways of the command line: on files it is one person, whatever name it gives."""
@@ -109,7 +110,7 @@ class Poll(Struct, frozen=True):
         if self.needed > 1 and not told_apart:
             return _UNKNOWN.format(what=f"{self.needed} different people have to say yes")
         person = self.people.person(who.user or "")
-        if eligible is not None and person not in eligible:
+        if eligible is not None and not is_among(person, eligible):
             return f"{person} may not answer this: only {listed(sorted(eligible))} may."
         return ""
 
@@ -118,7 +119,8 @@ class Poll(Struct, frozen=True):
         if self.needed == 1 or (vote := self.voted(who)) is None:
             return ""
         name = vote.answered_by.user if vote.answered_by else None
-        whose = "The command line is one person, and" if name != self.people.person(who.user or "") else f"{name}"
+        is_own = is_same_name(name or "", self.people.person(who.user or ""))
+        whose = f"{name}" if is_own else "The command line is one person, and"
         return f"{whose} has said yes already: {self.tally}. Another person has to say yes."
 
     def check(self, who: AnsweredBy) -> None:
@@ -142,7 +144,7 @@ class Poll(Struct, frozen=True):
             return
         eligible = self.eligible
         for name in note.to if eligible is not None else ():
-            if eligible is not None and not self.people.people_of((name,)) <= eligible:
+            if eligible is not None and not all(is_among(person, eligible) for person in self.people.people_of((name,))):
                 raise NotAllowed(f"{name} may not answer this: only {listed(sorted(eligible))} may.")
 
     def has_noted(self, note: Note) -> bool:
@@ -173,7 +175,7 @@ class Poll(Struct, frozen=True):
             return False
         if one.via in COMMAND_LINE and other.via in COMMAND_LINE:
             return True
-        return self.people.person(one.user) == self.people.person(other.user or "")
+        return is_same_name(self.people.person(one.user), self.people.person(other.user or ""))
 
 
 def poll_of(request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes_or_no: bool) -> Poll | None:

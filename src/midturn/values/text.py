@@ -22,7 +22,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from re import Match
 from typing import Final, Literal, TypeAlias
 
@@ -269,6 +269,50 @@ BUILT_IN_TOOLS: Final[Mapping[str, tuple[str, ...]]] = {
     "fs_move_file": ("confirm",),
 }
 """The built-in tools, each with the ids of the questions that it asks; those of `ask_user` are the model's to choose."""
+
+
+# Names of people, groups, logins and accounts --------------------------------------------------------------------------
+
+
+_IGNORABLE: Final = (  # the code points with the Unicode property Default_Ignorable_Code_Point
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_CONTROL: Final = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+
+
+def canonical_name(name: str) -> str:
+    """Return the form in which names of people and groups, logins and accounts are compared.
+
+    It is NFKC, case-folded, trimmed and without default-ignorable code points. Two names with one canonical form name one person.
+
+    Args:
+        name: The name as it was configured, typed or sent.
+
+    Raises:
+        ValueError: The name has a control character, or nothing that can be seen.
+    """
+    if found := re.search(_CONTROL, name):
+        raise ValueError(f"the name {name!r:.80} has the control character U+{ord(found[0]):04X}. Remove it.")
+    if not (key := name_key(name)):
+        raise ValueError(f"the name {name!r:.80} is empty. Give a name with at least one visible character.")
+    return key
+
+
+@lru_cache(maxsize=4_096)
+def name_key(name: str) -> str:
+    """Return the canonical form of a name that is recorded already: as `canonical_name`, but nothing is refused."""
+    if name.isascii():
+        return name.strip().casefold()
+    key, before = name, None
+    while key != before:  # folding may leave what the next round composes, or removes
+        before, key = key, unicodedata.normalize("NFKC", re.sub(_IGNORABLE, "", key)).casefold().strip()
+    return key
+
+
+def is_same_name(one: str, other: str) -> bool:
+    """Return whether two names have one canonical form."""
+    return one == other or name_key(one) == name_key(other)
 
 
 # Timestamps, in the one format that events carry ----------------------------------------------------------------------

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
+import logging
 from collections.abc import Awaitable, Callable
 from hmac import compare_digest
 from typing import Final, Literal, Protocol, TypeAlias
@@ -28,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midturn.http_server import connection_of
 from midturn.sandbox.peers import Doubt
-from midturn.values.text import check_text_or_none
+from midturn.values.text import canonical_name, check_text_or_none
 from midturn.web.body import FORM, problem, read_fields
 from midturn.web.keyring import Keyring, SignIn
 
@@ -38,6 +39,7 @@ KEY_FIELD: Final = "midturn_key"
 PROXY_SECRET_HEADER: Final = "x-midturn-proxy-secret"  # noqa: S105  its name
 WhoIsIt: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
 Peers: TypeAlias = Literal["own", "forwarded", "any"]
+_LOG = logging.getLogger("midturn.web")
 _SHARED: Final = "midturn.shared_name"
 _READS: Final = frozenset({"GET", "HEAD"})
 _POLICY: Final = (
@@ -183,8 +185,18 @@ class Access(Protocol):
         ...
 
 
+def _is_name(name: str) -> bool:
+    """Return whether a visitor can be known by this name: an empty one, or one with control characters, names no one."""
+    try:
+        canonical_name(name)
+    except ValueError as error:
+        _LOG.warning("a visitor is a stranger: %s", error)
+        return False
+    return True
+
+
 class ProgramAccess:
-    """The program around the page knows its people: `user(request)` names them, and None is a stranger."""
+    """The program around the page knows its people: `user(request)` names them; None, or an empty name, is a stranger."""
 
     def __init__(self, user: WhoIsIt) -> None:
         self._user = user
@@ -194,7 +206,7 @@ class ProgramAccess:
         said = self._user(request)
         name = await said if inspect.isawaitable(said) else said
         check_text_or_none("user(request)", name)
-        return None if name is None else Visitor(name)
+        return Visitor(name) if name is not None and _is_name(name) else None
 
     def still(self, visitor: Visitor) -> bool:
         """Ask again at the next request, which every stream comes to after a while."""
@@ -215,7 +227,7 @@ class HeaderAccess:
         if self._secret is not None and not (len(shown) == 1 and compare_digest(shown[0].encode("utf-8", "replace"), self._secret)):
             return None
         names = request.headers.getlist(self._header)
-        return Visitor(names[0]) if len(names) == 1 and names[0].strip() else None
+        return Visitor(names[0]) if len(names) == 1 and _is_name(names[0]) else None
 
     def still(self, visitor: Visitor) -> bool:
         """Ask again at the next request, as above."""
