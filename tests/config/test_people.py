@@ -73,7 +73,7 @@ def test_a_question_is_given_people_by_configuration(workspace: Workspace) -> No
             "config.toml:4: `people.Ana`: it is the same name as `people.ana` (",
         ),
         ('[people.ops]\n[groups.Ops]\nmembers = ["ops"]', "it is the same name as `people.ops`"),
-        ('[people.ana]\nlogins = ["a\\u0000b"]', "b' has the control character U+0000. Remove it."),
+        ('[people.ana]\nlogins = ["a\\u0007b"]', "b' has the control character U+0007. Remove it."),
         ('[people.ana]\nlogins = ["\\u200b"]', "is empty. Give a name with at least one visible character."),
         ('[people.bo]\n[people.ana]\nlogins = ["BO"]', "config.toml:3: `people.ana.logins`: `BO` is a person's own name"),
         ('[[conversation.tools.deploy.rules]]\nask = ["oops"]', "there is no person or group `oops`."),
