@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
@@ -45,11 +46,49 @@ def test_what_a_model_lets_through_is_drawn_with_its_reason(midturn: CommandLine
 
     finished = midturn.ok("query", "-m", model, "Go")
 
-    said = finished.stderr.splitlines()
+    warning, *said = finished.stderr.splitlines()
+    assert warning.startswith(f"midturn: `fs_modify_file.apply_changes`: the main model `{model}` reviews its own calls.")
     assert said[0] == "· fs_modify_file plan.md"
     assert any(line.startswith("Apply the changes to plan.md? yes  (by ") and line.endswith(': "Fine.")') for line in said)
     assert "│ +2. Ship slowly." in said
     assert said[-2] == "· fs_modify_file plan.md: ok"
+
+
+def test_another_model_as_reviewer_is_not_warned_about(midturn: CommandLine) -> None:
+    plan(midturn)
+    midturn.configure('[conversation.tools.fs_modify_file.questions.apply_changes]\ntarget = "assistant"\n')
+    review = {"replies": [], "inquiries": [{"tool": "*", "question": "*", "answers": [{"reason": "Fine.", "answer": True}]}]}
+    (midturn.root / "review.json").write_text(json.dumps(review))
+
+    other = "conversation.inquiry.assistant.model.id=scripted:review.json"
+    finished = midturn.ok("query", "-m", midturn.script(*edits()), "--cfg", other, "Go")
+
+    assert "reviews its own calls" not in finished.stderr
+    assert "answered without a person: 1 by a model" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ('{ modl.id = "a/b" }', "Did you mean `model`"),
+        ('{ model.idd = "a/b" }', "Did you mean `id`"),
+        ('{ model.id = "" }', "expected a model such as"),
+        ('"assistent"', 'expected "user", "assistant" or "assistant_with_escalation"'),
+        ('{ model.id = "x/y" }', "There is no provider `x`"),
+    ],
+)
+@pytest.mark.parametrize("where", ["file", "flag"])
+def test_a_reviewer_that_does_not_exist_ends_the_command_before_the_turn(midturn: CommandLine, where: str, value: str, says: str) -> None:
+    key = "conversation.tools.fs_modify_file.questions.apply_changes.target"
+    flags = ["--cfg", f"{key}={value}"] if where == "flag" else []
+    if not flags:
+        midturn.configure(f"{key} = {value}\n")
+
+    finished = midturn.run("query", "-m", midturn.script(*edits()), *flags, "Go")
+
+    assert finished.status != 0
+    assert says in finished.stderr
+    assert midturn.ok("conversation", "ls").stdout == "There is no conversation yet.\n"
 
 
 def test_a_remembered_yes_is_said_and_what_it_lets_through_is_drawn(midturn: CommandLine) -> None:

@@ -158,6 +158,8 @@ class Agent(Generic[Deps, Shape]):
             may_answer=may_answer,
             schema=schema,
         )
+        for warning in self._turns.warnings:
+            warnings.warn(warning, stacklevel=2)
 
     @property
     def store(self) -> ConversationStore:

@@ -22,6 +22,7 @@ from midturn.compose.given import (
     tools_of,
 )
 from midturn.compose.models import Models
+from midturn.compose.reviewers import Reviewers
 from midturn.compose.session import Prompter, RunParts
 from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.models.provider_model import LibraryModel
@@ -89,7 +90,7 @@ class Inquirer:
         self._settings = AgentSettings(
             model=answering,
             detached=detached_of(detached, None),
-            routes=routes_of(routes, None),
+            routes=routes_of(routes, None, Reviewers(models, answering, None)),
             limits=limits_of(limits),
             models=models,
             source=source,

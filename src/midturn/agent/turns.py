@@ -22,6 +22,7 @@ from midturn.agent.worker import worker_of
 from midturn.compose import given as program
 from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.models import Models
+from midturn.compose.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
 from midturn.compose.session import RunParts
 from midturn.errors import MidturnError, TurnOpen
 from midturn.exchange import Spent
@@ -97,14 +98,19 @@ class Turns:
         """
         self._models = Models(llm={}, display=Relay())
         own = program.tools_of(given["tools"])
+        main = self._models.named(model) if isinstance(model, str) else self._models.around(program.check_model(model))
+        reviewers = Reviewers(self._models, main, model)
         self._settings = AgentSettings(
-            model=self._models.named(model) if isinstance(model, str) else self._models.around(program.check_model(model)),
+            model=main,
             tools=own,
             detached=program.detached_of("defer" if given["detached"] is None else given["detached"], own),
-            routes=program.routes_of(given["routes"], own),
+            routes=program.routes_of(given["routes"], own, reviewers),
             limits=program.limits_of(given["limits"]),
             models=self._models,
         )
+        same = reviewers.same_as_author
+        self.warnings = [reviews_itself(same, main.name, IN_A_ROUTE)] if same else []
+        """What the program should know about its arguments."""
         self._instructions = program.check_instructions(given["instructions"])
         self._prompter = program.check_prompter(given["prompter"])
         self._may_answer = program.check_may_answer(given["may_answer"])

@@ -13,13 +13,14 @@ from msgspec import Struct
 from midturn.assistant.request import INHERIT, chosen_assistant
 from midturn.clock import SYSTEM
 from midturn.compose.models import SCRIPTED, Models, refuse_unusable
+from midturn.compose.reviewers import IN_A_TABLE, reviews_itself
 from midturn.compose.session import Kit, RunParts, session_parts
 from midturn.config.settings import Settings, ToolSettings, offered
 from midturn.errors import ConfigError
 from midturn.exchange import ModelRequest, ToolDefinition
 from midturn.journal import Journal
 from midturn.plugins import Registry
-from midturn.ports import Model, Tool
+from midturn.ports import Model, Notice, Tool
 from midturn.record.events import ChatRequest, Event
 from midturn.runtime.driver import Session, open_window, record_effects
 from midturn.runtime.surroundings import Silence, Surroundings
@@ -162,6 +163,7 @@ class CommandLine:
         self._toolbox = _toolbox(parts)
         self._models = Models(llm=parts.settings.llm, display=run.display)
         self._model = parts.model or _main_model(parts, self._models)
+        self._warn_of_self_review()
 
     def session(self, journal: Journal) -> Session:
         """Return a session in the conversation that is held."""
@@ -181,6 +183,17 @@ class CommandLine:
     async def aclose(self) -> None:
         """Close what was opened to reach models."""
         await self._models.aclose()
+
+    def _warn_of_self_review(self) -> None:
+        """Warn once per process if the main model answers questions of tools that it calls."""
+        settings = self._parts.settings
+        found = self_reviewed(settings, self._toolbox.settings)
+        if found and self._parts.model is None and found not in _WARNED:
+            _WARNED.add(found)
+            self._run.display.show(Notice(reviews_itself(found, str(settings.assistant.model.id), IN_A_TABLE)))
+
+
+_WARNED: set[tuple[str, ...]] = set()
 
 
 def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatRequest) -> ModelRequest:
@@ -260,6 +273,18 @@ def _surroundings(parts: CommandParts, tools: Toolbox) -> Surroundings:
 def _main_table(settings: Settings) -> JsonObject:
     """Return the assistant's settings as a table, for merging with those of questions."""
     return cast("JsonObject", msgspec.to_builtins(settings.assistant))
+
+
+def self_reviewed(settings: Settings, tools: Mapping[str, ToolSettings]) -> tuple[str, ...]:
+    """Return the questions of `tools`, as `<tool>.<question>`, that are routed to the main model itself."""
+    main = _main_table(settings)
+    return tuple(
+        f"{name}.{question}"
+        for name, tool in tools.items()
+        for question, policy in tool.policy.questions.items()
+        if policy.target.kind != "user"
+        and chosen_assistant(main, settings.inquiry, policy.target.assistant).model == settings.assistant.model.id
+    )
 
 
 def side_models(settings: Settings) -> Iterator[str]:

@@ -12,10 +12,11 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from midturn.compose.reviewers import GivenTarget, Reviewers, converted
 from midturn.errors import ConfigError
 from midturn.models.provider_model import LibraryModel, is_library_model, reached
 from midturn.ports import Model, Tool
-from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind
+from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target
 from midturn.routing.table import AskUser
 from midturn.tools.function import FunctionTool
 from midturn.tools.names import check_run, register, source_of
@@ -161,47 +162,19 @@ def _is_built_in(tool: Tool) -> bool:
     return ours and tool.definition.name in BUILT_IN_TOOLS
 
 
-def converted(where: str, value: object, into: type[T]) -> T:
-    """Return a value as it is kept.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    try:
-        return msgspec.convert(value, into)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}.") from error
-
-
 def kind_of(given: object) -> str:
     """Say what kind of thing was given."""
     return f"a `{type(given).__name__}`"
 
 
-GivenRoute: TypeAlias = TargetKind | Target | Mapping[str, Any]
+GivenRoute: TypeAlias = GivenTarget
 """A target, as a table, too, or a table with what configuration takes for a question: `target`, `answer`, `exclusive`, `prompt_label`."""
 GivenDetached: TypeAlias = DetachedPolicy | Mapping[str, DetachedPolicy | Mapping[str, DetachedPolicy]]
 """A policy; or policies by kind of prompt; or either by tool, `*` for every other one."""
-_TARGETS = cast("tuple[str, ...]", get_args(TargetKind))
 _POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
 _KINDS = ("run", "deliver", "tool")
 _OF_A_QUESTION = ("target", "answer", "exclusive", "prompt_label")
 _DEEPEST = 128
-
-
-class _ModelTable(Struct, frozen=True, forbid_unknown_fields=True):
-    id: str | UnsetType = UNSET
-    parameters: dict[str, Any] | UnsetType = UNSET
-
-
-class _TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """A target as a table: what differs from the main assistant."""
-
-    escalation: bool = False
-    name: str | UnsetType = UNSET
-    system_prompt: str | UnsetType = UNSET
-    model: _ModelTable | UnsetType = UNSET
-    request: dict[str, Any] | UnsetType = UNSET
 
 
 class _PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -226,13 +199,13 @@ class Detached(Struct, frozen=True):
 DEFER = Detached(DetachedPolicies("defer", "defer", "defer"))
 
 
-def routes_of(given: Mapping[str, GivenRoute] | None, tools: Iterable[Tool] | None) -> dict[str, QuestionPolicy]:
+def routes_of(given: Mapping[str, GivenRoute] | None, tools: Iterable[Tool] | None, reviewers: Reviewers) -> dict[str, QuestionPolicy]:
     """Return what is said about questions, by `<tool>.<question>`; what `<tool>.*` says holds for each that says nothing else.
 
     `tools` are those that there are, where that is known.
 
     Raises:
-        ConfigError: A key names no tool, or a target does not exist.
+        ConfigError: A key names no tool, or a target or its model does not exist.
     """
     if not given:
         return {}
@@ -245,7 +218,7 @@ def routes_of(given: Mapping[str, GivenRoute] | None, tools: Iterable[Tool] | No
             known = ", ".join(f"`{name}`" for name in names) or "none"
             raise ConfigError(f"routes[{key!r}]: there is no tool `{tool}`.{did_you_mean(tool, names)} The tools are: {known}.")
     tables = {key: _table(key, said) for key, said in given.items()}
-    return {key: _question(key, *_with_others(key, tables)) for key in tables}
+    return {key: _question(key, *_with_others(key, tables), reviewers) for key in tables}
 
 
 def _with_others(key: str, tables: Mapping[str, Mapping[str, Any]]) -> tuple[Mapping[str, Any], str]:
@@ -311,11 +284,11 @@ def _table(key: str, given: object) -> Mapping[str, Any]:
     return table
 
 
-def _question(key: str, table: Mapping[str, Any], origin: str) -> QuestionPolicy:
+def _question(key: str, table: Mapping[str, Any], origin: str, reviewers: Reviewers) -> QuestionPolicy:
     where = f"routes[{key!r}]"
     fields = converted(where, {name: said for name, said in table.items() if name != "answer"}, _PolicyTable)
     return QuestionPolicy(
-        target=Target() if fields.target is UNSET else _target(where, fields.target),
+        target=Target() if fields.target is UNSET else reviewers.target(where, fields.target),
         answer=_answer(where, table["answer"]) if "answer" in table else UNSET,
         origin=origin if "answer" in table else None,
         exclusive=None if fields.exclusive is UNSET else fields.exclusive,
@@ -327,28 +300,3 @@ def _answer(where: str, given: object) -> Json | SecretValue:
     if not isinstance(given, SecretValue) and (problem := json_problem(given, _DEEPEST)):
         raise ConfigError(f"{where}['answer']: {problem}")
     return cast("Json | SecretValue", given)
-
-
-def _target(where: str, to: object) -> Target:
-    """Read a target in any of its forms: a name, a `Target`, or a table of assistant settings with `escalation`."""
-    match to:
-        case str() if to in _TARGETS:
-            return Target(cast("TargetKind", to))
-        case Target(kind) if kind in _TARGETS:
-            return to
-        case Mapping():
-            return _target_of_table(where, cast("Mapping[str, Any]", to))
-        case str() | Target():
-            said = to if isinstance(to, str) else to.kind
-            names = ", ".join(repr(target) for target in _TARGETS)
-            raise ConfigError(
-                f"{where}: {said!r} is not a target.{did_you_mean(said, _TARGETS)} It is {names}, or a table of assistant settings."
-            )
-        case _:
-            raise ConfigError(f"{where}: a target is a name, a `Target`, or a table of settings, not {kind_of(to)}.")
-
-
-def _target_of_table(where: str, table: Mapping[str, Any]) -> Target:
-    escalates = converted(where, table, _TargetTable).escalation
-    settings = {key: value for key, value in table.items() if key != "escalation"}
-    return Target("assistant_with_escalation" if escalates else "assistant", settings or None)

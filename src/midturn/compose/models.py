@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from midturn.config.settings import LlmProvider  # a program without a configuration loads none of its settings
 
 SCRIPTED = "scripted:"
+_OWN = -1  # in place of a number of retries: a model object of the program, which says itself how often it is asked again
 _LOG = logging.getLogger("midturn.models")
 
 
@@ -87,12 +88,12 @@ class Models(Struct, frozen=True, kw_only=True):
         """Return the model with this id, with as many retries as by default."""
         return self.get(id, RetryPolicy().max_retries)
 
-    def around(self, model: Model) -> Model:
-        """Return a model that the program made itself, asked again when it is down for a moment."""
+    def around(self, model: Model, id: str | None = None) -> Model:
+        """Return a model that the program made itself, asked again when it is down for a moment. Routes can name it by `id`."""
         retries: object = getattr(model, "max_retries", None)
         policy = self._policy(retries if isinstance(retries, int) else RetryPolicy().max_retries)
         made = ObservedModel(RetryingModel(model, SYSTEM, policy=policy, report=partial(_waits, self.display)))
-        self.made[model.name, -1] = made  # to be closed with the others
+        self.made[model.name if id is None else id, _OWN] = made  # to be closed with the others
         return made
 
     def for_assistant(self, settings: ChosenAssistant) -> Model:
@@ -103,7 +104,7 @@ class Models(Struct, frozen=True, kw_only=True):
         """
         if not settings.model:
             raise ConfigError("No model is set that could answer the question: name one as its route's `model.id`.")
-        return self.get(settings.model, settings.max_retries)
+        return self.made.get((settings.model, _OWN)) or self.get(settings.model, settings.max_retries)
 
     async def aclose(self) -> None:
         """Close every connection."""

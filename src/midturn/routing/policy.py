@@ -2,14 +2,14 @@
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.question.people import People
 from midturn.record.events import Source
 from midturn.routing.rules import Ruling, RunRules, strictest
-from midturn.values.json_value import Json, JsonObject, SecretValue
+from midturn.values.json_value import Json, SecretValue
 
 DetachedPolicy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]
 TargetKind: TypeAlias = Literal["user", "assistant", "assistant_with_escalation"]
@@ -18,14 +18,16 @@ ResultPolicy: TypeAlias = Literal["unattended", "ask", "edit", "skip"]
 
 
 class Target(Struct, frozen=True):
-    """The one who is to answer. `assistant` holds the assistant settings of the table form (model, system prompt, parameters, request).
+    """The one who is to answer.
 
     Args:
         kind: `user`, `assistant`, or `assistant_with_escalation`: then its no to a yes/no question goes to the user.
+        assistant: Settings of the model that answers, as in the configuration: `model`, `system_prompt`, `request`. In a program `model`
+            may also be an id or a model object. Without a `model`, the main model answers. `Agent` and `Inquirer` check the settings.
     """
 
     kind: TargetKind = "user"
-    assistant: JsonObject | None = None
+    assistant: Mapping[str, Any] | None = None
 
 
 class DetachedPolicies(Struct, frozen=True):

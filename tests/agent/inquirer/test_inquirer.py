@@ -223,9 +223,8 @@ def test_a_model_may_answer_where_a_route_says_so(store: ConversationStore) -> N
         inquirer = mt.Inquirer(store, conversation, routes={"deploy.*": "assistant"}, model=model)
         async with inquirer.turn("Ship it"), inquirer.call("deploy", "call_1") as call:
             assert await call.try_ask(CONFIRM) == mt.Answer(value=True, reason="It fits.", by="assistant")
-        nobody = mt.Inquirer(store, conversation, routes={"deploy.*": "assistant"})
-        with pytest.raises(mt.CallEnded, match="No model is there to answer"):
-            await deploy(nobody)
+        with pytest.raises(mt.ConfigError, match="there is no model to answer: pass `model=`"):
+            mt.Inquirer(store, conversation, routes={"deploy.*": "assistant"})
 
     asyncio.run(scene())
 
