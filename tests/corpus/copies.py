@@ -1,0 +1,16 @@
+"""Copies of the corpus, in which tests may change what they like."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def copied_files(target: Path) -> Path:
+    """Copy the file store, with the modes that a store's files have: a clone of the repository has others."""
+    shutil.copytree(HERE / "files", target)
+    for found in (target, *target.rglob("*")):
+        found.chmod(0o700 if found.is_dir() else 0o600)
+    return target
