@@ -593,7 +593,7 @@ def _psql(server: Cluster, statement: str) -> None:
 
 
 def _play(address: str) -> None:
-    subprocess.run([sys.executable, "-m", "corpus.make", address], check=True, env={**os.environ, "PYTHONPATH": str(HERE.parent)})
+    subprocess.run([sys.executable, "-m", "corpus.make", address], check=True, env={**os.environ, "PYTHONPATH": os.environ["PYTHONPATH"]})
 
 
 async def make_expectations(folder: Path) -> None:

@@ -10,13 +10,15 @@ import msgspec
 
 import midturn as mt
 from corpus import agents
-from midturn.store.export import export_jp, export_jsonl, export_markdown
+from midturn.store.export import JpFiles, export_jp, export_jsonl, export_markdown
 from midturn.values.text import sha256
 
 PEOPLE = ("ana", "bo", "carl")
 TOKEN = "hunter2-in-no-file"
 FORM = {"name": "5.0", "region": {"other": "moon"}, "parts": ["web"], "canary": True, "share": "1 %", "plan": {"steps": 2}}
 ANSWERS: dict[str, Any] = {"confirm": True, "answer": "green", "second": "two", "number": 4, "fine": True, "soon": True, "sure": True}
+LATER_IN_JP = ("author",)
+"""Keys of events that later versions export, too."""
 KEPT = {
     "inquiry_response": ("outcome", "answer", "answered_by", "reason"),
     "approval": ("kind", "state", "reason", "answered_by", "arguments", "content"),
@@ -64,8 +66,15 @@ async def _conversation(store: mt.ConversationStore, id: str) -> dict[str, Any]:
         "read as written": [event == msgspec.json.decode(line) for event, line in zip(read, lines, strict=True)].count(True) == len(lines),
         "jsonl": sha256(b"".join(export_jsonl(lines))),
         "markdown": "".join(export_markdown(found.turns, found.metadata.title)),
-        "jp": sha256(jp.events + jp.metadata),
+        "jp": _jp(jp),
     }
+
+
+def _jp(files: JpFiles) -> str:
+    """Return a fingerprint of an export for jp, without what later versions have added to it."""
+    events = msgspec.json.decode(files.events, type=list[dict[str, Any]])
+    kept = [{key: value for key, value in event.items() if key not in LATER_IN_JP} for event in events]
+    return sha256(msgspec.json.encode([kept, msgspec.json.decode(files.metadata)]))
 
 
 async def answered(store: mt.ConversationStore) -> dict[str, Any]:
