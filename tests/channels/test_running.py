@@ -205,6 +205,10 @@ def test_what_a_platform_refuses_is_one_line_and_is_sent_once_when_it_takes_it(
             scene.platform.blocked_by.clear()
             await until(lambda: len(scene.platform.open_cards("7")) == 3)
         assert len(scene.platform.sent) == 6
+        for conversation in await scene.store.ids():
+            noted = [event for event in (await scene.store.read(conversation)).events if isinstance(event, Notified)]
+            assert [note.error for note in noted if note.to == ("ana",)] == ["not taken by phone: they have blocked the bot", None]
+            assert [note.error for note in noted if note.to == ("bo",)] == [None]
 
     with caplog.at_level("WARNING"):
         played(store, play)

@@ -26,7 +26,7 @@ MATCHING = {
     "runtime/driver.py": "shows what it has just recorded",
     "store/outside_answers.py": "takes answers and notes in",
     "store/waited.py": "adds up times of answers and notes",
-    "web/notifying.py": "makes notes",
+    "turn/notices.py": "reads the outcomes of notices",
 }
 """Modules that may do so, each with its reason; fewer are better."""
 

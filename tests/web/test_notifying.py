@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import midturn as mt
+from midturn.clock import now
 from midturn.errors import ConfigError
+from midturn.question.people import after
 from midturn.question.question import Question
 from midturn.store.store import ConversationStore
 from midturn.web.board import Board
@@ -114,7 +116,92 @@ def test_a_secret_is_called_a_secret_and_a_service_that_fails_is_a_warning(store
 
     asyncio.run(_started(store, ntfy, notice, failed))
     assert ntfy.taken[0]["message"].startswith("It asks for a secret.")
-    assert warned == ["A question could not be sent to ntfy://…: the service did not take it."]
+    (warning,) = warned
+    assert warning.startswith("A question could not be sent to ntfy://…: the service did not take it; the next attempt is at 2")
+
+
+class Servers:
+    """Several servers with one store, whose clock a test sets."""
+
+    def __init__(self, store: ConversationStore, ntfy: Ntfy, count: int) -> None:
+        self.warned: list[str] = []
+        self.now = now()
+        boards = [Board(Port(store)) for _ in range(count)]
+        notice = NotifyWhen(after=0.0, address="https://q.example", warn=self.warned.append)
+        self._all = [Notifying(board, NotifyServices([ntfy.url]), notice, lambda: self.now) for board in boards]
+
+    async def begin(self) -> None:
+        """Have all of them read what is open."""
+        for server in self._all:
+            await server.begin()
+
+    async def look(self, seconds: float = 0.0) -> None:
+        """Have all of them look at once, so many seconds later."""
+        self.now = after(now(), seconds)
+        await asyncio.gather(*(server.look() for server in self._all))
+
+
+def test_two_servers_send_a_question_once_and_a_third_does_not_send_it_again(store: ConversationStore, ntfy: Ntfy) -> None:
+    async def play() -> None:
+        await Servers(store, ntfy, 1).begin()
+        await agent_with(store, asking(Question.boolean("q", "Sure?"))).run("Go.")
+        servers = Servers(store, ntfy, 2)
+        await servers.begin()
+        await servers.look(1)
+        await servers.look(2)
+        third = Servers(store, ntfy, 1)
+        await third.begin()
+        await third.look(3)
+
+    asyncio.run(play())
+    assert len(ntfy.taken) == 1
+
+
+def test_a_question_that_a_service_did_not_take_is_sent_again_by_the_next_server(store: ConversationStore, ntfy: Ntfy) -> None:
+    async def play() -> None:
+        await Servers(store, ntfy, 1).begin()
+        await agent_with(store, asking(Question.boolean("q", "Sure?"))).run("Go.")
+        ntfy.status = 500
+        for seconds, status, sent in ((1, 500, 1), (5, 200, 1), (15, 200, 2), (100, 200, 2)):
+            ntfy.status = status
+            servers = Servers(store, ntfy, 2)
+            await servers.begin()
+            await servers.look(seconds)
+            assert len(ntfy.taken) == sent, seconds
+
+    asyncio.run(play())
+
+
+def test_what_an_earlier_version_has_sent_is_not_sent_again(store: ConversationStore, ntfy: Ntfy, tmp_path: Path) -> None:
+    first, _ = (agent_with(store, asking(Question.boolean("q", text))).run_sync("Go.").pending[0] for text in ("First?", "Second?"))
+    (tmp_path / "sent.json").write_text(f'["{first.id}"]')
+    notice = NotifyWhen(after=0.0, address="https://q.example", remembered=tmp_path / "sent.json", warn=lambda _: None)
+
+    async def sent() -> None:
+        await until(lambda: ntfy.taken)
+        await asyncio.sleep(1.2)
+
+    asyncio.run(_notified(store, ntfy, notice, sent))
+    assert [each["message"].splitlines()[0] for each in ntfy.taken] == ["Second?"]
+
+
+def test_nothing_is_kept_of_notices_of_questions_that_are_closed(store: ConversationStore, ntfy: Ntfy) -> None:
+    async def play() -> None:
+        servers = Servers(store, ntfy, 1)
+        await servers.begin()
+        result = await agent_with(store, asking(Question.boolean("q", "Sure?"))).run("Go.")
+        await servers.begin()
+        await servers.look(1)
+        assert await _deliveries(store) == [f"notice/urls/{result.pending[0].id}", "notice/urls/begun"]
+        await store.answer(result.pending[0].id, value=True)
+        await Servers(store, ntfy, 1).begin()
+        assert await _deliveries(store) == ["notice/urls/begun"]
+
+    asyncio.run(play())
+
+
+async def _deliveries(store: ConversationStore) -> list[str]:
+    return sorted(await store.port.beside.kept("notice/"))
 
 
 def test_what_is_not_an_address_is_an_error_that_shows_no_password() -> None:

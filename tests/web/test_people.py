@@ -77,6 +77,15 @@ def test_one_person_is_one_voter_on_the_page_however_the_name_is_spelled(asked: 
         assert "ana has said yes already: 1 of 2" in refused.text
 
 
+def test_the_page_and_the_inbox_say_who_could_not_be_told(asked: tuple[ConversationStore, str]) -> None:
+    store, id = asked
+    mt.testing.tell_people_sync(store)
+    with page_of(store, "ana") as ana:
+        assert "ops could not be told: no address" in ana.get(f"/q/{id}").text
+        assert "ops could not be told: no address" in ana.get("/").text
+        assert ana.get(f"/api/questions/{id}").json()["people"]["not_told"] == "ops could not be told: no address"
+
+
 def test_votes_and_passing_on_over_the_api(asked: tuple[ConversationStore, str]) -> None:
     store, id = asked
     with page_of(store, "ana") as ana:

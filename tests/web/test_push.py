@@ -161,7 +161,7 @@ class Page:
 
     def told(self, question: mt.OpenQuestion) -> dict[str, Any]:
         """Have a question told; return what the browser reads."""
-        assert asyncio.run(self.push.tell(question, ADDRESS)) == []
+        assert asyncio.run(self.push.tell(question, ADDRESS)).failed == ()
         return self.browser.read(self.server.taken[-1][1])
 
 
@@ -431,7 +431,7 @@ def test_after_a_sign_out_nothing_is_sent_and_no_button_is_good(store: MemorySto
     sent = len(page.server.taken)
     client.post("/leave", headers=OWN, data={})
     assert page.push.keys.browsers == []
-    assert asyncio.run(page.push.tell(question, ADDRESS)) == []
+    assert asyncio.run(page.push.tell(question, ADDRESS)).failed == ()
     assert len(page.server.taken) == sent
     page.signed_in(client)
     assert _press(client, yes).status_code == 410

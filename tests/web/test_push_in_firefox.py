@@ -74,7 +74,7 @@ async def _played(store: ConversationStore, directory: Path, place: int, state: 
             await browser.open(f"{address}/enter?code={keyring.new_code()}")
             await browser.evaluate("document.querySelector('[data-notify]').click()")
             await browser.until("document.querySelector('[data-notify]').textContent === 'Notifications: on'")
-            assert await push.tell(asked, address) == []
+            assert (await push.tell(asked, address)).failed == ()
             (shown,) = await browser.until(_SHOWN)
             assert (shown["title"], shown["body"], shown["tag"]) == ("deploy asks", 'deploy {"target": "staging"}', asked.id)
             token = shown["actions"][place]

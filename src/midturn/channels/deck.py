@@ -97,6 +97,11 @@ class _Recipient(Struct, frozen=True):
     to: str
     person: str = ""
 
+    @property
+    def name(self) -> tuple[str]:
+        """The name that is recorded: of the person or, in a room, of the room."""
+        return (self.person or self.to,)
+
 
 class Deck:
     """The cards of one channel, and `over`, what became of the questions of some, for their last words.
@@ -118,6 +123,7 @@ class Deck:
         self._again: dict[str, tuple[Sent, str]] = {}  # by card: what it says once more
         self._notices: dict[str, str] = {}  # by card
         self._refusals: dict[str, str] = {}  # by account or room
+        self._noted: dict[tuple[str, str], str] = {}  # refusals on record, by question and account or room
 
     async def load(self) -> None:
         """Read which cards are there."""
@@ -150,6 +156,7 @@ class Deck:
             for card in sent.values():
                 await self._close(card, why)
             self.over.pop(id, None)
+            self._noted = {at: why for at, why in self._noted.items() if at[0] != id}
             return
         wanted = {recipient.to: recipient for recipient in await self._recipients(question)}
         for to, card in sent.items():
@@ -202,16 +209,30 @@ class Deck:
         except ChannelRefused as refused:
             self._refuse(recipient.to, str(refused))
             self.due.mark(question.id, _REFUSED)
+            if not sent.handle:
+                await self._note_refused(question, recipient, str(refused))
             return
         except ChannelAway:
             self._notices.setdefault(key, card.notice)
             raise
         self._refusals.pop(recipient.to, None)
         await self._keep_there(replace(sent, handle=handle))
-        where = {"channel": self.settings.name, "message": handle}
-        sent_to = Notified(id="", about="sent", to=(recipient.person or recipient.to,), metadata={**where})
+        await self._note(question, Notified(id="", about="sent", to=recipient.name, metadata={**self._where, "message": handle}))
+
+    @property
+    def _where(self) -> dict[str, Json]:
+        return {"channel": self.settings.name}
+
+    async def _note_refused(self, question: OpenQuestion, recipient: _Recipient, why: str) -> None:
+        """Record that the platform refused a card; once for each reason, although it is sent again and again."""
+        if self._noted.get((question.id, recipient.to)) != why:
+            self._noted[question.id, recipient.to] = why
+            error = f"not taken by {self.settings.name}: {exact(why)}"
+            await self._note(question, Notified(id="", about="sent", to=recipient.name, error=error, metadata=self._where))
+
+    async def _note(self, question: OpenQuestion, outcome: Notified) -> None:
         with suppress(NotOpen, NotAllowed, AlreadyAnswered):  # it was answered meanwhile
-            await self.board.port.store.note(question.id, sent_to)
+            await self.board.port.store.note(question.id, outcome)
 
     def _refuse(self, to: str, why: str) -> None:
         """Say that nothing can be sent there, once, however much waits."""

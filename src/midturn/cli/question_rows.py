@@ -48,6 +48,7 @@ def question_rows(question: OpenQuestion, stream: TextIO | None = None) -> list[
     until = [line("To be answered by {} ({}).", *_until(question, question.deadline))] if question.deadline else []
     options = [line("[{}]", allowed)] if allowed else []
     whose = [line("It is {}.", question.whose.line)] if question.whose and question.whose.line else []
+    whose += [line("{}.", question.whose.not_told)] if question.whose and question.whose.not_told else []
     below = [*listed(question, stream), *whose, *until, *problem, *options, *_always_row(question), *_rest_of_form(question)]
     return [(line("{}", question.id), head), *((line(""), about) for about in below)]
 

@@ -29,6 +29,7 @@ from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
 from midturn.web.app import application
 from midturn.web.board import Board
+from midturn.web.deliveries import fingerprint
 from midturn.web.gate import Access, CookieAccess, HeaderAccess, Names, Peers, is_shared
 from midturn.web.keyring import Keyring
 from midturn.web.library import Library
@@ -128,10 +129,15 @@ def _notifying(settings: Settings, given: Serve, place: Place, push: Push | None
     async def run(board: Board) -> None:
         tellers = [Notifying(board, services, notice).run()] if services else []
         reminders = [Reminding(board, directory, notice).run()] if directory.people else []
-        pushes = [push.run(board), Notifying(board, push, replace(notice, remembered=private / "pushed.json")).run()] if push else []
+        pushes = [push.run(board), Notifying(board, push, pushed(notice, push, private)).run()] if push else []
         await asyncio.gather(*tellers, *reminders, *pushes, *_carriers(board, carried))
 
     return run
+
+
+def pushed(notice: NotifyWhen, push: Push, private: Path) -> NotifyWhen:
+    """Return when the browsers of this server are notified: those of another one have other keys."""
+    return replace(notice, service=f"push-{fingerprint(push.keys.public)}", remembered=private / "pushed.json")
 
 
 def _carriers(board: Board, carried: Sequence[tuple[Channel, ChannelSettings]]) -> list[Coroutine[Any, Any, None]]:

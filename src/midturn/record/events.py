@@ -432,7 +432,10 @@ class Reassigned(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field
 
 
 class Reminded(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reminded"):
-    """The people who are asked are told again; `number` counts the times. It is recorded first, by the one who then tells them."""
+    """A reminder was sent to the people who are asked; `number` counts the reminders. Recorded after a service accepted it.
+
+    Versions before 0.3 recorded it before sending.
+    """
 
     id: str
     number: int
@@ -448,12 +451,19 @@ class Escalated(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
 
 class Notified(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="notified"):
-    """Those people were told; `about` is `asked`, `reassigned`, `reminded` or `escalated`, `error` says why that failed."""
+    """Outcome of one attempt to notify people, recorded after it.
+
+    `about` is `asked`, `reassigned`, `reminded` or `escalated` (`sent` for the card of a channel), and `number` counts the notices about
+    it. `error` says why the attempt failed; without it, every address accepted the notice. `retry_at` is the time of the next attempt
+    after a failure (RFC 3339); empty if there is none.
+    """
 
     id: str
     about: str
     to: tuple[str, ...] = ()
     error: str | None = None
+    number: int = 0
+    retry_at: str = ""
 
 
 Note: TypeAlias = Vote | Reassigned | Reminded | Escalated | Notified

@@ -169,7 +169,7 @@ _AS_WE_WRITE_IT: Final = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 class Whose(Struct, frozen=True):
     """Whose question it is. `ask` are the names of people and groups that it is put to now, `eligible` the people who alone may answer.
 
-    `needed` is how many people have to say yes, and `voters` those who have.
+    `needed` is how many people have to say yes, and `voters` those who have. `not_told` says whom the last notice did not reach, and why.
     """
 
     people: People
@@ -177,6 +177,7 @@ class Whose(Struct, frozen=True):
     eligible: frozenset[str] | None = None
     needed: int = 1
     voters: tuple[str, ...] = ()
+    not_told: str = ""
 
     @property
     def tally(self) -> str:
@@ -198,7 +199,8 @@ class Whose(Struct, frozen=True):
         """Return what the API and `inbox --json` show."""
         only: dict[str, Json] = {} if self.eligible is None else {"only": True, "may_answer": sorted(self.eligible)}
         votes: dict[str, Json] = {} if self.needed == 1 else {"approvals": self.needed, "voted": list(self.voters)}
-        return {"ask": list(self.ask), **only, **votes}
+        not_told: dict[str, Json] = {"not_told": self.not_told} if self.not_told else {}
+        return {"ask": list(self.ask), **only, **votes, **not_told}
 
 
 class OpenQuestion(Struct, frozen=True, kw_only=True):

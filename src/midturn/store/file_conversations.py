@@ -324,7 +324,8 @@ class FilesBeside:
         """Return what is kept under names with this beginning."""
         folder = self._directories.folders[0] / _BESIDE
         try:
-            names = sorted(name for name in map(unquote, os.listdir(folder)) if name.startswith(beginning))  # noqa: PTH208  texts are enough
+            files = [file for file in os.listdir(folder) if file.startswith(_file(beginning))]  # noqa: PTH208  texts are enough
+            names = sorted(map(unquote, files))
         except FileNotFoundError:
             return {}
         found = {name: read_private(folder / _file(name)) for name in names}

@@ -309,8 +309,8 @@ def _name_of(note: ev.Event) -> str:
             return f"vote-{hashlib.sha256(person.encode()).hexdigest()[:16]}"
         case ev.Reminded(number=number) | ev.Escalated(number=number):
             return f"{note.type}-{number}"
-        case ev.Notified(about="asked"):
-            return "notified-asked"
+        case ev.Notified(error=None, about=about, number=number) if about == "asked" or number:
+            return f"notified-{about}-{number}"
         case _:
             return f"{note.type}-{os.urandom(8).hex()}"
 

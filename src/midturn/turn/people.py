@@ -7,7 +7,6 @@ when a reply comes (do they, and is it the last yes that was needed?). So every 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Final, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
 from midturn.question.answer_type import BooleanType
-from midturn.question.people import MOST_REMINDERS, People, after, is_among
+from midturn.question.people import People, is_among
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import Address, Whose
 from midturn.turn.view import TurnView, why_closed
@@ -90,7 +89,8 @@ class Poll(Struct, frozen=True):
     def whose(self) -> Whose:
         """What others see of it."""
         voters = tuple(vote.answered_by.user or "" for vote in self.votes if vote.answered_by)
-        return Whose(self.people, self.asked, self.eligible, self.needed, voters)
+        failed = _failed_notice(self.notes)
+        return Whose(self.people, self.asked, self.eligible, self.needed, voters, not_notified(failed) if failed else "")
 
     def named(self, who: AnsweredBy) -> AnsweredBy:
         """Return who answers under the person's own name."""
@@ -146,28 +146,6 @@ class Poll(Struct, frozen=True):
         for name in note.to if eligible is not None else ():
             if eligible is not None and not all(is_among(person, eligible) for person in self.people.people_of((name,))):
                 raise NotAllowed(f"{name} may not answer this: only {listed(sorted(eligible))} may.")
-
-    def has_noted(self, note: Note) -> bool:
-        """Whether the same is on record of a moment at which people are told once."""
-        match note:
-            case Reminded(number=number) | Escalated(number=number):
-                return any(type(other) is type(note) and getattr(other, "number", 0) == number for other in self.notes)
-            case Notified(about="asked"):
-                return any(isinstance(other, Notified) and other.about == "asked" for other in self.notes)
-            case _:
-                return False
-
-    def due(self, asked_at: str, now: str) -> Reminded | Escalated | None:
-        """Return the note that is due first and is not there: a reminder or an escalation. One at a time; what was missed counts once."""
-        for number, each in enumerate(self.people.escalate, 1):
-            if after(asked_at, each.after) <= now and not any(isinstance(n, Escalated) and n.number == number for n in self.notes):
-                return Escalated(id=self.request, number=number, to=each.to)
-        every = self.people.remind_after
-        if every is None:
-            return None
-        times = min(int(_seconds_between(asked_at, now) // every), MOST_REMINDERS)
-        done = max((note.number for note in self.notes if isinstance(note, Reminded)), default=0)
-        return Reminded(id=self.request, number=times, to=self.asked) if times > done else None
 
     def _is_same(self, one: AnsweredBy | None, other: AnsweredBy) -> bool:
         """Whether two votes are one person's: on two devices, or both from the command line."""
@@ -250,9 +228,14 @@ def note_batch(turn: Sequence[Event], at: Address, note: Note, ids: Iterator[str
         poll.check(note.answered_by)
         note = replace(note, answered_by=poll.named(note.answered_by))
         poll.check_noting(note)
-    elif poll.has_noted(note):
-        raise NotAllowed("The same was noted before: those people are told by another process.")
+    elif _is_recorded(poll.notes, note):
+        raise NotAllowed("The same note is recorded already: another process has sent it.")
     return (replace(note, id=poll.request, event_id=next(ids)),)
+
+
+def not_notified(notice: Notified) -> str:
+    """Say whom a notice did not reach, and why."""
+    return f"{listed(notice.to) or 'The people who are asked'} could not be told: {notice.error or 'no reason is known'}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -260,5 +243,27 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def _seconds_between(then: str, now: str) -> float:
-    return (datetime.fromisoformat(now) - datetime.fromisoformat(then)).total_seconds()
+def _failed_notice(notes: Sequence[Note]) -> Notified | None:
+    """Return the last notice that did not reach its addresses, unless the same people were told later."""
+    failed: dict[tuple[str, ...], Notified] = {}
+    for note in notes:
+        if isinstance(note, Notified):
+            failed.pop(note.to, None)
+            if note.error is not None:
+                failed[note.to] = note
+    return next(reversed(failed.values()), None)
+
+
+def _is_recorded(notes: Sequence[Note], note: Note) -> bool:
+    """Return whether a note that can be recorded only once is among others."""
+    match note:
+        case Reminded(number=number) | Escalated(number=number):
+            return any(type(other) is type(note) and getattr(other, "number", 0) == number for other in notes)
+        case Notified(error=None, about=about, number=number) if about == "asked" or number:
+            return any(_is_success(other, about, number) for other in notes)
+        case _:
+            return False
+
+
+def _is_success(note: Note, about: str, number: int) -> bool:
+    return isinstance(note, Notified) and note.error is None and (note.about, note.number) == (about, number)

@@ -1,8 +1,7 @@
-"""Tells people who are not looking: a question that stays unanswered for a while is sent to where they are, once.
+"""Notices about open questions: `notify.urls`, the browsers of a page, and the people of a question.
 
-The people whose question it is are told when it has waited for a while, again later, and then others. A server notes what it is going to
-tell on the question before it does, as an answer is recorded: of several servers one does, and a server that dies in between leaves a note
-without a `notified` behind it. Nothing here answers for anyone.
+A notice is claimed in the store, sent, and only then recorded with its outcome (`midturn.web.deliveries`), so that one of several servers
+sends it. A notice that a service did not accept is sent again later. Nothing here answers a question.
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -19,28 +19,31 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.clock import now
-from midturn.errors import ConfigError, MidturnError
-from midturn.files import write_private
+from midturn.errors import ConfigError, MidturnError, NotAllowed
 from midturn.question.answer_type import SecretType
 from midturn.question.people import Directory, time_left
-from midturn.record.events import Escalated, Notified, Reassigned, Reminded
+from midturn.record.events import Notified, Reminded
 from midturn.record.open_question import OpenQuestion
 from midturn.store.watching import StoreChange
+from midturn.turn.notices import RETRY_DELAYS, Notice, escalation_due, notice_due
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.view import TurnView
 from midturn.values.text import exact
 from midturn.web.board import Board
+from midturn.web.deliveries import SEND_TIMEOUT, Deliveries, Delivery, Sending, fingerprint
 from midturn.web.templating import moment
 
 _EVERY = 0.5  # seconds between two looks at what waits
 _PAGE = 500  # questions that are read at once at the start
+_CLAIMED_ELSEWHERE = 5.0  # seconds until the next look at a notice that another server sends, or that is tried again later
+_FIRST_RETRY = RETRY_DELAYS[0]
 
 
 class Teller(Protocol):
     """Sends a question to where people are."""
 
-    async def tell(self, question: OpenQuestion, address: str) -> list[str]:
-        """Send it, with the address of the page; return the names of those that did not take it."""
+    async def tell(self, question: OpenQuestion, address: str, accepted: Collection[str] = ()) -> Sending:
+        """Send it, with the address of the page, to all but those who have `accepted` it before."""
         ...
 
 
@@ -57,34 +60,43 @@ class NotifyServices:
             import apprise  # only where something is to be sent
         except ModuleNotFoundError as error:
             raise ConfigError("Notifications need the extra `notify`: pip install 'midturn[notify]'.") from error
-        self._all: list[tuple[str, Any]] = []
+        self._all: list[tuple[str, str, Any]] = []
         for place, url in enumerate(urls, 1):
             service: Any = apprise.Apprise()
             if not service.add(url):
                 raise ConfigError(f"`notify.urls`: the address {place} ({_kind(url)}) is not one that Apprise knows.")
-            self._all.append((_kind(url), service))
+            self._all.append((fingerprint(url), _kind(url), service))
 
-    async def tell(self, question: OpenQuestion, address: str) -> list[str]:
-        """Send a question to all; return the kinds of those that failed."""
-        return await self.send(*sent_as(question, address))
+    async def tell(self, question: OpenQuestion, address: str, accepted: Collection[str] = ()) -> Sending:
+        """Send a question to all but those who have accepted it."""
+        return await self.send(*sent_as(question, address), accepted)
 
-    async def send(self, title: str, body: str) -> list[str]:
-        """Send to all; return the kinds of those that failed."""
-        sent = await asyncio.gather(*(self._sent(service, title, body) for _, service in self._all))
-        return [kind for (kind, _), was_sent in zip(self._all, sent, strict=True) if not was_sent]
+    async def send(self, title: str, body: str, accepted: Collection[str] = ()) -> Sending:
+        """Send a text to all but those who have accepted it."""
+        missing = [each for each in self._all if each[0] not in accepted]
+        sent = await asyncio.gather(*(_is_accepted(service, title, body) for _, _, service in missing))
+        outcome = [*zip(missing, sent, strict=True)]
+        return Sending(tuple(id for (id, _, _), was in outcome if was), tuple(kind for (_, kind, _), was in outcome if not was))  # noqa: A001  as elsewhere
 
-    async def _sent(self, service: Any, title: str, body: str) -> bool:
-        try:
+
+async def _is_accepted(service: Any, title: str, body: str) -> bool:
+    try:
+        async with asyncio.timeout(SEND_TIMEOUT):
             return bool(await service.async_notify(title=title, body=body))
-        except Exception:  # noqa: BLE001  a service is anybody's code, and the question waits all the same
-            return False
+    except Exception:  # noqa: BLE001  a service is anybody's code; that it failed is recorded, and it is tried again
+        return False
 
 
 class NotifyWhen(Struct, frozen=True, kw_only=True):
-    """When and how something is sent. `address` is that of the page; `remembered` is a file of what was sent before, if there is one."""
+    """When and how notices are sent. `address` is that of the page.
+
+    `service` names what is notified: the servers of a store that name it alike send each notice once. `remembered` is the file in which an
+    earlier version has kept what it sent, if there is one.
+    """
 
     after: float
     address: str
+    service: str = "urls"
     remembered: Path | None = None
     warn: Callable[[str], None]
 
@@ -92,73 +104,98 @@ class NotifyWhen(Struct, frozen=True, kw_only=True):
 class Notifying:
     """Watches what is open, and sends it when it is due."""
 
-    def __init__(self, board: Board, teller: Teller, notice: NotifyWhen) -> None:
+    def __init__(self, board: Board, teller: Teller, notice: NotifyWhen, clock: Callable[[], str] = now) -> None:
         self._board = board
         self._teller = teller
         self._notice = notice
-        self._told: set[str] = set()
+        self._now = clock
+        self._deliveries = Deliveries(board.port, notice.service, clock)
+        self._begun: str | None = None
         self._waiting: dict[str, OpenQuestion] = {}
+        self._next: dict[str, float] = {}
+        self._closed: set[str] = set()
 
     async def run(self) -> None:
         """Send until cancelled."""
         self._board.listeners.append(self._hear)
         try:
             await self._board.fresh()
-            await self._begin()
+            await self.begin()
             while True:
-                await self._send_due()
+                await self.look()
                 await asyncio.sleep(_EVERY)
         finally:
             self._board.listeners.remove(self._hear)
 
-    async def _begin(self) -> None:
-        """Find out what is to be sent of what is open: a server that begins tells of what comes, not of everything that lies there."""
-        remembered, lying, last = self._remembered(), set[str](), None
+    async def begin(self) -> None:
+        """Find what is to be sent: a server that is the first to notify a service sends what is asked from then on."""
+        self._begun = await self._deliveries.begun(self._remembered())
+        known, is_open, last = await self._deliveries.names(), set[str](), None
         while page := await self._board.port.pending(after=last, limit=_PAGE):
             last = page[-1].id
-            lying.update(question.id for question in page)
-            if remembered is not None:
-                self._waiting.update((question.id, question) for question in page if question.id not in remembered)
-        self._told = (lying if remembered is None else lying & remembered) - self._waiting.keys()
+            is_open.update(question.id for question in page)
+            for question in page:
+                if question.id not in known or not known[question.id].is_over:
+                    self._add(question)
+        await self._deliveries.remove_except(known, is_open)
 
     def _hear(self, change: StoreChange) -> None:
-        if change.question and change.id not in self._told:
-            self._waiting[change.id] = change.question
-        elif change.id and not change.question:
+        if change.question:
+            self._add(change.question)
+        elif change.id:
             self._waiting.pop(change.id, None)
-            self._told.discard(change.id)
+            self._next.pop(change.id, None)
+            self._closed.add(change.id)
 
-    async def _send_due(self) -> None:
-        due = [question for question in self._waiting.values() if self._is_due(question)]
-        for question in due:
-            self._told.add(question.id)
-            del self._waiting[question.id]
-        if due:
-            self._remember(self._told)
-            await asyncio.gather(*map(self._tell, due))
+    def _add(self, question: OpenQuestion) -> None:
+        if self._begun is None or question.asked_at >= self._begun:
+            self._waiting[question.id] = question
 
-    async def _tell(self, question: OpenQuestion) -> None:
-        if not await self._board.find(question.id):
-            return
-        failed = await self._teller.tell(question, self._notice.address)
-        for kind in failed:
-            self._notice.warn(f"A question could not be sent to {kind}: the service did not take it.")
+    async def look(self) -> None:
+        """Send what is due now."""
+        for id in [*self._closed]:  # noqa: A001  as elsewhere
+            with suppress(MidturnError):  # it is removed when the next server begins
+                await self._deliveries.remove(id)
+            self._closed.discard(id)
+        await asyncio.gather(*map(self._send, [question for question in self._waiting.values() if self._is_due(question)]))
+
+    async def _send(self, question: OpenQuestion) -> None:
+        self._next[question.id] = time.monotonic() + _CLAIMED_ELSEWHERE
+        with suppress(MidturnError):  # the store cannot be used now: it is sent later
+            if question.asked_at < (self._begun or "") or not await self._board.find(question.id):
+                self._waiting.pop(question.id, None)
+                return
+            delivery, is_ours = await self._deliveries.claim(question.id)
+            if is_ours and not delivery.is_over:
+                sending = await self._teller.tell(question, self._notice.address, delivery.accepted)
+                delivery = delivery.after(sending, self._now())
+                await self._deliveries.settle(question.id, delivery)
+                self._warn(delivery, sending)
+            if delivery.is_over:
+                self._waiting.pop(question.id, None)
+            elif delivery.retry_at:
+                self._next[question.id] = time.monotonic() + seconds_between(self._now(), delivery.retry_at)
+
+    def _warn(self, delivery: Delivery, sending: Sending) -> None:
+        for kind in sending.failed:
+            self._notice.warn(warning(kind, delivery))
 
     def _is_due(self, question: OpenQuestion) -> bool:
-        return moment_passed(question, self._notice.after, now())
+        return self._next.get(question.id, 0.0) <= time.monotonic() and moment_passed(question, self._notice.after, self._now())
 
-    def _remembered(self) -> set[str] | None:
-        """Return what was sent before; None where nothing says so."""
+    def _remembered(self) -> list[str] | None:
+        """Return what an earlier version has sent; None if it has not sent anything."""
         try:
             read = cast("object", json.loads(self._notice.remembered.read_text())) if self._notice.remembered else None
         except (OSError, ValueError):
             return None
-        return {str(id) for id in cast("list[object]", read)} if isinstance(read, list) else None  # noqa: A001  the wire's word
+        return [str(id) for id in cast("list[object]", read)] if isinstance(read, list) else None  # noqa: A001  the wire's word
 
-    def _remember(self, told: set[str]) -> None:
-        """Keep what was sent of what is still open, so that a server that is started again does not send it twice."""
-        if self._notice.remembered:
-            write_private(self._notice.remembered, json.dumps(sorted(told)).encode())
+
+def warning(kind: str, delivery: Delivery) -> str:
+    """Return what a server says of an address that has not accepted a notice."""
+    later = "it is not tried again" if delivery.is_over else f"the next attempt is at {delivery.retry_at}"
+    return f"A question could not be sent to {kind}: the service did not take it; {later}."
 
 
 def sent_as(question: OpenQuestion, address: str, why: str = "") -> tuple[str, str]:
@@ -171,6 +208,11 @@ def moment_passed(question: OpenQuestion, seconds: float, now: str) -> bool:
     """Whether a question has waited for so long."""
     asked, here = moment(question.asked_at), moment(now)
     return asked is None or here is None or (here - asked).total_seconds() >= seconds
+
+
+def seconds_between(then: str, later: str) -> float:
+    """Return the seconds between two times (RFC 3339)."""
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(then)).total_seconds()
 
 
 def time_left_of(question: OpenQuestion) -> str:
@@ -195,6 +237,7 @@ def _kind(url: str) -> str:
 
 
 _RARELY = 30.0  # seconds between two looks at one question, at most
+_AT_ONCE = 8  # questions whose people are notified at the same time
 _NO_ADDRESS = "no address"
 
 
@@ -206,12 +249,14 @@ class Reminding:
         self._directory = directory
         self._notice = notice
         self._now = clock
+        self._deliveries = Deliveries(board.port, "people", clock)
         self._waiting: dict[str, OpenQuestion] = {}
         self._next: dict[str, float] = {}
         self._services: dict[tuple[str, ...], NotifyServices] = {}
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
-        """Tell until cancelled."""
+        """Notify until cancelled."""
         self._board.listeners.append(self._hear)
         try:
             await self._board.fresh()
@@ -223,17 +268,18 @@ class Reminding:
             self._board.listeners.remove(self._hear)
 
     async def look(self) -> None:
-        """Tell what is due now."""
-        for question in [each for id, each in self._waiting.items() if self._next.get(id, 0.0) <= time.monotonic()]:  # noqa: A001  the wire's word
-            with suppress(MidturnError):  # it was answered meanwhile, or another server tells of it
-                await self._look_at(question)
+        """Send what is due now."""
+        due = [each for id, each in self._waiting.items() if self._next.get(id, 0.0) <= time.monotonic()]  # noqa: A001  the wire's word
+        await asyncio.gather(*map(self._look_at, due))
 
     async def begin(self) -> None:
         """Find what is open."""
-        last = None
+        known, is_open, last = await self._deliveries.names(), set[str](), None
         while page := await self._board.port.pending(after=last, limit=_PAGE):
             last = page[-1].id
+            is_open.update(question.id for question in page)
             self._waiting.update((question.id, question) for question in page if question.whose)
+        await self._deliveries.remove_except(known, is_open)
 
     def _hear(self, change: StoreChange) -> None:
         if change.question and change.question.whose:
@@ -243,43 +289,83 @@ class Reminding:
             self._next.pop(change.id, None)
 
     async def _look_at(self, question: OpenQuestion) -> None:
-        turn = TurnView.last(await self._board.port.last_turn(question.conversation))
-        poll = open_poll(question.request, turn.record.notes)
-        if poll is None or question.request.event_id not in turn.open_ids:
+        async with self._at_once:
+            with suppress(MidturnError):  # it was answered meanwhile, or the store cannot be used now
+                await self._notify(question)
+
+    async def _notify(self, question: OpenQuestion) -> None:
+        if (poll := await self._poll(question)) is None:
             self._waiting.pop(question.id, None)
             return
         self._next[question.id] = time.monotonic() + _pause(poll)
-        due = poll.due(question.asked_at, self._now())
-        if due is None and not moment_passed(question, self._notice.after, self._now()):
-            return
-        due = due or _first_telling(poll)
-        if due is not None:
-            addresses = tuple(self._directory.addresses(poll.people, due.to))
-            if isinstance(due, Notified) and not addresses:
-                due = replace(due, error=_NO_ADDRESS)
-            await self._board.port.store.note(question.id, due)
-            await self._tell(question, due, addresses)
+        if (escalation := escalation_due(poll, question.asked_at, self._now())) is not None:
+            with suppress(NotAllowed):  # another server was faster
+                await self._board.port.store.note(question.id, escalation)
+            poll = await self._poll(question) or poll
+        if self._due(question, poll) is not None:
+            await self._send(question)
 
-    async def _tell(self, question: OpenQuestion, due: Reminded | Escalated | Notified, addresses: tuple[str, ...]) -> None:
-        failed = await self._services_of(addresses).send(*sent_as(question, self._notice.address, _why(due))) if addresses else []
-        for kind in failed:
-            self._notice.warn(f"A question could not be sent to {kind}: the service did not take it.")
-        if not isinstance(due, Notified):
-            error = f"not taken by {', '.join(failed)}" if failed else None if addresses else _NO_ADDRESS
-            await self._board.port.store.note(question.id, Notified(id="", about=due.type, to=due.to, error=error))
+    async def _send(self, question: OpenQuestion) -> None:
+        """Send the notice that is due, unless another server sends it."""
+        poll = await self._poll(question)
+        if poll is None or (notice := self._due(question, poll)) is None:
+            return
+        name = f"{question.id}/{notice.about}-{notice.number}"
+        delivery, is_ours = await self._deliveries.claim(name)
+        if not is_ours:
+            self._next[question.id] = time.monotonic() + _CLAIMED_ELSEWHERE
+            return
+        poll = await self._poll(question)
+        if poll is None or self._due(question, poll) != notice:  # it was sent before the claim
+            await self._deliveries.remove(name)
+            return
+        if not delivery.is_over:
+            delivery = await self._attempt(question, poll, notice, delivery)
+            await self._deliveries.settle(name, delivery)
+        await self._record(question, notice, delivery)
+        if delivery.is_over:
+            await self._deliveries.remove(name)
+        else:
+            self._next[question.id] = time.monotonic() + min(_pause(poll), _FIRST_RETRY)
+
+    async def _attempt(self, question: OpenQuestion, poll: Poll, notice: Notice, delivery: Delivery) -> Delivery:
+        addresses = tuple(self._directory.addresses(poll.people, notice.to))
+        if not addresses:
+            return replace(delivery, error=_NO_ADDRESS, is_over=True)
+        sending = await self._services_of(addresses).send(*sent_as(question, self._notice.address, _why(notice)), delivery.accepted)
+        delivery = delivery.after(sending, self._now())
+        for kind in sending.failed:
+            self._notice.warn(warning(kind, delivery))
+        return delivery
+
+    async def _record(self, question: OpenQuestion, notice: Notice, delivery: Delivery) -> None:
+        """Record the outcome of an attempt, and that people were reminded."""
+        store, error, retry_at = self._board.port.store, delivery.error, delivery.retry_at
+        if notice.about == "reminded" and error is None:
+            with suppress(NotAllowed):  # recorded before a crash
+                await store.note(question.id, Reminded(id="", number=notice.number, to=notice.to))
+        outcome = Notified(id="", about=notice.about, to=notice.to, error=error, number=notice.number, retry_at=retry_at)
+        with suppress(NotAllowed):
+            await store.note(question.id, outcome)
+
+    async def _poll(self, question: OpenQuestion) -> Poll | None:
+        """Return the poll with the notes that are recorded or queued for the holder of the conversation; None if it is closed."""
+        last = (await self._board.port.look(question.conversation)).turn
+        turn = TurnView.last(last.events)
+        poll = open_poll(question.request, turn.record.notes)
+        if poll is None or question.request.event_id not in turn.open_ids:
+            return None
+        queued = [each.note for each in last.handed if each.note is not None and each.event_id == question.request.event_id]
+        return replace(poll, notes=(*poll.notes, *queued))
+
+    def _due(self, question: OpenQuestion, poll: Poll) -> Notice | None:
+        at = self._now()
+        return notice_due(poll, question.asked_at, at, has_waited=moment_passed(question, self._notice.after, at))
 
     def _services_of(self, addresses: tuple[str, ...]) -> NotifyServices:
         if addresses not in self._services:
             self._services[addresses] = NotifyServices(addresses)
         return self._services[addresses]
-
-
-def _first_telling(poll: Poll) -> Notified | None:
-    """Return the note about the first time that people are told: that it is put to them, or was passed on to them."""
-    passed_on = any(isinstance(note, Reassigned) for note in poll.notes)
-    about = "reassigned" if passed_on else "asked"
-    told = [note for note in poll.notes if isinstance(note, Notified) and note.about == about]
-    return Notified(id="", about=about, to=poll.asked) if poll.asked and not told else None
 
 
 def _pause(poll: Poll) -> float:
@@ -288,11 +374,11 @@ def _pause(poll: Poll) -> float:
     return min(_RARELY, max(_EVERY, min(waits) / 20))
 
 
-def _why(due: Reminded | Escalated | Notified) -> str:
-    match due:
-        case Reminded(number=number):
-            return f"It still waits (reminder {number})."
-        case Escalated():
-            return f"It has waited for a while, so it is put to {exact(', '.join(due.to))}, too."
+def _why(notice: Notice) -> str:
+    match notice.about:
+        case "reminded":
+            return f"It still waits (reminder {notice.number})."
+        case "escalated":
+            return f"It has waited for a while, so it is put to {exact(', '.join(notice.to))}, too."
         case _:
-            return f"It is put to {exact(', '.join(due.to))}."
+            return f"It is put to {exact(', '.join(notice.to))}."

@@ -15,7 +15,7 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -44,6 +44,7 @@ from midturn.values.json_value import Json
 from midturn.values.text import exact
 from midturn.web.board import Board
 from midturn.web.body import Fields
+from midturn.web.deliveries import Sending, fingerprint
 from midturn.web.gate import Access, CookieAccess, Visitor
 from midturn.web.keyring import SIGN_IN_SECONDS
 from midturn.web.notifying import time_left_of, wording
@@ -256,13 +257,15 @@ class Push:
         finally:
             board.listeners.remove(hear)
 
-    async def tell(self, question: OpenQuestion, address: str) -> list[str]:
-        """Tell everyone whose question it is; return the push services that did not take it."""
+    async def tell(self, question: OpenQuestion, address: str, accepted: Collection[str] = ()) -> Sending:
+        """Notify the browsers of everyone whose question it is, except those that have accepted the notice before."""
         del address  # the browser knows it
         told = [one for one in self.keys.browsers if _is_for(question, one)]
         self._told[question.id] = told
-        texts = [self._text(question, one) for one in told]
-        return await self._send_all(question.id, told, texts)
+        missing = [one for one in told if fingerprint(one.endpoint) not in accepted]
+        errors = await self._send_all(question.id, missing, [self._text(question, one) for one in missing])
+        failed = tuple(_failure(one, why) for one, why in zip(missing, errors, strict=True) if why)
+        return Sending(tuple(fingerprint(one.endpoint) for one, why in zip(missing, errors, strict=True) if not why), failed)
 
     def pressed(self, token: str, visitor: Visitor) -> Pressed | None:
         """Return what a button stands for, once, and to its own person; the other buttons of its notification are then good no more."""
@@ -289,9 +292,7 @@ class Push:
     async def _send_all(self, question: str, to: Sequence[Subscribed], texts: Sequence[dict[str, Json]]) -> list[str]:
         topic = _written(sha256(question.encode()).digest())[:32]
         encoded = [json.dumps(text, ensure_ascii=False).encode() for text in texts]
-        said = await asyncio.gather(*(self._service.send(one, text, topic) for one, text in zip(to, encoded, strict=True)))
-        failed = zip(to, said, strict=True)
-        return [f"the push service {exact(urlsplit(one.endpoint).hostname or '')} ({why})" for one, why in failed if why]
+        return await asyncio.gather(*(self._service.send(one, text, topic) for one, text in zip(to, encoded, strict=True)))
 
     def _text(self, question: OpenQuestion, one: Subscribed) -> dict[str, Json]:
         if not self.keys.holds(one, self._access):
@@ -313,6 +314,10 @@ class Push:
         self._tokens = dict([*self._tokens.items()][1 - _MOST_TOKENS :])
         self._tokens[token] = pressed
         return token
+
+
+def _failure(one: Subscribed, why: str) -> str:
+    return f"the push service {exact(urlsplit(one.endpoint).hostname or '')} ({why})"
 
 
 # What a notification shows ------------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ class Opened:
 
     def deliver(self, question: mt.OpenQuestion, elsewhere: Elsewhere[Any]) -> list[dict[str, Any]]:
         """Have the browser get what is sent about a question; return the notifications that it shows then."""
-        assert elsewhere(self.push.tell(question, self.address)) == []
+        assert elsewhere(self.push.tell(question, self.address)).failed == ()
         session = self.context.new_cdp_session(self.page)
         registrations: list[str] = []
 

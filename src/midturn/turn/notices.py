@@ -1,0 +1,91 @@
+"""Notices about an open question: which one is due, given the recorded outcomes of earlier ones. Nothing here sends or answers anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from midturn.question.people import MOST_REMINDERS, after
+from midturn.record.events import Escalated, Notified, Reassigned, Reminded
+from midturn.turn.people import Poll
+
+RETRY_DELAYS: Final = (10.0, 60.0, 300.0, 1800.0)
+"""Seconds between a failed attempt and the next one. After the last delay and one more failure, nothing is tried again."""
+
+
+class Notice(Struct, frozen=True):
+    """A message that is due to people: `about` is the reason, and `number` counts the notices for this reason (0: there is only one)."""
+
+    about: Literal["asked", "reassigned", "reminded", "escalated"]
+    to: tuple[str, ...]
+    number: int = 0
+
+
+def escalation_due(poll: Poll, asked_at: str, now: str) -> Escalated | None:
+    """Return the first escalation that is due and not recorded."""
+    recorded = {note.number for note in poll.notes if isinstance(note, Escalated)}
+    for number, each in enumerate(poll.people.escalate, 1):
+        if number not in recorded and after(asked_at, each.after) <= now:
+            return Escalated(id=poll.request, number=number, to=each.to)
+    return None
+
+
+def notice_due(poll: Poll, asked_at: str, now: str, *, has_waited: bool) -> Notice | None:
+    """Return the notice that is to be sent first.
+
+    A reminder that a later one overtook is not sent. After a reminder, the failed notice that the question was asked is not tried again.
+
+    Args:
+        poll: The people of the question, and the notes on it, including notes that were queued for the holder of the conversation.
+        asked_at: Time at which it was asked (RFC 3339).
+        now: The current time (RFC 3339).
+        has_waited: Whether it was open long enough for the first notice.
+    """
+    for notice, since in _candidates(poll, asked_at, now):
+        is_first = notice.about in ("asked", "reassigned")
+        if (has_waited or not is_first) and _is_due(poll, notice, since, now):
+            return notice
+    return None
+
+
+def _candidates(poll: Poll, asked_at: str, now: str) -> Iterator[tuple[Notice, int]]:
+    """Yield notices in the order in which they are sent, each with the position in the notes from which its outcomes are found."""
+    yield _first_notice(poll)
+    for position, note in enumerate(poll.notes):
+        if isinstance(note, Escalated):
+            yield Notice("escalated", note.to, note.number), position
+    if number := _reminder_due(poll, asked_at, now):
+        yield Notice("reminded", poll.asked, number), 0
+
+
+def _first_notice(poll: Poll) -> tuple[Notice, int]:
+    """Return the notice that the question was asked or, later, the last one that it was reassigned."""
+    reassigned = [position for position, note in enumerate(poll.notes) if isinstance(note, Reassigned)]
+    if reassigned:
+        return Notice("reassigned", poll.asked, len(reassigned)), reassigned[-1]
+    return Notice("asked", poll.asked), 0
+
+
+def _is_due(poll: Poll, notice: Notice, since: int, now: str) -> bool:
+    notes = poll.notes[since:]
+    outcomes = [note for note in notes if isinstance(note, Notified) and note.about == notice.about]
+    # Versions before 0.3 recorded no number: a note of theirs after the event is its outcome. They recorded reminders before sending.
+    numbers = {notice.number} if notice.about == "reminded" else {0, notice.number}
+    last = next((note for note in reversed(outcomes) if note.number in numbers), None)
+    if last is None:
+        return bool(notice.to)
+    was_reminded = notice.about in ("asked", "reassigned") and any(isinstance(note, Reminded) for note in notes)
+    return last.error is not None and "" < last.retry_at <= now and not was_reminded
+
+
+def _reminder_due(poll: Poll, asked_at: str, now: str) -> int:
+    """Return the number of the reminder that is due; 0 if none is. Reminders that were missed count as one."""
+    every = poll.people.remind_after
+    if every is None:
+        return 0
+    seconds = (datetime.fromisoformat(now) - datetime.fromisoformat(asked_at)).total_seconds()
+    number = min(int(seconds // every), MOST_REMINDERS)
+    return number if number > max((note.number for note in poll.notes if isinstance(note, Reminded)), default=0) else 0
