@@ -109,6 +109,9 @@ class Inquirer:
     async def turn(self, text: str = "", *, author: str | None = None, key: str | None = None) -> AsyncGenerator[None]:
         """Hold one turn: the one that was left open, or a new one, which begins with what the user said, if that is known.
 
+        Leaving the block normally completes the turn. Leaving it by an exception or cancellation leaves the turn open: hold it again
+        with the same text, and the calls that have a result return it without running again.
+
         Args:
             text: What the user said; empty where that is not known, or to go on.
             author: Who said it; recorded.
@@ -126,13 +129,9 @@ class Inquirer:
         async with self._held(text, author, key) as turn:
             try:
                 yield
-            except Suspended as error:
-                if not error.pending and (suspended := turn.pending()):
-                    raise suspended from error
-                raise
-            except Exception as error:
-                suspended = turn.pending()
-                if suspended and _comes_of_suspension(error):
+            except BaseException as error:
+                turn.keep_open()
+                if isinstance(error, Exception) and _comes_of_suspension(error) and (suspended := _suspended(error, turn)):
                     raise suspended from error
                 raise
             if suspended := turn.pending():
@@ -146,6 +145,7 @@ class Inquirer:
         function: Callable[[InquirerCall], object],
         *,
         occurrence: int | None = None,
+        agent: str = "",
     ) -> CallContent:
         """Make one call of a tool: run `function(call)`, and return what the model is to read of it, as it is recorded.
 
@@ -161,6 +161,8 @@ class Inquirer:
                 `midturn.ask(…)` at any depth.
             occurrence: Which of the equal calls of this turn it is, counted from 1, for frameworks that repeat calls by themselves; without
                 it, the n-th in this hold of the turn is the n-th recorded one.
+            agent: The name of the agent that makes the call, where several agents of one program have tools of the same name. A call
+                is identified by its agent, tool, id and arguments; it is recorded as `agent` in the metadata of the call.
 
         Raises:
             Suspended: No one is there to answer now; make the call again after the answer.
@@ -169,7 +171,7 @@ class Inquirer:
             StoreError: It cannot be read or written.
         """
         try:
-            async with self._call(tool, call_id, arguments, occurrence) as call:
+            async with self._call(tool, call_id, arguments, occurrence, agent) as call:
                 try:
                     returned = await _ran(function, call)
                     call.refuse_going_on()
@@ -191,6 +193,7 @@ class Inquirer:
         function: Callable[[InquirerCall], object],
         *,
         occurrence: int | None = None,
+        agent: str = "",
     ) -> CallContent:
         """Make one call of a tool in a program without an event loop, see `run`.
 
@@ -199,7 +202,7 @@ class Inquirer:
         """
         refuse_inside_a_loop("inquirer.run_sync", "await inquirer.run(…)")
         with self._loop() as thread:
-            return thread.run(self.run(tool, call_id, arguments, function, occurrence=occurrence))
+            return thread.run(self.run(tool, call_id, arguments, function, occurrence=occurrence, agent=agent))
 
     @contextmanager
     def turn_sync(self, text: str = "", *, author: str | None = None, key: str | None = None) -> Generator[None]:
@@ -256,7 +259,7 @@ class Inquirer:
             StoreLocked: The conversation is being written elsewhere.
             StoreError: It cannot be read or written.
         """
-        async with self._call(tool, call_id, arguments, None) as call:
+        async with self._call(tool, call_id, arguments, None, "") as call:
             try:
                 yield call
                 call.refuse_going_on()
@@ -272,12 +275,13 @@ class Inquirer:
 
     @asynccontextmanager
     async def _call(
-        self, tool: str | Tool, call_id: str, arguments: JsonObject | None, occurrence: int | None
+        self, tool: str | Tool, call_id: str, arguments: JsonObject | None, occurrence: int | None, agent: str
     ) -> AsyncGenerator[InquirerCall]:
         name, source = _asking(tool, self._settings.source)
         check_call(name, call_id, arguments, self._settings.limits.json_depth)
+        check_text("agent", agent)
         async with self._held() as turn:
-            foreign = await turn.call(source, CallBegun(call_id, name, arguments or {}), occurrence)
+            foreign = await turn.call(source, CallBegun(call_id, name, arguments or {}, agent), occurrence)
             call = InquirerCall(source, turn, foreign)
             try:
                 yield call
@@ -337,6 +341,11 @@ async def _ran(function: Callable[[InquirerCall], object], call: InquirerCall) -
     finally:
         CALL.reset(token)
         call.refuse_unasked()
+
+
+def _suspended(error: Exception, turn: ForeignTurn) -> Suspended | None:
+    """Return what to raise in place of an error that comes of a suspension; None where it says itself what is open."""
+    return None if isinstance(error, Suspended) and error.pending else turn.pending()
 
 
 def _comes_of_suspension(error: BaseException | None) -> bool:

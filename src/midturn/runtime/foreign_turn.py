@@ -19,7 +19,7 @@ from midturn.routing import messages
 from midturn.runtime.driver import Driver, RunEnding, record_effects, time_of
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.pending import pending
-from midturn.turn.step import CallBegun, CallLeft, LoopEnded, TurnRequested, TurnSettings
+from midturn.turn.step import CallBegun, CallLeft, LoopEnded, TurnFailed, TurnRequested, TurnSettings
 from midturn.turn.turn import Turn, is_call
 from midturn.turn.view import TurnView
 from midturn.values.json_value import canonical
@@ -154,13 +154,16 @@ class ForeignTurn:
         self._surroundings = surroundings
         self._calls: list[ForeignCall] = []
         self._made: Counter[bytes] = Counter()
+        self._stays_open = False
         self._finished: Sequence[ev.Event] = ()
         self._turn: Turn | None = None
         self._driver: Driver | None = None
         self._task: asyncio.Task[RunEnding] | None = None
 
     async def begin(self, text: str, author: str | None = None, key: str | None = None) -> None:
-        """Record what the user said, unless the turn was left open; one that was left open with nothing to do is ended first.
+        """Record what the user said, unless the turn was left open.
+
+        A turn that was left open with nothing to do, and began with another text, is recorded as failed first: no loop has completed it.
 
         The turn with a `key` is the one that was begun with it, finished or not.
 
@@ -190,21 +193,22 @@ class ForeignTurn:
                     conversation=journal.conversation,
                     text=began,
                 )
-            await record_effects(stale.step(LoopEnded()), journal, self._services.clock, self._services.display)
+            left = stale.step(TurnFailed("the program went on with another message"))
+            await record_effects(left, journal, self._services.clock, self._services.display)
         if text:
             self._running()[0].report(TurnRequested(text, author=author))
 
     async def call(self, source: ev.Source, begun: CallBegun, occurrence: int | None = None) -> ForeignCall:
         """Begin a call, or begin one again that was left unfinished; `source` is who asks in it.
 
-        The n-th call with the same tool, id and arguments is the n-th recorded one, unless `occurrence` says which it is.
+        The n-th call with the same agent, tool, id and arguments is the n-th recorded one, unless `occurrence` says which it is.
 
         Raises:
             CallEnded: It has its result already, or the person has ended the turn.
             StoreError: The disk refused.
         """
         name, id = begun.name, begun.id  # noqa: A001  the wire's word
-        key = canonical([name, id, begun.arguments])
+        key = canonical([begun.agent, name, id, begun.arguments])
         self._made[key] += 1
         self._recall(begun, occurrence or self._made[key])
         call = ForeignCall()
@@ -291,12 +295,19 @@ class ForeignTurn:
             self._task.result()
         return self.pending() or Suspended("The turn was left while the call was running; make it again.")
 
+    def keep_open(self) -> None:
+        """Leave the turn open when it is closed: the loop has failed or was cancelled, and its next run goes on with it."""
+        self._stays_open = True
+
     async def close(self) -> None:
-        """Leave the turn: it is over, unless calls of it are unfinished.
+        """Leave the turn: it is over, unless calls of it are unfinished, or it is kept open.
 
         Raises:
             StoreError: The disk refused.
         """
+        if self._stays_open:
+            await self._stop()
+            return
         if self._driver is None or self._task is None:
             await self._end_recalled()
             return
@@ -308,6 +319,15 @@ class ForeignTurn:
             await asyncio.wait({self._task})
             raise
         self._task.result()
+
+    async def _stop(self) -> None:
+        """Stop the driver; what it has recorded stays."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        if not self._task.cancelled():
+            self._task.result()
 
     async def _end_recalled(self) -> None:
         """End a turn that was left open though all its calls were ended from outside, by replies: nothing ran here."""

@@ -47,11 +47,15 @@ class ModelAnswered(Struct, frozen=True):
 
 
 class CallBegun(Struct, frozen=True):
-    """A loop that is not ours makes a call; or makes it again, where the process before left it unfinished."""
+    """A loop that is not ours makes a call; or makes it again, where the process before left it unfinished.
+
+    `agent` is the name of the agent that makes it, if the loop runs several.
+    """
 
     id: str
     name: str
     arguments: JsonObject
+    agent: str = ""
 
 
 class CallLeft(Struct, frozen=True):

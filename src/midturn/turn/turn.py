@@ -59,7 +59,7 @@ from midturn.turn.call import Call
 from midturn.turn.ending import Ending, ended_by_user, failed, out_of_time
 from midturn.turn.record import CallRecord
 from midturn.turn.state import Stage, Ticket, TurnState, why_the_model_is_not_asked
-from midturn.values.json_value import json_equal
+from midturn.values.json_value import Json, json_equal
 
 if TYPE_CHECKING:
     from midturn.question.reply import Reply
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from midturn.turn.decision import Misfit
 
 
+_AGENT = "agent"  # key in the metadata of a call that a loop of several agents makes
 MISFITS = 3  # replies that do not fit, before the prompter counts as failed
 
 
@@ -289,7 +290,8 @@ class Turn:
         unfinished = (record for record in self.record.open_calls() if record.request.event_id not in self._calls)
         record = next((record for record in unfinished if is_call(record.request, begun)), None)
         if record is None:
-            request = self._state.write(ev.ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments))
+            metadata: dict[str, Json] | None = {_AGENT: begun.agent} if begun.agent else None
+            request = self._state.write(ev.ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments, metadata=metadata))
             record = self.record.calls[request.event_id]
         self._begin(record)
 
@@ -492,5 +494,10 @@ class FrontDesk:
 
 
 def is_call(request: ev.ToolCallRequest, begun: steps.CallBegun) -> bool:
-    """Say whether a recorded call is the one that another loop makes."""
-    return (request.id, request.name) == (begun.id, begun.name) and json_equal(request.arguments, begun.arguments)
+    """Say whether a recorded call is the one that another loop makes: of the same agent, tool, id and arguments.
+
+    A recorded call without an agent was written before agents were recorded, and is that of any agent.
+    """
+    agent = (request.metadata or {}).get(_AGENT, begun.agent)
+    same = (request.id, request.name, agent) == (begun.id, begun.name, begun.agent)
+    return same and json_equal(request.arguments, begun.arguments)

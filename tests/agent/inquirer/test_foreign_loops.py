@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 import midturn as mt
-from midturn.record.events import ToolCallRequest, ToolCallResponse
+from midturn.record.events import ToolCallRequest, ToolCallResponse, TurnEnd
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 
@@ -24,16 +25,18 @@ class Loop:
         self.conversation = drive(store.new("Ship it."))
         self.effects: Counter[str] = Counter()
         self.keys: dict[str, set[str]] = {}
-        self._prompter = prompter
+        self.prompter = prompter
         self._swallows = swallows
 
     async def enter(self, *ids: str) -> list[mt.CallContent | str]:
         """Hold the turn, and make these calls of one tool at once."""
-        inquirer = mt.Inquirer(self.store, self.conversation, self._prompter)
+        inquirer = mt.Inquirer(self.store, self.conversation, self.prompter)
         async with inquirer.turn("Ship it."):
-            return list(await asyncio.gather(*(self._call(inquirer, id) for id in ids)))
+            return list(await asyncio.gather(*(self.call(inquirer, id) for id in ids)))
 
-    async def _call(self, inquirer: mt.Inquirer, id: str) -> mt.CallContent | str:
+    async def call(self, inquirer: mt.Inquirer, id: str) -> mt.CallContent | str:
+        """Make one call of the tool."""
+
         async def function(call: mt.InquirerCall) -> str:
             if not await call.ask(CONFIRM):
                 raise mt.Rejected("Not deployed.")
@@ -48,6 +51,12 @@ class Loop:
                 raise
             return f"An error occurred: {suspended}"
 
+    async def fail(self, id: str, error: BaseException) -> None:
+        """Make a call, and leave the turn by an error."""
+        async with (inquirer := mt.Inquirer(self.store, self.conversation, self.prompter)).turn("Ship it."):
+            await self.call(inquirer, id)
+            raise error
+
     async def until_done(self, *ids: str) -> tuple[list[mt.CallContent | str], int]:
         """Answer one open question after the other with yes, and start over each time."""
         for entries in range(1, 20):
@@ -56,6 +65,10 @@ class Loop:
             except mt.Suspended as suspended:
                 await self.store.answer(suspended.pending[0].id, value=True)
         raise AssertionError("it never ends")
+
+    def statuses(self) -> list[str]:
+        """Return how the turns ended."""
+        return [event.status for event in drive(self.store.read(self.conversation)).events if isinstance(event, TurnEnd)]
 
     def recorded(self) -> list[tuple[str, bool]]:
         """Return what is recorded as results."""
@@ -113,6 +126,57 @@ def test_a_suspension_that_a_framework_wraps_is_raised_and_another_failure_is_no
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("error", [ConnectionError("503"), asyncio.CancelledError(), KeyboardInterrupt()])
+def test_an_error_leaves_the_turn_open_and_a_retry_repeats_nothing(store: ConversationStore, error: BaseException) -> None:
+    async def scene() -> None:
+        loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": [mt.Answered(True)]}))
+        with pytest.raises(type(error)):
+            await loop.fail("a", error)
+        assert await store.open_turns(loop.conversation) == {loop.conversation}
+        assert await loop.enter("a") == ["a deployed."]
+        assert loop.effects == {"a": 1}
+        assert loop.statuses() == ["completed"]
+
+    asyncio.run(scene())
+
+
+def test_a_turn_that_an_error_left_open_has_failed_when_another_message_follows(store: ConversationStore) -> None:
+    async def scene() -> None:
+        loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": [mt.Answered(True)]}))
+        with pytest.raises(ConnectionError):
+            await loop.fail("a", ConnectionError("503"))
+        async with mt.Inquirer(store, loop.conversation).turn("Something else."):
+            pass
+        assert loop.statuses() == ["failed", "completed"]
+
+    asyncio.run(scene())
+
+
+def test_equal_calls_of_two_agents_are_two_calls(store: ConversationStore) -> None:
+    """Two agents of one run may have tools of one name, and a model may give their calls one id."""
+
+    async def scene() -> None:
+        loop = Loop(store)
+        ran: list[str] = []
+
+        def as_agent(name: str) -> Callable[[mt.InquirerCall], str]:
+            def work(_: mt.InquirerCall) -> str:
+                ran.append(name)
+                return name
+
+            return work
+
+        async def entered() -> list[str]:
+            async with (inquirer := mt.Inquirer(store, loop.conversation)).turn("Ship it.", key="job"):
+                return [await inquirer.run("delete", "c1", {}, as_agent(name), agent=name) for name in ("planner", "cleaner")]
+
+        assert await entered() == ["planner", "cleaner"]
+        assert await entered() == ["planner", "cleaner"]
+        assert ran == ["planner", "cleaner"]
+
+    asyncio.run(scene())
+
+
 def test_another_message_over_an_open_turn_is_refused(store: ConversationStore) -> None:
     async def scene() -> None:
         loop = Loop(store)
@@ -132,12 +196,12 @@ def test_after_a_crash_between_two_results_nothing_runs_again(store: Conversatio
 
     async def scene() -> None:
         loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": [True, True]}))
-        inquirer = mt.Inquirer(store, loop.conversation, loop._prompter)
+        inquirer = mt.Inquirer(store, loop.conversation, loop.prompter)
         reached = asyncio.Event()
 
         async def dies() -> None:
             async with inquirer.turn("Ship it."):
-                await loop._call(inquirer, "a")
+                await loop.call(inquirer, "a")
                 async with inquirer.call("deploy", "b", {"env": "b"}):
                     reached.set()
                     await asyncio.Event().wait()
@@ -179,8 +243,8 @@ def test_what_the_model_reads_is_what_is_recorded(store: ConversationStore, capl
         inquirer = mt.Inquirer(store, loop.conversation, person)
         async with inquirer.turn("Ship it."):
             contents = [
-                await loop._call(inquirer, "a"),
-                await loop._call(inquirer, "b"),
+                await loop.call(inquirer, "a"),
+                await loop.call(inquirer, "b"),
                 await inquirer.run("broken", "c", {}, broken),
                 await inquirer.run("blocks", "d", {}, blocks),
                 await inquirer.run("forgets", "e", {}, forgets),
