@@ -251,3 +251,35 @@ def test_only_one_conversation_that_is_there_is_gone_on_with(store: mt.Conversat
         store.watch(after=3)
     with pytest.raises(mt.StoreError, match="17000000000"):
         next(store.watch_sync("17000000000", after=3))
+
+
+@mt.tool(run=lambda _arguments, _context: mt.People(ask=["ana", "bo"], only=True, approvals=2))
+async def publish(env: str) -> str:
+    """Publish."""
+    return f"published to {env}"
+
+
+def test_votes_edits_and_reassignments_are_changes(tmp_path: Path) -> None:
+    async def scene() -> None:
+        store = mt.open_store(tmp_path)
+        model = mt.ScriptedModel([{"calls": [{"name": "publish", "arguments": {"env": "staging"}}]}, {"text": "Done."}])
+        question = (await mt.Agent(model, tools=[publish], store=store).run("Go.")).pending[0]
+        changes = store.watch()
+        assert [change.kind for change in await _take(changes, 1)] == ["asked"]
+        await store.answer(question.id, approve=True, user="ana", digest=question.digest)
+        (voted,) = await _take(changes, 1)
+        assert voted.kind == "changed"
+        assert voted.question
+        assert voted.question.whose
+        assert voted.question.whose.voters == ("ana",)
+        await store.answer(question.id, arguments={"env": "production"}, user="bo", digest=question.digest)
+        (edited,) = await _take(changes, 1)
+        assert (edited.kind, edited.question and edited.question.arguments) == ("changed", {"env": "production"})
+        await store.pass_on(question.id, ["ana"], user="bo")
+        (passed,) = await _take(changes, 1)
+        assert passed.question
+        assert passed.question.whose
+        assert (passed.kind, passed.question.whose.ask) == ("changed", ("ana",))
+        await changes.aclose()
+
+    asyncio.run(scene())

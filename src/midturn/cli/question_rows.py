@@ -22,7 +22,7 @@ from midturn.question.people import time_left
 from midturn.question.walker import Cancelled
 from midturn.record import events as ev
 from midturn.record.events import ToolCall
-from midturn.record.open_question import Asker, OpenQuestion, holds_secret
+from midturn.record.open_question import SHORT_DIGEST, Asker, OpenQuestion, holds_secret
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject, Subject
 from midturn.store.port import titles
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
@@ -49,8 +49,16 @@ def question_rows(question: OpenQuestion, stream: TextIO | None = None) -> list[
     options = [line("[{}]", allowed)] if allowed else []
     whose = [line("It is {}.", question.whose.line)] if question.whose and question.whose.line else []
     whose += [line("{}.", question.whose.not_told)] if question.whose and question.whose.not_told else []
-    below = [*listed(question, stream), *whose, *until, *problem, *options, *_always_row(question), *_rest_of_form(question)]
+    below = [*listed(question, stream), *whose, *until, *problem, *options, *confirming(question), *_always_row(question)]
+    below += _rest_of_form(question)
     return [(line("{}", question.id), head), *((line(""), about) for about in below)]
+
+
+def confirming(question: OpenQuestion) -> list[Shown]:
+    """Return how to say yes to exactly what is shown, if somebody else may change it before the answer arrives."""
+    if not question.digest:
+        return []
+    return [line("Yes to exactly this: midturn answer {} yes --digest {}", question.id, question.digest[:SHORT_DIGEST])]
 
 
 def _until(question: OpenQuestion, deadline: str) -> tuple[str, str]:
@@ -299,12 +307,14 @@ def news(place: Place, change: StoreChange, question: OpenQuestion | None) -> It
     """Return what a change of a question is, in rows."""
     text = question.question.text if question else ""
     match change.kind:
-        case "asked" if question:
+        case "asked" | "changed" if question:
             return table(_placed_rows(question, _titles(place, [question]).get(change.conversation, "")))
         case "answered" | "withdrawn":
             return table([(line("{}", change.id), line("{}  {}", text, _closed(place, change)))])
-        case _:
+        case "turn_ended":
             return [line("The turn of conversation {} has ended.", change.conversation)]
+        case _:
+            return []
 
 
 def _closed(place: Place, change: StoreChange) -> Shown:

@@ -161,6 +161,10 @@ def parse_address(text: str) -> Address | None:
     return Address(conversation, event_id) if dash and conversation.isdecimal() and conversation.isascii() and event_id else None
 
 
+SHORT_DIGEST: Final = 8
+"""Number of characters of a digest that are enough to name it: a person types it."""
+
+
 PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
 WaitingEvent: TypeAlias = InquiryRequest | Approval
 _AS_WE_WRITE_IT: Final = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
@@ -270,6 +274,10 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         """The subject of a yes, where several people have to say it: it changes when one of them edits the arguments; else empty."""
         is_voted_on = self.kind == "run" and self.whose is not None and self.whose.needed > 1
         return arguments_sha256(self.arguments) if is_voted_on else ""
+
+    def whole_digest(self, given: str) -> str:
+        """Return `digest` if `given` is at least its first 8 characters; otherwise return `given`, which then counts for nothing else."""
+        return self.digest if len(given) >= SHORT_DIGEST and self.digest.startswith(given.lower()) else given
 
     def to_json(self) -> dict[str, Json]:
         """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""

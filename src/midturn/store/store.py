@@ -336,8 +336,9 @@ class ConversationStore(Renamed):
         return receipt
 
     def watch(self, conversation: str | None = None, *, events: bool = False, after: int | None = None) -> AsyncGenerator[StoreChange]:
-        """Yield what happens to questions from now on, in one conversation or in all: `asked`, `answered`, `withdrawn`, `turn_ended`.
+        """Yield what happens to questions from now on, in one conversation or in all.
 
+        The kinds are `asked`, `changed`, `answered`, `withdrawn` and `turn_ended` (see `StoreChange`).
         What is open already comes first, as `asked`. Whichever process records it, on whichever machine: also what a worker does.
 
         Args:

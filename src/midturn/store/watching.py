@@ -53,7 +53,8 @@ class Store(Protocol):
 class StoreChange(Struct, frozen=True, kw_only=True):
     """One thing that happened.
 
-    `asked`: `question` is open. `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
+    `asked`: `question` is open. `changed`: it is open and other than before, by a vote, an edit of the call, a proposal, or other people.
+    `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
     answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty. `recorded`: `event` is on record, whatever it is, as the
     `position`-th of its conversation, from 1; only where that was asked for (`watch(events=True)`).
 
@@ -61,7 +62,7 @@ class StoreChange(Struct, frozen=True, kw_only=True):
         kind: What happened: one of these words.
     """
 
-    kind: Literal["asked", "answered", "withdrawn", "turn_ended", "recorded"]
+    kind: Literal["asked", "changed", "answered", "withdrawn", "turn_ended", "recorded"]
     conversation: str
     id: str = ""
     question: OpenQuestion | None = None
@@ -96,7 +97,7 @@ def happened(conversation: str, events: Sequence[Event], seen: int, known: Mappi
         seen: How many of them were seen.
         known: The open questions that were told of, by id.
     """
-    seen, told = min(seen, len(events)), set(known)
+    seen, told = min(seen, len(events)), dict(known)
     start = _start(events, seen)
     before, running = _waiting(conversation, events[start:seen]), _running(events[start:seen])
     for end in _ends(events, seen):
@@ -104,12 +105,16 @@ def happened(conversation: str, events: Sequence[Event], seen: int, known: Mappi
         now, runs = _waiting(conversation, events[start:end]), _running(events[start:end])
         for question in before.values():
             if question.id not in now and question.id in told:
-                told.remove(question.id)
+                del told[question.id]
                 yield closed(question, events[:end])
         for question in now.values():
-            if question.id not in before and question.id not in told:
-                told.add(question.id)
+            if question.id in told and _is_other(question, told[question.id]):
+                yield changed(question)
+            elif question.id not in before and question.id not in told:
                 yield asked(question)
+            else:
+                continue
+            told[question.id] = question
         if running and runs != running:
             yield StoreChange(kind="turn_ended", conversation=conversation)
         before, running = now, runs
@@ -150,12 +155,22 @@ def asked(question: OpenQuestion) -> StoreChange:
     return StoreChange(kind="asked", conversation=question.conversation, id=question.id, question=question)
 
 
+def changed(question: OpenQuestion) -> StoreChange:
+    """Report that an open question is other than before."""
+    return StoreChange(kind="changed", conversation=question.conversation, id=question.id, question=question)
+
+
 def closed(question: OpenQuestion, events: Sequence[Event]) -> StoreChange:
     """Say how a question was closed; `events` are empty where that is unknown."""
     answer = TurnView.last(events).answer(question.request.event_id)
     if answer is None:
         return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
     return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=answer.answered_by)
+
+
+def _is_other(question: OpenQuestion, before: OpenQuestion) -> bool:
+    """Tell whether the people who answer a question see something else. The processes of the agent that asks do not count."""
+    return msgspec.structs.replace(question, asker=None) != msgspec.structs.replace(before, asker=None)
 
 
 def _waiting(conversation: str, events: Sequence[Event]) -> dict[str, OpenQuestion]:

@@ -25,7 +25,7 @@ from midturn.web.port import Port
 # What has changed, in order: told to everybody who listens, and for a while to those who come back
 
 
-ChangeKind: TypeAlias = Literal["asked", "answered", "withdrawn", "turn_ended"]
+ChangeKind: TypeAlias = Literal["asked", "changed", "answered", "withdrawn", "turn_ended"]
 _KEPT = 1_000
 
 
@@ -257,8 +257,8 @@ class Board:
         for listener in self.listeners:
             listener(change)
         match change:
-            case StoreChange(kind="asked", question=OpenQuestion() as question):
-                self.feed.publish("asked", question.to_json())
+            case StoreChange(kind="asked" | "changed" as kind, question=OpenQuestion() as question):
+                self.feed.publish(kind, question.to_json())
             case StoreChange(kind="turn_ended"):
                 self.feed.publish("turn_ended", {"conversation": change.conversation})
             case StoreChange(kind="answered" | "withdrawn" as kind):

@@ -34,7 +34,7 @@ function start() {
   const filter = new URLSearchParams(side ? "" : location.search);
   const said = document.querySelector("[data-said]");
   const openQuestion = document.body.dataset.openQuestion;
-  const kinds = ["asked", "answered", "withdrawn", "turn_ended"];
+  const kinds = ["asked", "changed", "answered", "withdrawn", "turn_ended"];
   const key = (name) => `midturn${base}:${name}`;
 
   // How many wait -------------------------------------------------------------------------------------------------------
@@ -154,6 +154,10 @@ function start() {
     asked(data) {
       showGroup(data.conversation);
       call(data);
+    },
+    changed(data) { // a vote, an edit, or other people
+      showGroup(data.conversation);
+      if (data.id === openQuestion && !sending) said.textContent = "This question has changed. Reload the page to see it as it is now.";
     },
     answered(data) {
       const by = data.answered_by?.user ?? data.answered_by?.model ?? data.answered_by?.via ?? "somebody";
