@@ -6,18 +6,18 @@ file, where the platform has files; where it has none, the card offers no yes, a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from midturn.channels.port import Card, Fits
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.body import context_lines, subject_lines, verdict_lines
 from midturn.prompts.keys import one_line, question_line
-from midturn.question.answer import yes_or_no
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType, TextType
+from midturn.question.decision_words import Decision, Unclear, read_decision, why_unclear
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json
 
@@ -29,8 +29,15 @@ REPLY: Final = "reply"
 CONFIRM: Final = "confirm"
 AGAIN: Final = "again"
 OPTION: Final = "option:"
+ASK_BACK: Final = "ask back"
+"""Words that begin with a yes or a no and say more: their author is asked what they decide."""
+NOTE_YES: Final = "note:yes"
+NOTE_NO: Final = "note:no"
+NOTE_REPLY: Final = "note:reply"
+NOTE_AGAIN: Final = "note:again"
+NOTE_ACTS: Final = frozenset({NOTE_YES, NOTE_NO, NOTE_REPLY, NOTE_AGAIN})
+_MAX_QUOTED: Final = 200  # characters of a person's own words that are shown back
 _HEAD: Final = 700  # characters that a message keeps for everything but its lines
-_BECAUSE: Final = re.compile(r"(?is)\s*(?P<said>\w+|[^\w\s])[\s,.:;\u2013\u2014-]+(?:because\b[\s,:]*)?(?P<reason>\S.*)")
 _WORDS: Final[Mapping[str, tuple[str, str]]] = {"run": ("Allow", "Deny"), "deliver": ("Deliver", "Withhold"), "review": ("Send", "")}
 ELSEWHERE: Final = "It does not fit here. Look at it on the page or at a terminal, and answer there."
 TOO_LONG: Final = 20_000
@@ -107,13 +114,45 @@ def meant(prompt: Prompt, words: str) -> Said:
         return Said(value=None)
     if not _is_yes_or_no(prompt):
         return Said(value=_plain(prompt.question.parse(typed)))
-    said = yes_or_no(typed)
-    if said is not None:
-        return Said(YES if said else NO)
-    reasoned = _BECAUSE.fullmatch(typed)
-    if reasoned and (said := yes_or_no(reasoned["said"])) is not None:
-        return Said(YES if said else NO, reason=reasoned["reason"])
-    raise AnswerError([Problem("", 'That is neither yes nor no. Answer "yes" or "no", or "no, because …".')])
+    match read_decision(typed):
+        case Decision(answer, reason):
+            return Said(YES if answer else NO, reason=reason)
+        case Unclear() as unclear if prompt.kind == "review":
+            raise AnswerError([Problem("", why_unclear(unclear))])
+        case Unclear(words=words):
+            return Said(ASK_BACK, value=words)
+        case None:
+            raise AnswerError([Problem("", 'That is neither yes nor no. Answer "yes" or "no", or "no, because …".')])
+
+
+def asked_back(draft: Draft, prompt: Prompt, words: str, author: str) -> Draft:
+    """Return a card that shows its author what they wrote, and asks whether that is a yes, a no, or neither.
+
+    The subject stays on the card. In a room, the buttons for everybody stay, too.
+
+    Args:
+        draft: The card without these words.
+        prompt: What is asked.
+        words: What was written.
+        author: Who wrote it, in a room; empty where the card is theirs alone.
+    """
+    yes, no = _WORDS.get(prompt.kind, ("Yes", "No"))
+    approve = {"run": "Approve", "deliver": "Approve"}.get(prompt.kind, "Answer yes")
+    can_reply = prompt.kind == "tool" and prompt.can_reply
+    third, what = ("Reply", '"reply" to send these words instead of an answer') if can_reply else ("Write again", '"again" to write anew')
+    acts = {NOTE_YES: f"{yes} with this note", NOTE_NO: f"{no} with this note", (NOTE_REPLY if can_reply else NOTE_AGAIN): third}
+    wrote = f"{one_line(author)} wrote" if author else "You wrote"
+    asks = f"{wrote}: “{_cut(one_line(words), _MAX_QUOTED)}”. Nothing is decided yet. {approve} with this note?"
+    return replace(draft, acts={**(draft.acts if author else {}), **acts}, hint=f'{asks} Reply "yes" or "no", or {what}.')
+
+
+def note_act(words: str) -> str:
+    """Return what words do on a card that asks its author back; empty where they say something new."""
+    match read_decision(words):
+        case Decision(answer, None):
+            return NOTE_YES if answer else NOTE_NO
+        case _:
+            return {"reply": NOTE_REPLY, "again": NOTE_AGAIN}.get(words.strip().casefold().removeprefix("/"), "")
 
 
 def chosen(prompt: Prompt, act: str) -> Json:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.channels.card import AGAIN, CONFIRM, REPLY, Draft, draft_of
+from midturn.channels.card import AGAIN, CONFIRM, REPLY, Draft, asked_back, draft_of
 from midturn.channels.ledger import Ledger, Sent, token_of, with_tokens
 from midturn.channels.port import Card, Channel, ChannelAway, ChannelRefused, ChannelSettings, Choice, Reply
 from midturn.clock import now
@@ -47,8 +47,11 @@ _PAGE: Final = 500
 _MOST_CLOSED: Final = 5_000  # buttons of cards that are over, which are known for a while
 
 
-def digest(shown: object) -> str:
-    """Return a short text that is another one for everything else."""
+CHANGED: Final = "It was changed after you wrote that. Nothing was decided; this is asked now."
+
+
+def fingerprint(shown: object) -> str:
+    """Return a short fingerprint of `shown`."""
     return hashlib.sha256(msgspec.json.encode(shown)).hexdigest()[:16]
 
 
@@ -243,18 +246,21 @@ class Deck:
     async def _reserved(self, question: OpenQuestion, new: Sent) -> tuple[Sent, Card] | None:
         """Keep a card as it is to be sent, and return it; None where there is nothing to send."""
         sent = self.latest(new)
+        if sent.note is not None and sent.note.digest != question.digest:
+            sent = replace(sent, note=None)
+            self._notices.setdefault(sent.key, CHANGED)
         try:
             prompt = self.prompt(question, await self.turn(question), sent.steps)
         except (NotOpen, AlreadyAnswered, QuestionError):
             return None  # it is closed right now, or of a newer version
         draft, acts = self.draft(question, prompt, sent)
-        notice, about = self._notices.pop(sent.key, ""), digest(draft)
+        notice, about = self._notices.pop(sent.key, ""), fingerprint([draft, question.digest])
         if sent.handle and sent.there == about and not notice:
             return None  # what was said about the last reply stays
         if sent.about == about and sent.tokens:  # one of its buttons may be pressed right now, or the card is there twice: both work
             choices = tuple(Choice(acts[act], token) for token, act in sent.tokens.items() if act in acts)
         else:
-            sent, choices = with_tokens(replace(sent, about=about, asked=draft.text), acts)
+            sent, choices = with_tokens(replace(sent, about=about, asked=draft.text, digest=question.digest), acts)
         sent = replace(sent, tries=sent.tries + (not sent.handle), at=sent.at if sent.there == about else now())
         await self.keep(sent)
         return sent, _card(draft, sent, choices, notice=notice, left=prompt.time_left())
@@ -266,6 +272,8 @@ class Deck:
         if sent.pending is not None:
             text = f"You wrote: {value_text(prompt.question, sent.pending)}. Shall it be sent?"
             draft = replace(draft, text=text, lines=(), acts={CONFIRM: "Send it", AGAIN: "No, write again"}, hint='Reply "yes" to send it.')
+        elif sent.note is not None and draft.is_whole:
+            draft = asked_back(draft, prompt, sent.note.words, "" if sent.person else sent.note.person)
         return draft, dict(draft.acts)
 
     async def _close(self, sent: Sent, why: str) -> None:
@@ -317,7 +325,9 @@ class Deck:
         """Keep that a card has arrived. A reply that came meanwhile has moved it on: what it says now is not there yet."""
         async with self.changing:
             known = self.latest(sent)
-            await self.keep(replace(known, handle=sent.handle, there=sent.about if known.tokens == sent.tokens else ""))
+            changed = now() if known.there and known.shown != sent.digest else known.changed
+            there = sent.about if known.tokens == sent.tokens else ""
+            await self.keep(replace(known, handle=sent.handle, there=there, shown=sent.digest, changed=changed))
 
     async def keep(self, sent: Sent) -> None:
         """Keep a card as it is now, here and in the ledger."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import re
 import socket
@@ -98,6 +99,9 @@ class Email:
     async def update(self, handle: str, card: Card) -> None:
         """Send a mail in the same thread, which says how it is now."""
         mail = self._written(card)
+        if card.token:  # a notice leaves the token as it is, and mailboxes drop a second mail with the same name
+            text = hashlib.sha256(plain_text(card).encode()).hexdigest()[:16]
+            mail.replace_header("Message-ID", f"<midturn.{card.token}.{text}@{self._address.rpartition('@')[2]}>")
         mail["In-Reply-To"] = mail["References"] = handle
         await self._outbox.send(mail)
 

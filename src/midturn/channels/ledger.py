@@ -35,6 +35,8 @@ from midturn.values.text import canonical_name, is_same_name, name_key
 CODE_SECONDS: Final = 300.0
 _CODE: Final = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # no letter looks like a digit: people type it on a phone
 _CODE_LENGTH: Final = 8
+MAX_OLD_TOKENS: Final = 100
+"""Buttons of earlier texts of a card that are still recognized: its update may be late, and its author is then told so."""
 _LEASE: Final = 30.0  # seconds after which a server that says nothing has lost the channel
 T = TypeVar("T")
 
@@ -48,13 +50,26 @@ class Pairing(Struct, frozen=True):
     at: str = ""
 
 
+class UnclearNote(Struct, frozen=True):
+    """Words of `person` that begin with a yes or a no and say more. They wait for their author, who alone says what they decide.
+
+    `digest` is that of the subject to which they were written.
+    """
+
+    words: str
+    person: str
+    digest: str = ""
+
+
 class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A card: about the open question `question`, sent to `to`, an account or room; `person` is whose account it is, empty in a room.
 
-    `tokens` says what each button does, and which one is the card's own, `before` which buttons it had before and were never pressed.
-    `asked` is what the card was about, for its last words, `about` what is asked in it, `there` what was asked in what has arrived, and
-    `at` since when. `steps` are the answers of a form so far, `pending` is what a person has written that they still have to confirm.
-    `tries` counts how often it may have been sent.
+    `tokens` says what each button does, and which one is the card's own, `before` are the unused ones of its earlier texts, the newest
+    first. `asked` is what the card was about, for its last words, `about` what is asked in it, `there` what was asked in what has arrived,
+    and `at` since when. `steps` are the answers of a form so far, `pending` is what a person has written that they still have to confirm.
+    `tries` counts how often it may have been sent. `note` are words that their author was asked about, and has not confirmed.
+
+    `digest` is that of the subject in `about`, and `shown` that of the subject in what has arrived, which was another one until `changed`.
     """
 
     key: str
@@ -71,6 +86,10 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tries: int = 0
     steps: tuple[Any, ...] = ()
     pending: Json = None
+    note: UnclearNote | None = None
+    digest: str = ""
+    shown: str = ""
+    changed: str = ""
 
     def act(self, token: str) -> str:
         """Return what a token does; empty where it is none of this card."""
@@ -86,7 +105,8 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def moved_on(self, used: str) -> Sent:
         """Return the card when a reply has counted: no button of it does anything any more, until it is shown anew."""
-        return replace(self, tokens={}, before=tuple(token for token in self.tokens if token != used), there="", about="")
+        before = (*(token for token in self.tokens if token != used), *self.before)
+        return replace(self, tokens={}, before=before[:MAX_OLD_TOKENS], there="", about="")
 
 
 class Taking(Struct, frozen=True):
@@ -255,7 +275,8 @@ def with_tokens(sent: Sent, acts: Mapping[str, str]) -> tuple[Sent, tuple[Choice
     """Return a card with a new token of its own and for each act, and its buttons, which `acts` names: label by act. Old tokens end."""
     tokens = {act: secrets.token_urlsafe(16) for act in (*acts, REPLY)}
     choices = tuple(Choice(label, tokens[act]) for act, label in acts.items())
-    return replace(sent, tokens={token: act for act, token in tokens.items()}, before=tuple(sent.tokens) or sent.before), choices
+    before = (*sent.tokens, *sent.before)[:MAX_OLD_TOKENS]
+    return replace(sent, tokens={token: act for act, token in tokens.items()}, before=before), choices
 
 
 def _is_same(known: str, token: str) -> bool:

@@ -86,22 +86,23 @@ class Matrix:
         """Say how it is now; of a card that is over, in its place."""
         room = await self._room(card.to)
         if not card.is_over:
-            await self._send(room, card, {"m.in_reply_to": {"event_id": handle}})
+            # A notice leaves the token as it is, and the homeserver sends nothing twice for one transaction.
+            transaction = f"{card.token}-{_short_hash(plain_text(card))}"
+            await self._send(room, card, {"m.in_reply_to": {"event_id": handle}}, transaction=transaction)
             return
         now = _content(card)
+        body = f"\n{now['body']}"
         content = {**now, "body": f"* {now['body']}", "m.new_content": now, "m.relates_to": {"rel_type": "m.replace", "event_id": handle}}
-        what = hashlib.sha256(f"{handle}\n{now['body']}".encode()).hexdigest()[
-            :24
-        ]  # one transaction for all would end the first card alone
-        await self._put(room, content, f"over{what}")
+        await self._put(room, content, f"over{_short_hash(handle + body)}")  # one for all would end the first card alone
 
-    async def _send(self, room: str, card: Card, about: Mapping[str, object] | None = None) -> str:
+    async def _send(self, room: str, card: Card, about: Mapping[str, object] | None = None, transaction: str = "") -> str:
         if card.file is not None:
             name, content = card.file
             uploaded = (await self._called(self._upload(name, content))).content_uri
             file = {"msgtype": "m.file", "body": name, "url": uploaded, "info": {"mimetype": "text/plain", "size": len(content)}}
             await self._put(room, file, f"file{card.token}")
-        return await self._put(room, {**_content(card), **({"m.relates_to": about} if about else {})}, card.token)
+        content = {**_content(card), **({"m.relates_to": about} if about else {})}
+        return await self._put(room, content, transaction or card.token)
 
     async def _upload(self, name: str, content: bytes) -> Any:
         def again(_limited: int, _timeouts: int) -> io.BytesIO:
@@ -207,6 +208,10 @@ class Matrix:
             raise ChannelRefused(f"The homeserver refuses: {code}.")
         wait = getattr(answer, "retry_after_ms", None)
         raise ChannelAway(f"The homeserver does not take this now: {code}.", after=wait / 1000 if wait else None)
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _content(card: Card) -> dict[str, object]:

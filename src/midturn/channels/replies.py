@@ -16,9 +16,29 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.channels.card import AGAIN, BACK, CONFIRM, ELSEWHERE, NO, OPTION, REPLY, SKIP, TOO_LONG, YES, Said, chosen, meant
-from midturn.channels.deck import Deck, digest, last_words
-from midturn.channels.ledger import Sent, Taking
+from midturn.channels.card import (
+    AGAIN,
+    ASK_BACK,
+    BACK,
+    CONFIRM,
+    ELSEWHERE,
+    NO,
+    NOTE_ACTS,
+    NOTE_AGAIN,
+    NOTE_REPLY,
+    NOTE_YES,
+    OPTION,
+    REPLY,
+    SKIP,
+    TOO_LONG,
+    YES,
+    Said,
+    chosen,
+    meant,
+    note_act,
+)
+from midturn.channels.deck import Deck, fingerprint, last_words
+from midturn.channels.ledger import Sent, Taking, UnclearNote
 from midturn.channels.port import Reply
 from midturn.clock import now
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, Problem, QuestionError
@@ -42,7 +62,7 @@ BEFORE: Final = "That was about what stood here before. This is asked now."
 class _Step(Struct, frozen=True):
     """A reply that is about to count: to `prompt`, by `who`, in the store as of the time at which it was written.
 
-    `sent` is the card as it is when the reply has counted: its buttons are spent.
+    `sent` is the card as it is when the reply has counted: its buttons are spent. `digest` is that of the subject that the card displayed.
     """
 
     question: OpenQuestion
@@ -52,6 +72,7 @@ class _Step(Struct, frozen=True):
     said: Said
     who: AnsweredBy
     store: ConversationStore
+    digest: str
 
 
 class Replies:
@@ -111,7 +132,7 @@ class Replies:
         """
         if reply.token or not reply.id:
             return True
-        taking = Taking(reply.id, sent.key, digest([sent.steps, sent.pending]))
+        taking = Taking(reply.id, sent.key, fingerprint([sent.steps, sent.pending, *([sent.note] if sent.note else ())]))
         if self._taking is not None and self._taking.reply == reply.id:
             return self._taking == taking
         self._taking = taking
@@ -139,11 +160,17 @@ class Replies:
             who = AnsweredBy("user", via=self._channel.kind, user=person if self._channel.fits.has_names else None)
             await self._store.admission.check_giver(question, who, turn)
             prompt = self._deck.prompt(question, turn, sent.steps)
-            said = _said(prompt, sent, reply)
+            said = _said(prompt, sent, reply, person)
             self._check_shown(question, prompt, sent, said)
-            step = _Step(question, turn, prompt, sent.moved_on(reply.token), said or Said(), who, _as_of(self._store, question, reply.at))
+            if question.form is not None and question.kind == "tool" and said is not None:
+                _check_for_form(said)
+            moved, seen = sent.moved_on(reply.token), _seen(sent, reply)
+            step = _Step(question, turn, prompt, moved, said or Said(), who, _as_of(self._store, question, reply.at), seen)
             if said is None:
-                await self._deck.keep(replace(step.sent, pending=None))
+                await self._deck.keep(replace(step.sent, pending=None, note=None))
+            elif said.act == ASK_BACK:
+                note = UnclearNote(str(said.value), person, seen)
+                await self._deck.keep(replace(step.sent, note=note))
             elif self._is_to_be_confirmed(sent, step, reply):
                 await self._deck.keep(replace(step.sent, pending=_value(said)))
             else:
@@ -174,11 +201,12 @@ class Replies:
             await self._walk(step)
         elif said.act == BACK:
             await answer(back=True)
+        elif said.act == NOTE_REPLY:
+            await answer(reply=said.reason or "")
         elif step.question.kind == "tool":
             await answer(_value(said), reason=said.reason)
         else:
-            digest = step.question.digest if said.act == YES else ""
-            await answer(approve=said.act == YES, reason=said.reason, digest=digest)
+            await answer(approve=said.act == YES, reason=said.reason, digest=step.digest if said.act == YES else "")
 
     async def _walk(self, step: _Step) -> None:
         """Take one step of a form; the last one sends it."""
@@ -189,6 +217,8 @@ class Replies:
             return
         if step.said.act == BACK:
             walk.back()
+        elif step.prompt.kind == "review" and step.said.act == NO:
+            raise AnswerError([Problem("", 'Nothing was sent. "yes" sends these answers, and "/back" leads to the one before.')])
         elif step.prompt.kind == "review":
             walk.send()
         else:
@@ -206,16 +236,53 @@ def _as_of(store: ConversationStore, question: OpenQuestion, at: str) -> Convers
 
 
 def _was_before(sent: Sent, reply: Reply) -> bool:
-    """Return whether words were written before there was what they would answer now, where their time alone ties them to it."""
-    if reply.token or not (sent.steps or sent.pending is not None or not reply.handle):
+    """Return whether words were written before the card displayed what they would answer now, if only their time ties them to it."""
+    if reply.token:
+        return False
+    if reply.at and reply.at < sent.changed:
+        return True
+    if reply.handle and not sent.steps and sent.pending is None and sent.note is None:
         return False
     is_older = bool(reply.at and sent.at) and datetime.fromisoformat(reply.at) < datetime.fromisoformat(sent.at).replace(microsecond=0)
     return not sent.there or is_older
 
 
-def _said(prompt: Prompt, sent: Sent, reply: Reply) -> Said | None:
+def _seen(sent: Sent, reply: Reply) -> str:
+    """Return the digest of the subject that the card displayed when its person replied: by the text of the button, or what has arrived."""
+    return sent.digest if reply.token else sent.shown
+
+
+def _check_for_form(said: Said) -> None:
+    """Refuse words for which a form has no place: nothing of what a person says is dropped.
+
+    Raises:
+        AnswerError: There is a reason or a note with the answer.
+    """
+    if said.act == ASK_BACK or said.reason is not None:
+        raise AnswerError([Problem("", 'An answer in a form takes no reason and no note. Answer "yes" or "no" alone.')])
+
+
+def _about_note(note: UnclearNote, act: str, reply: Reply, person: str) -> Said | None:
+    """Return what the author of an unclear note has decided; None if they want to write again, `Said()` if the reply is not about the note.
+
+    Raises:
+        AnswerError: Another person has pressed one of the note's buttons.
+    """
+    if act in NOTE_ACTS and person != note.person:
+        raise AnswerError([Problem("", f"Only {note.person} can say what these words of theirs decide.")])
+    does = note_act(reply.text) if not act and person == note.person else act
+    if does == NOTE_AGAIN:
+        return None
+    if does == NOTE_REPLY:
+        return Said(NOTE_REPLY, reason=note.words)
+    return Said(YES if does == NOTE_YES else NO, reason=note.words) if does in NOTE_ACTS else Said()
+
+
+def _said(prompt: Prompt, sent: Sent, reply: Reply, person: str) -> Said | None:
     """Return what a reply means; None where the person wants to write again."""
     act = sent.act(reply.token).removeprefix(REPLY)
+    if sent.note is not None and (said := _about_note(sent.note, act, reply, person)) != Said():
+        return said
     if sent.pending is not None:
         words = reply.text.strip().casefold()
         if act == CONFIRM or (not act and words in ("yes", "y", "send it")):

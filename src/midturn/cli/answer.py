@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, LiteralString
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 
 _LISTED = 5
+_DIGEST = r"[0-9a-fA-F]{8,64}"
 
 
 def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
@@ -89,6 +91,7 @@ class SubmissionFlags(Struct, frozen=True, kw_only=True):
     resume: bool = False
     pass_to: tuple[str, ...] = ()
     take_back: bool = False
+    digest: str = ""
     more: tuple[str, ...] = ()
     store: StoreAddress | None = None
 
@@ -102,6 +105,7 @@ class SubmissionFlags(Struct, frozen=True, kw_only=True):
 @click.option("--reply", metavar="TEXT", help="Say this to the model instead of answering.")
 @click.option("--cancel", is_flag=True, help="End the turn.")
 @click.option("--pass-to", multiple=True, metavar="NAME", help="Put the question to this person or group instead; may be repeated.")
+@click.option("--digest", metavar="DIGEST", default="", help="Digest of the call that you saw, or its first 8 characters: confirms a yes.")
 @click.option("--take-back", is_flag=True, help="Take back a yes of yours that waits for those of others.")
 @click.option("--resume", is_flag=True, help="Go on with the turn at once.")
 @with_store
@@ -129,7 +133,7 @@ def run_answer(given: SubmissionFlags) -> ExitStatus:
         return _note(place, question, given)
     if given.value is None and given.other is None and given.reply is None and not given.cancel:
         return _at_the_terminal(place, question, given)
-    submitting = Submitting(place.store, question, _who(), given.reason)
+    submitting = Submitting(place.store, question, _who(), given.reason, given.digest)
     if given.cancel:
         submitting.cancel()
         note("midturn: the turn of conversation {} was ended.", question.conversation)
@@ -263,6 +267,12 @@ def _check(given: SubmissionFlags) -> None:
     named = [name for name, is_given in ways.items() if is_given]
     if len(named) > 1:
         raise click.UsageError(f"Answer in one way only, not with {' and '.join(named)}.")
+    if given.digest and (named != ["a VALUE"] or given.more):
+        raise click.UsageError("`--digest` says which call a VALUE is for: give it with one ID and one VALUE.")
+    if given.digest and not re.fullmatch(_DIGEST, given.digest):
+        raise click.UsageError(
+            f"`--digest` takes 8 to 64 characters of a digest (0-9, a-f), not {given.digest!r:.80}. `midturn inbox` shows it."
+        )
     if given.more and (len(named) > 1 or given.resume):
         raise click.UsageError("Several questions are answered with one VALUE at the end, and nothing else.")
     if given.reason is not None and named not in ([], ["a VALUE"], ["--other"], ["--pass-to"]):

@@ -12,8 +12,9 @@ from midturn.cli.place import Place
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.accept import argument_problems
 from midturn.prompts.answer_text import value_text
-from midturn.question.answer import options_listed, yes_or_no
-from midturn.question.answer_type import MultiSelectType, SelectType
+from midturn.question.answer import options_listed
+from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType
+from midturn.question.decision_words import Decision, Unclear, read_decision
 from midturn.question.form import Form
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion
@@ -66,16 +67,21 @@ _FROM_NOW_ON = {"always": True, "never": False}
 
 
 class TypedValue(Struct, frozen=True):
-    """An answer to a question, or a map of answers to a form."""
+    """An answer to a question, or a map of answers to a form. `reason` was typed with it."""
 
     json: Json
+    reason: str | None = None
 
 
 class TypedDecision(Struct, frozen=True):
-    """Whether a call may run, a result may be delivered, answers may be sent; `remember` goes beyond this once."""
+    """Whether a call may run, a result may be delivered, answers may be sent; `remember` goes beyond this once.
+
+    `reason` was typed with it.
+    """
 
     approve: bool
     remember: bool | str = False
+    reason: str | None = None
 
 
 class TypedEdit(Struct, frozen=True):
@@ -97,15 +103,33 @@ def read_value(question: OpenQuestion, words: str) -> Typed:
         return _decision(question, words)
     if question.form is not None and words.lstrip().startswith("{"):
         return TypedValue(_json(words))
+    if isinstance(question.question.answer_type, BooleanType) and (decision := _decision_in(words)) is not None:
+        return TypedValue(decision.answer, decision.reason)
     return TypedValue(answer_of(question, words))
+
+
+def _decision_in(words: str) -> Decision | None:
+    """Read a bare yes or no, or a no with its reason; None if the words are neither.
+
+    Raises:
+        AnswerError: They begin with a yes or a no and say more: nothing is recorded.
+    """
+    found = read_decision(words)
+    if not isinstance(found, Unclear):
+        return found
+    bare = "yes" if found.answer else "no"
+    instead = f"For a {bare} with a note, answer `{bare} --reason TEXT`."
+    also = "" if found.answer else ' "no, because …" is a no with its reason.'
+    message = f"{words!r:.200} begins with a {bare} and says more, so it decides nothing: the question is still open. {instead}{also}"
+    raise AnswerError([Problem("", message)])
 
 
 def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, str]]:
     """Return what was recorded, question by question, to be shown to the person who answered."""
     text = question.question.text
     match submitted:
-        case TypedDecision(approve, remember):
-            return [(text, f"{'yes' if approve else 'no'}{', from now on' if remember else ''}")]
+        case TypedDecision(approve, remember, reason):
+            return [(text, f"{'yes' if approve else 'no'}{', from now on' if remember else ''}{f', because {reason}' if reason else ''}")]
         case TypedEdit():
             return [(text, "yes, edited")]
         case TypedValue(json) if question.form is not None and isinstance(json, dict):
@@ -119,8 +143,12 @@ def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, s
 class Submitting:
     """Answers one question in a store."""
 
-    def __init__(self, store: ConversationStore, question: OpenQuestion, who: AnsweredBy, reason: str | None = None) -> None:
+    def __init__(
+        self, store: ConversationStore, question: OpenQuestion, who: AnsweredBy, reason: str | None = None, digest: str = ""
+    ) -> None:
+        """Answer `question` as `who`; `digest` is that of the subject that they saw, or its beginning."""
         self._store = store
+        self._digest = question.whole_digest(digest)
         self._id = question.id
         self._edits = "content" if question.kind == "deliver" else "arguments"
         self._who = who
@@ -129,12 +157,17 @@ class Submitting:
     def value(self, submitted: Typed) -> Receipt:
         """Answer, decide, or edit."""
         match submitted:
-            case TypedValue(json):
-                return self._answer(value=json, reason=self._reason)
-            case TypedDecision(approve, remember):
-                return self._answer(approve=approve, remember=remember, reason=self._reason)
+            case TypedValue(json, reason):
+                return self._answer(value=json, reason=self._reason_or(reason))
+            case TypedDecision(approve, remember, reason):
+                return self._answer(approve=approve, remember=remember, reason=self._reason_or(reason), digest=self._digest)
             case TypedEdit(json):
-                return self._answer(**{self._edits: json}, reason=self._reason)
+                return self._answer(**{self._edits: json}, reason=self._reason, digest=self._digest)
+
+    def _reason_or(self, typed: str | None) -> str | None:
+        if typed is not None and self._reason is not None:
+            raise AnswerError([Problem("", "There are two reasons: one in the answer, and one in `--reason`. Give one of them.")])
+        return typed if self._reason is None else self._reason
 
     def reply(self, words: str) -> Receipt:
         """Say something to the model instead."""
@@ -149,13 +182,13 @@ class Submitting:
 
 
 def _decision(question: OpenQuestion, words: str) -> Typed:
-    said, yes = " ".join(words.lower().split()), yes_or_no(words)
+    said, decision = " ".join(words.lower().split()), _decision_in(words)
     if question.kind == "review":
-        if yes:
+        if decision is not None and decision.answer:
             return TypedDecision(approve=True)
         raise AnswerError([Problem("", _SEND_OR_NOT)])
-    if yes is not None:
-        return TypedDecision(yes)
+    if decision is not None:
+        return TypedDecision(decision.answer, reason=decision.reason)
     offered = _offered(question)
     if kept := offered.get(said):
         return TypedDecision(approve=True, remember=kept)

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.prompts.cells import steady
 from midturn.question import answer_type as answers
-from midturn.question.answer import YES_OR_NO
+from midturn.question.decision_words import YES_OR_NO
 from midturn.question.reply import Answered, EndedTurn, Reply, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_text import compact

@@ -8,6 +8,7 @@ from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
 from midturn.question import answer_type as answers
+from midturn.question.decision_words import Decision, Unclear, read_decision, why_unclear
 from midturn.question.schema_check import validate
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue, json_equal, json_problem, shown
@@ -15,8 +16,6 @@ from midturn.values.text import exact
 
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
 _Open: TypeAlias = answers.BooleanType | answers.SelectType | answers.MultiSelectType | answers.TextType | answers.SchemaType
-YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
-"""Words for yes and no, in small letters."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -158,8 +157,6 @@ def _part(part: str, options: SelectOptions) -> list[int]:
 # Typed answers: a command line, a flag, a chat ------------------------------------------------------------------------
 
 
-_SIGNS = {"👍": True, "✅": True, "✔": True, "👎": False, "❌": False, "✖": False}
-_NO_SIGN = dict.fromkeys([0xFE0F, *range(0x1F3FB, 0x1F400)])  # how a sign is drawn, and in which colour of skin
 _MOST_NAMED = 20
 
 
@@ -175,8 +172,16 @@ def parse_answer(question: answers.TypeTerms, words: str) -> Json | SecretValue:
     kind = question.answer_type
     if isinstance(kind, answers.SelectType | answers.MultiSelectType) and not _is_skipped(question, words) and not _is_written_out(words):
         return check_answer(question, _chosen(kind, words.strip()))
-    if isinstance(kind, answers.BooleanType) and (said := yes_or_no(words)) is not None:
-        return said
+    if isinstance(kind, answers.BooleanType):
+        match read_decision(words):
+            case Decision(answer, None):
+                return answer
+            case Decision():
+                raise AnswerError([Problem("", f'{words!r:.200} is a no and its reason. Answer "no" alone; the reason goes beside it.')])
+            case Unclear() as unclear:
+                raise AnswerError([Problem("", why_unclear(unclear))])
+            case None:
+                pass
     return check_answer(question, _meant(question, words))
 
 
@@ -192,12 +197,6 @@ def answer_from_words(question: answers.TypeTerms, text: str) -> Json:
     except AnswerError:
         meanings = [*_as_json(text), text]
         return next((meaning for meaning in meanings if _fits(question, meaning)), meanings[0])
-
-
-def yes_or_no(words: str) -> bool | None:
-    """Return what a person says with these words or this sign; None where it is neither yes nor no."""
-    said = words.strip().casefold().translate(_NO_SIGN)
-    return YES_OR_NO.get(said, _SIGNS.get(said))
 
 
 def options_listed(kind: answers.SelectType | answers.MultiSelectType) -> str:
