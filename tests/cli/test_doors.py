@@ -68,6 +68,87 @@ def test_a_tool_does_not_answer_with_the_library_either(midturn: CommandLine, wa
     assert [question["id"] for question in midturn.ok("inbox", "--json").json] == [waiting]
 
 
+ENTRY_POINTS = """
+import asyncio, sys, midturn
+from midturn.record.events import AnsweredBy, Notified
+from midturn.store.store import record_notice
+from midturn.store.visiting import StoredVisit
+from midturn.testing import ScriptedPrompter
+
+@midturn.tool
+async def deploy() -> str:
+    "Deploy."
+    return "deployed"
+
+async def use(name):
+    store = midturn.open_store(sys.argv[1])
+    id = sys.argv[2]
+    conversation = id.partition("-")[0]
+    prompter = ScriptedPrompter()
+    agent = midturn.Agent(midturn.ScriptedModel([{"text": "done"}]), tools=[deploy], store=store)
+    own = midturn.Agent(midturn.ScriptedModel([{"text": "done"}]), tools=[deploy], store=store, prompter=prompter)
+    match name:
+        case "run":
+            await agent.run("go", prompter=prompter)
+        case "an agent's own prompter":
+            await own.run("go")
+        case "resume":
+            await agent.resume(conversation, prompter=prompter)
+        case "resume with an agent's own prompter":
+            await own.resume(conversation)
+        case "stream_resume":
+            async with agent.stream_resume(conversation, prompter=prompter):
+                pass
+        case "secrets":
+            await agent.resume(conversation, secrets={id: "s3cret"}, user="ana")
+        case "work":
+            await asyncio.wait_for(own.work(), 5)
+        case "an inquirer":
+            async with midturn.Inquirer(store, conversation, prompter=prompter).turn("go"):
+                pass
+        case "a visit":
+            (question,) = await store.pending(conversation)
+            turn = (await store.port.look(conversation)).turn.events
+            StoredVisit(store, question, turn, AnsweredBy("user", user="ana"))
+        case "pass_on":
+            await store.pass_on(id, ["mallory"], user="ana")
+        case "a notice":
+            await record_notice(store, id, Notified(id="", about="asked", to=("mallory",)))
+
+for name in sys.argv[3:]:
+    try:
+        asyncio.run(use(name))
+        print(name, "was let through")
+    except midturn.errors.PersonNeeded:
+        print(name, "was refused")
+    except Exception as error:
+        print(name, type(error), error)
+"""
+NAMES = (
+    "run",
+    "an agent's own prompter",
+    "resume",
+    "resume with an agent's own prompter",
+    "stream_resume",
+    "secrets",
+    "work",
+    "an inquirer",
+    "a visit",
+    "pass_on",
+    "a notice",
+)
+
+
+def test_a_tool_is_refused_at_every_entry_point_that_takes_answers(midturn: CommandLine, waiting: str) -> None:
+    (midturn.root / "entry_points.py").write_text(ENTRY_POINTS)
+    names = " ".join(f'"{name}"' for name in NAMES)
+
+    printed = tried(midturn, "", "plainly", program=f"{sys.executable} {midturn.root}/entry_points.py {midturn.store} {waiting} {names}")
+
+    assert printed.splitlines() == [f"{name} was refused" for name in NAMES]
+    assert [question["id"] for question in midturn.ok("inbox", "--json").json] == [waiting]
+
+
 def test_a_tool_may_have_a_store_of_its_own(midturn: CommandLine) -> None:
     """A program that uses the library is a tool like any other: what is asked in its own store is its own affair."""
     (midturn.root / "agent.py").write_text(OWN)

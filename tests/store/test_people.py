@@ -11,11 +11,11 @@ from midturn.errors import AnswerError, NotAllowed, NotOpen
 from midturn.question.people import People
 from midturn.record.events import AnsweredBy, InquiryAnswered, Reassigned, Reminded, Vote
 from midturn.record.open_question import address
-from midturn.store.store import ConversationStore
+from midturn.store.store import ConversationStore, record_notice
 from support.stored import asking, keep
 from support.tapes import Tape
 
-OPS = People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo", "carl"]}, logins={"ana": ["a.smith"]})
+OPS = People(ask=["ops"], only=True, approvals=2, remind_after=60, members={"ops": ["ana", "bo", "carl"]}, logins={"ana": ["a.smith"]})
 
 
 def asked_of(store: ConversationStore, people: People = OPS) -> tuple[str, str, Tape]:
@@ -112,9 +112,9 @@ def test_votes_and_notes_are_handed_over_each_beside_the_others(store: Conversat
     async def told() -> None:
         async with await store.open(kept) as held:
             await asyncio.gather(store.answer(id, True, user="ana"), store.pass_on(id, ["bo"], user="carl"))
-            await store.note(id, Reminded(id="", number=1, to=("ops",)))
+            await record_notice(store, id, Reminded(id="", number=1, to=("ops",)))
             with pytest.raises(NotAllowed, match="has this already"):
-                await store.note(id, Reminded(id="", number=1, to=("ops",)))
+                await record_notice(store, id, Reminded(id="", number=1, to=("ops",)))
             with pytest.raises(NotAllowed, match="has this already"):
                 await store.answer(id, True, user="a.smith")
             handed = await held.answers.collect()

@@ -64,7 +64,8 @@ def people(crowd: Crowd, approvals: int) -> People:
     """Return whose it is."""
     escalate = [Escalation(timedelta(hours=1), [LEAD])]
     logins = {name: [login] for name, login in LOGINS.items()}
-    return People(ask=["ops"], only=crowd.only, approvals=approvals, escalate=escalate, members={"ops": MEMBERS}, logins=logins)
+    names = {"members": {"ops": MEMBERS}, "logins": logins}
+    return People(ask=["ops"], only=crowd.only, approvals=approvals, remind_after=HOUR, escalate=escalate, **names)  # type: ignore[arg-type]
 
 
 def settings(script: Script, *, attached: bool) -> TurnSettings:

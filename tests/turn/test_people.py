@@ -14,10 +14,13 @@ from midturn.question.reply import Answered, Edited
 from midturn.record.events import (
     AnsweredBy,
     Approval,
+    Escalated,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRequest,
+    Notified,
     Reassigned,
+    Reminded,
     ToolCallRequest,
     ToolCallResponse,
     Vote,
@@ -151,6 +154,27 @@ def test_members_that_are_spelled_in_two_ways_are_one_person() -> None:
 def test_a_program_cannot_give_two_people_one_login(people: People, says: str) -> None:
     with pytest.raises(QuestionError, match=says):
         asking(people)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        Escalated(id="", number=1, to=("carl",)),
+        Reminded(id="", number=1, to=("carl",)),
+        Notified(id="", about="paid", to=("carl",)),
+        Vote(id="", answered_by=BO),
+        Reassigned(id="", to=("carl",), answered_by=ANA),
+        Reassigned(id="", to=("bo",), answered_by=CARL),
+        Reassigned(id="", to=("bo",)),
+    ],
+)
+def test_a_note_that_may_not_be_made_is_not_written(note: Vote | Reassigned | Escalated | Reminded | Notified) -> None:
+    played = asked_of(ONLY)
+    (request,) = played.recorded(InquiryRequest)
+    played.meanwhile(Noted(request.event_id, note))
+    assert not played.recorded(type(note))
+    says(played, CARL)
+    assert not answers(played)
 
 
 def test_the_first_no_is_a_no() -> None:

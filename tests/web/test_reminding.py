@@ -13,7 +13,7 @@ import midturn as mt
 from midturn.question.people import Directory, Person
 from midturn.record.events import Escalated, Event, Notified, Reminded
 from midturn.store.opening import FileStore
-from midturn.store.store import ConversationStore
+from midturn.store.store import ConversationStore, record_notice
 from midturn.values.text import rfc3339
 from midturn.web.board import Board
 from midturn.web.deliveries import LEASE, Deliveries
@@ -251,7 +251,7 @@ def _nothing_more(noted: Callable[[str], list[Event]], store: ConversationStore,
         scene = Scene(store, _directory(ntfy.url))
         await scene.ask()
         for note in noted(scene.question.id):
-            await store.note(scene.question.id, note)  # type: ignore[arg-type]  # notes only
+            await record_notice(store, scene.question.id, note)  # type: ignore[arg-type]  # notes only
         await scene.look(2.1)
         await scene.look(2.2)
 

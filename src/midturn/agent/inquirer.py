@@ -306,6 +306,8 @@ class Inquirer:
                         await turn.close()
 
     async def _begun(self, text: str, author: str | None, key: str | None) -> ForeignTurn:
+        if self._prompter is not None:
+            self._store.require_person()
         async with AsyncExitStack() as undone:
             journal = await undone.enter_async_context(await self._store.open(self._conversation))
             turn = compose_inquirer(self._settings, RunParts(prompter=self._prompter), journal)

@@ -179,6 +179,7 @@ class Turns:
     async def _resuming(self, conversation: str, how: ResumeOptions) -> AnyOptions:
         """Check before the turn goes on what would be wrong when its answer is there; secrets become who answers."""
         wanted, prompter, secrets = how.get("schema"), how.get("prompter"), how.get("secrets")
+        self._check_attached(attached=bool(secrets) or prompter is not None)
         if wanted is not None:
             schema_of(wanted)
         if secrets:
@@ -195,6 +196,7 @@ class Turns:
     async def work(self, at_once: int, deps: object, engine: Literal["none", "dbos"], on_event: OnWork | None) -> None:
         """Go on with turns that are due, until cancelled (see `Agent.work`)."""
         how: AnyOptions = {"deps": deps}
+        self._check_attached()
 
         async def segment(journal: Journal) -> None:
             begun = _Begun(journal)
@@ -272,6 +274,15 @@ class Turns:
         wanted = self._wanted(how)
         return TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
 
+    def _check_attached(self, *, attached: bool = False) -> None:
+        """Let a prompter answer only in a person's process, where the store is the user's own. Nothing is held or made before that.
+
+        Raises:
+            PersonNeeded: This process was started by a tool, or by an agent that midturn serves.
+        """
+        if attached or self._prompter is not None:
+            self.store.require_person()
+
     def _guarded(self, store: ConversationStore) -> ConversationStore:
         return store if self._may_answer is None else store.guarded(self._may_answer)
 
@@ -279,6 +290,7 @@ class Turns:
     async def _begun(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
         """Hold the conversation of a new turn; inside a tool of another agent, that of the turn that it leads to, begun before or not."""
         requested, outer, named = self._requested(text, how), outer_call(), how.get("conversation")
+        self._check_attached(attached=how.get("prompter") is not None)
         if outer is None or not self._is_at_home(outer):
             async with await self._journal(named, text) as journal:
                 await begin_with(journal, how.get("history") or ())

@@ -33,6 +33,7 @@ from midturn.record.open_question import OpenQuestion, holds_secret, parse_addre
 from midturn.record.prompt import Prompt
 from midturn.store.batch import event_ids
 from midturn.store.outside_answers import too_late
+from midturn.store.store import record_notice
 from midturn.turn.visit import Visit
 from midturn.values.json_value import Json
 from midturn.values.text import exact
@@ -235,7 +236,7 @@ class Deck:
 
     async def _note(self, question: OpenQuestion, outcome: Notified) -> None:
         with suppress(NotOpen, NotAllowed, AlreadyAnswered):  # it was answered meanwhile
-            await self.board.port.store.note(question.id, outcome)
+            await record_notice(self.board.port.store, question.id, outcome)
 
     def _refuse(self, to: str, why: str) -> None:
         """Say that nothing can be sent there, once, however much waits."""

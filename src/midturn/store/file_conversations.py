@@ -93,6 +93,11 @@ class FileConversations(PortOfBefore):
         ring(folder, id)
         return journal
 
+    @property
+    def is_for_people(self) -> bool:
+        """Whether they lie in the user's own directories."""
+        return self.directories.are_for_people
+
     async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[FileJournal]:
         """Hold conversations that are due and free."""
         claimed: list[FileJournal] = []

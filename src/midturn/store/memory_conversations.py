@@ -245,6 +245,7 @@ class MemoryConversations(PortOfBefore):
     """The `StorePort` of one process: gone with it."""
 
     needs_loop = False
+    is_for_people = False
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._kept: dict[str, MemoryConversation] = {}

@@ -292,7 +292,7 @@ class _Decision:
         return handed
 
     def _batch(self, turn: LastTurn) -> Sequence[ev.Event]:
-        if turn.is_for_people and _giver(self._submission) is not None:
+        if turn.is_for_people:
             _check_that_a_person_answers(asker_of(turn.events))
         check_that_it_lasts(turn.events, self._at, trusted(self._clock).now(turn.events))
         if not isinstance(self._submission, Submission):

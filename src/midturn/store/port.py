@@ -159,6 +159,11 @@ class StorePort(Protocol):
         ...
 
     @property
+    def is_for_people(self) -> bool:
+        """Whether it lies in the user's own directories, where only a person answers, and no process that a tool started."""
+        ...
+
+    @property
     def limits(self) -> Limits:
         """Limits of a batch of events."""
         ...

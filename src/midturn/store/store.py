@@ -41,7 +41,7 @@ from msgspec import UNSET, UnsetType
 from midturn.clock import SYSTEM, TimeOfDay, trusted
 from midturn.errors import Renamed, StoreError, StoreLocked, TooOld
 from midturn.question.people import checked_names
-from midturn.record.events import AnsweredBy, Child, Note, Reassigned, Vote
+from midturn.record.events import AnsweredBy, Child, Escalated, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, MayAnswer
@@ -187,6 +187,20 @@ class ConversationStore(Renamed):
         """
         await end_children(self.port, self._clock, children, ending)
 
+    def require_person(self, what: str = "answer questions") -> None:
+        """Refuse an act that only a person may do here, where this process was started by a tool, or by an agent that midturn serves.
+
+        Args:
+            what: The act, as the error names it.
+
+        Raises:
+            PersonNeeded: The store is a workspace's or the user's own, and this process is no person's.
+        """
+        if self.port.is_for_people:
+            from midturn.sandbox.doors import for_people_only  # who only reads does without it
+
+            for_people_only(what)
+
     # Questions ------------------------------------------------------------------------------------------------------------
 
     async def pending(self, conversation: str | None = None, *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
@@ -312,21 +326,7 @@ class ConversationStore(Renamed):
         """
         return await self._submit(id, Vote(id="", withdrawn=True, answered_by=_person(user, via)))
 
-    async def note(self, id: str | OpenQuestion, note: Note) -> Receipt:
-        """Note on an open question that people were told of it; it answers nothing.
-
-        Args:
-            id: The question, or its id, as `pending()` lists them.
-            note: The event; its own `id` is filled in.
-
-        Raises:
-            NotOpen: There is no such question, or it was closed.
-            NotAllowed: The same was noted before, in another process.
-            StoreError: The conversation cannot be read or written.
-        """
-        return await self._record(id, note)
-
-    async def _record(self, id: str | OpenQuestion, given: Given | Note) -> Receipt:
+    async def _record(self, id: str | OpenQuestion, given: Given) -> Receipt:
         return await _outside_answers(self, self._clock).answer(_address(id), given)
 
     async def _submit(self, id: str | OpenQuestion, submission: Given) -> Receipt:
@@ -399,7 +399,6 @@ class ConversationStore(Renamed):
     answer_sync = sync_form(answer, run_sync)
     pass_on_sync = sync_form(pass_on, run_sync)
     take_back_sync = sync_form(take_back, run_sync)
-    note_sync = sync_form(note, run_sync)
 
     def watch_sync(self, conversation: str | None = None, *, events: bool = False, after: int | None = None) -> Iterator[StoreChange]:
         """Yield what happens to questions from now on, see `watch`."""
@@ -491,6 +490,28 @@ def parts_from(store: ConversationStore, id: str, mark: Mark | None) -> Iterator
         part = store.run_sync("parts", store.port.part(id, mark))
         yield part
         mark = part.following
+
+
+async def record_notice(store: ConversationStore, id: str | OpenQuestion, notice: Reminded | Escalated | Notified) -> Receipt:
+    """Record on an open question that people were notified, reminded, or are asked by an escalation; it answers nothing.
+
+    Only the server and the channels do: no public method writes such an event.
+
+    Args:
+        store: Where the question is.
+        id: The question, or its id, as `pending()` lists them.
+        notice: The event; its own `id`, and the people of a reminder or an escalation, are filled in.
+
+    Raises:
+        TypeError: The event is of another kind.
+        NotOpen: There is no such question, or it was closed.
+        NotAllowed: The same is on record already, or the question has no such reminder or escalation.
+        PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool, or by the agent that asks.
+        StoreError: The conversation cannot be read or written.
+    """
+    if type(notice) not in (Reminded, Escalated, Notified):  # a program without a type checker may pass a vote
+        raise TypeError(f"`record_notice` records reminders, escalations and notices, not {notice!r:.80}.")
+    return await _outside_answers(store, store._clock).answer(_address(id), notice)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the same module
 
 
 async def _take_over(store: ConversationStore, conversation: str) -> None:

@@ -40,9 +40,11 @@ class StoredVisit:
     Raises:
         NotOpen: No such question waits.
         AlreadyAnswered: Another answer came first.
+        PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool.
     """
 
     def __init__(self, store: ConversationStore, question: OpenQuestion, turn: Sequence[Event], who: AnsweredBy) -> None:
+        store.require_person()
         self._store = store
         self._question = question
         self._conversation = question.conversation

@@ -8,7 +8,8 @@ from typing import assert_never
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from midturn.question.people import earliest
+from midturn.errors import NotAllowed
+from midturn.question.people import People, earliest
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Submitted
 from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, ToolCallResponse, Vote
@@ -21,7 +22,7 @@ from midturn.turn.approval import Delivery, Foretelling, Permission, ReviewStep,
 from midturn.turn.forms import Answers, CallForms
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
-from midturn.turn.people import under_key
+from midturn.turn.people import Poll, under_key
 from midturn.turn.record import CallRecord
 from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
 from midturn.turn.walk import Replay, for_model, with_reasons
@@ -361,8 +362,16 @@ class Docket:
         return self.close(ticket.id, said)
 
     def note(self, ticket: Ticket, note: Note) -> decisions.Then | None:
-        """Write a note on a request that waits, and ask anew: whose it is, or what is shown of it, may be another matter now."""
-        self._state.write(replace(note, id=ticket.decision.request_id))
+        """Write a note on a request that waits, and ask anew: whose it is, or what is shown of it, may be another matter now.
+
+        One that may not be made is dropped: its giver has been told, or has gone past the check of the store.
+        """
+        poll = ticket.decision.poll or Poll(ticket.decision.request_id, People())
+        try:
+            accepted = poll.accepted(note)
+        except NotAllowed:
+            return None
+        self._state.write(accepted)
         if ticket.place == "model":
             return None
         self._state.take_down(ticket.id)

@@ -56,7 +56,7 @@ def _candidates(poll: Poll, asked_at: str, now: str) -> Iterator[tuple[Notice, i
     yield _first_notice(poll)
     for position, note in enumerate(poll.notes):
         if isinstance(note, Escalated):
-            yield Notice("escalated", note.to, note.number), position
+            yield Notice("escalated", poll.escalated_to(note), note.number), position
     if number := _reminder_due(poll, asked_at, now):
         yield Notice("reminded", poll.asked, number), 0
 

@@ -7,7 +7,7 @@ when a reply comes (do they, and is it the last yes that was needed?). So every 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeVar, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -23,6 +23,8 @@ from midturn.values.text import is_same_name
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
 """The ways of the command line: on files it is one person, whatever name it gives."""
+TOLD_ABOUT: Final = ("asked", "reassigned", "reminded", "escalated", "sent")
+"""What a `Notified` is about."""
 _UNKNOWN: Final = "No one can be told apart here, and {what}. Answer where people are known by name."
 
 
@@ -42,15 +44,20 @@ class Poll(Struct, frozen=True):
             if isinstance(note, Reassigned):
                 asked = note.to
             elif isinstance(note, Escalated):
-                asked = (*asked, *(name for name in note.to if name not in asked))
+                asked = (*asked, *(name for name in self.escalated_to(note) if not is_among(name, asked)))
         return asked
+
+    def escalated_to(self, note: Escalated) -> tuple[str, ...]:
+        """Return to whom an escalation puts the question: what the question says, whatever is on record."""
+        escalations = self.people.escalate
+        return escalations[note.number - 1].to if 1 <= note.number <= len(escalations) else ()
 
     @property
     def eligible(self) -> frozenset[str] | None:
         """The people who may decide; None where anyone may. Passing on adds no one, an escalation does."""
         if not self.people.only:
             return None
-        escalated = (name for note in self.notes if isinstance(note, Escalated) for name in note.to)
+        escalated = (name for note in self.notes if isinstance(note, Escalated) for name in self.escalated_to(note))
         return self.people.people_of((*self.people.ask, *escalated))
 
     @property
@@ -139,13 +146,51 @@ class Poll(Struct, frozen=True):
             NotAllowed: One of them may not, or there is none.
         """
         if isinstance(note, Vote):
-            if note.answered_by is None or self.voted(note.answered_by) is None:
+            if note.answered_by is None or not note.withdrawn or self.voted(note.answered_by) is None:
                 raise NotAllowed("There is no vote of yours to take back.")
             return
         eligible = self.eligible
         for name in note.to if eligible is not None else ():
             if eligible is not None and not all(is_among(person, eligible) for person in self.people.people_of((name,))):
                 raise NotAllowed(f"{name} may not answer this: only {listed(sorted(eligible))} may.")
+
+    def accepted(self, note: Note) -> Note:
+        """Return a note as it is recorded, where it may be.
+
+        An escalation is to those that the question was asked with: it is no way to put it to anybody else.
+
+        Raises:
+            NotAllowed: It is not for this person to note, it was noted before, or the question has no such reminder or escalation.
+        """
+        match note:
+            case Vote() | Reassigned():
+                if note.answered_by is None:
+                    raise NotAllowed("Only a person withdraws a vote or passes a question on.")
+                self.check(note.answered_by)
+                note = replace(note, answered_by=self.named(note.answered_by))
+                self.check_noting(note)
+            case Reminded() | Escalated() | Notified():
+                if _is_recorded(self.notes, note):
+                    raise NotAllowed("The same note is recorded already: another process has sent it.")
+                note = self._system_event(note)
+            case _ as other:
+                assert_never(other)
+        return replace(note, id=self.request)
+
+    def _system_event(self, note: Reminded | Escalated | Notified) -> Note:
+        match note:
+            case Escalated(number=number):
+                if not (to := self.escalated_to(note)):
+                    raise NotAllowed(f"The question has no escalation {number}: only those that it was asked with are recorded.")
+                return replace(note, to=to)
+            case Reminded(number=number):
+                if self.people.remind_after is None or not 1 <= number <= MOST_REMINDERS:
+                    raise NotAllowed(f"The question has no reminder {number}: `remind_after` says whether there are any.")
+                return note
+            case Notified(about=about):
+                if about not in TOLD_ABOUT:
+                    raise NotAllowed(f"People are not notified of {about!r}, but of {', '.join(TOLD_ABOUT)}.")
+                return note
 
     def _is_same(self, one: AnsweredBy | None, other: AnsweredBy) -> bool:
         """Whether two votes are one person's: on two devices, or both from the command line."""
@@ -223,14 +268,7 @@ def note_batch(turn: Sequence[Event], at: Address, note: Note, ids: Iterator[str
         NotOpen: Its question is not open.
         NotAllowed: It is not for this person to note.
     """
-    poll = poll_in(turn, at)
-    if isinstance(note, Vote | Reassigned) and note.answered_by is not None:
-        poll.check(note.answered_by)
-        note = replace(note, answered_by=poll.named(note.answered_by))
-        poll.check_noting(note)
-    elif _is_recorded(poll.notes, note):
-        raise NotAllowed("The same note is recorded already: another process has sent it.")
-    return (replace(note, id=poll.request, event_id=next(ids)),)
+    return (replace(poll_in(turn, at).accepted(note), event_id=next(ids)),)
 
 
 def not_notified(notice: Notified) -> str:

@@ -24,6 +24,7 @@ from midturn.question.answer_type import SecretType
 from midturn.question.people import Directory, time_left
 from midturn.record.events import Notified, Reminded
 from midturn.record.open_question import OpenQuestion
+from midturn.store.store import record_notice
 from midturn.store.watching import StoreChange
 from midturn.turn.notices import RETRY_DELAYS, Notice, escalation_due, notice_due
 from midturn.turn.people import Poll, open_poll
@@ -300,7 +301,7 @@ class Reminding:
         self._next[question.id] = time.monotonic() + _pause(poll)
         if (escalation := escalation_due(poll, question.asked_at, self._now())) is not None:
             with suppress(NotAllowed):  # another server was faster
-                await self._board.port.store.note(question.id, escalation)
+                await record_notice(self._board.port.store, question.id, escalation)
             poll = await self._poll(question) or poll
         if self._due(question, poll) is not None:
             await self._send(question)
@@ -343,10 +344,10 @@ class Reminding:
         store, error, retry_at = self._board.port.store, delivery.error, delivery.retry_at
         if notice.about == "reminded" and error is None:
             with suppress(NotAllowed):  # recorded before a crash
-                await store.note(question.id, Reminded(id="", number=notice.number, to=notice.to))
+                await record_notice(store, question.id, Reminded(id="", number=notice.number, to=notice.to))
         outcome = Notified(id="", about=notice.about, to=notice.to, error=error, number=notice.number, retry_at=retry_at)
         with suppress(NotAllowed):
-            await store.note(question.id, outcome)
+            await record_notice(store, question.id, outcome)
 
     async def _poll(self, question: OpenQuestion) -> Poll | None:
         """Return the poll with the notes that are recorded or queued for the holder of the conversation; None if it is closed."""

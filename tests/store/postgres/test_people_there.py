@@ -11,11 +11,11 @@ import midturn as mt
 from midturn.errors import NotAllowed
 from midturn.record.events import InquiryAnswered, Reassigned, Reminded, Vote
 from midturn.store.opening import open_store
-from midturn.store.store import ConversationStore
+from midturn.store.store import ConversationStore, record_notice
 from support.ntfy import Ntfy, told_by_two_servers
 
 pytestmark = pytest.mark.real("PostgreSQL")
-OPS = mt.People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo", "carl"]})
+OPS = mt.People(ask=["ops"], only=True, approvals=2, remind_after=60, members={"ops": ["ana", "bo", "carl"]})
 
 
 @mt.tool
@@ -49,9 +49,9 @@ def test_what_is_handed_over_is_recorded_once_each(asked: tuple[ConversationStor
     async def told() -> None:
         async with await store.open(conversation) as held:
             await asyncio.gather(store.answer(id, True, user="ana"), store.pass_on(id, ["bo"], user="carl"))
-            await store.note(id, Reminded(id="", number=1, to=("ops",)))
+            await record_notice(store, id, Reminded(id="", number=1, to=("ops",)))
             with pytest.raises(NotAllowed):
-                await store.note(id, Reminded(id="", number=1, to=("ops",)))
+                await record_notice(store, id, Reminded(id="", number=1, to=("ops",)))
             assert len(await held.answers.collect()) == 3
         assert not (await store.port.look(conversation)).turn.handed
         await store.answer(id, True, user="bo")

@@ -108,6 +108,7 @@ class PostgresConversations(PortOfBefore):
     """One schema of one database. It is made by its first use, and speaks to the database in a thread of its own."""
 
     needs_loop = True
+    is_for_people = False
 
     def __init__(self, address: DatabaseAddress, limits: Limits = DEFAULT_LIMITS) -> None:
         self.address = address
