@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
 from midturn.question.answer_type import BooleanType
-from midturn.question.people import People, is_among
+from midturn.question.people import MOST_REMINDERS, People, is_among
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import Address, Whose
 from midturn.turn.view import TurnView, why_closed
