@@ -232,3 +232,22 @@ def test_the_line_of_any_text_is_one_line_of_it(text: str) -> None:
     line = first_line(text)
     assert "\n" not in line
     assert not line.startswith(">")
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("yes", ""),
+        ("yes\n\nbut only after the backup has run\n", "but only after the backup has run"),
+        ("yes\nif Bo agrees\n\nAna\n-- \nAna Lopez", "if Bo agrees\n\nAna"),
+        ("yes\n\nSent from my iPhone\n\nOn Mon, 23 Nov 2026, midturn wrote:\n> Deploy?", ""),
+        ("yes \nbut not now\n", ""),
+        ("yes\n\nOn Mon, 23 Nov 2026, midturn wrote:\n> Deploy?\n\nbut not now", "but not now"),
+        ("yes\n\nOn Mon, 23 Nov 2026 at 13:00, midturn\n<bot@bot.test> wrote:\n\n> Deploy?\n", ""),
+        ("yes\n\nmy condition:\n\n-----Original Message-----\nFrom: bot@bot.test\n\nno", "my condition:"),
+        ("> Deploy?\n\nyes", ""),
+        ("", ""),
+    ],
+)
+def test_the_lines_between_the_first_one_and_the_quote_are_read_too(text: str, more: str) -> None:
+    assert read(mail(text)).more == more

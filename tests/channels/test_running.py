@@ -13,7 +13,7 @@ from midturn.channels.ledger import Ledger
 from midturn.channels.port import Card, ChannelSettings, Fits, Reply
 from midturn.channels.running import run
 from midturn.clock import now
-from midturn.record.events import Notified
+from midturn.record.events import Notified, Vote
 from midturn.store.store import ConversationStore
 from support.channels.fake import FakeChannel
 from support.channels.scene import GO, SETTINGS, Scene, played
@@ -305,6 +305,101 @@ def test_a_change_that_did_not_reach_the_platform_is_made_at_the_next_start(stor
         assert scene.platform.sent == [handle]
 
     played(store, play)
+
+
+def test_a_no_at_the_review_of_a_form_sends_nothing(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        waiting = await scene.ask(mt.Form([GO, WHY], review=True))
+        async with scene.running():
+            handle, card = await scene.platform.card("7")
+            scene.platform.write("7", "no, because it is Friday", handle)
+            await until(lambda: "takes no reason" in scene.platform.cards[handle].notice)
+            scene.platform.write("7", "yes, but not now", handle)
+            scene.platform.tell(Reply(account="7", token=card.token, text="no"))
+            await scene.platform.card("7", lambda card: card.text == "Why?")
+            scene.platform.write("7", "It is time.", handle)
+            await scene.platform.card("7", lambda card: "Send" in [choice.label for choice in card.choices])
+            for words in ("no", "yes, but not now"):
+                scene.platform.write("7", words, handle)
+                await until(lambda: scene.platform.cards[handle].notice != "")
+                assert await scene.answers(waiting.conversation) == []
+            scene.platform.write("7", "yes", handle)
+            await scene.platform.over(handle)
+        assert [answer[0] for answer in await scene.answers(waiting.conversation)] == [False, "It is time."]
+
+    played(store, play)
+
+
+def test_in_a_room_only_the_author_says_what_unclear_words_decide(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        await scene.pair("bo", "8")
+        question = await scene.ask(GO)
+        async with scene.running(ChannelSettings(name="phone", rooms=("ops",))):
+            handle, _ = await scene.platform.card("ops")
+            scene.platform.tell(Reply(account="7", handle=handle, text="yes, if Bo agrees", place="ops"))
+            _, card = await scene.platform.card("ops", lambda card: "ana wrote: “yes, if Bo agrees”" in card.hint)
+            labels = {choice.label: choice.token for choice in card.choices}
+            assert [*labels] == ["Yes", "No", "Yes with this note", "No with this note", "Reply"]
+            scene.platform.tell(Reply(account="8", handle=handle, token=labels["Yes with this note"], place="ops"))
+            await until(lambda: "Only ana can say" in scene.platform.cards[handle].notice)
+            assert await scene.answers(question.conversation) == []
+            scene.platform.tell(Reply(account="8", handle=handle, token=labels["No"], place="ops"))
+            assert await scene.answered(question) == (False, None, "bo", "fake")
+
+    played(store, play)
+
+
+@pytest.mark.parametrize("more", ["but only after the backup", "Ana"])
+def test_a_yes_with_further_lines_is_asked_back_and_a_signature_confirms_it(store: ConversationStore, more: str) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = await scene.ask(GO)
+        async with scene.running():
+            _, card = await scene.platform.card("7")
+            scene.platform.tell(Reply(account="7", token=card.token, text="yes", more=more))
+            _, card = await scene.platform.card("7", lambda card: "Answer yes with this note?" in card.hint)
+            scene.platform.tell(Reply(account="7", token=card.token, text="yes", more="and this is new"))
+            _, card = await scene.platform.card("7", lambda card: "and this is new" in card.hint)
+            assert await scene.answers(question.conversation) == []
+            scene.platform.tell(Reply(account="7", token=card.token, text="yes", more="and this is new"))
+            assert await scene.answered(question) == (True, "yes\nand this is new", "ana", "fake")
+
+    played(store, play)
+
+
+def test_a_card_answers_for_what_it_displayed_however_often_it_was_to_be_changed(store: ConversationStore) -> None:
+    """The platform takes no changes meanwhile; every button that was ever displayed is known."""
+
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = (await agent_with(scene.store, release, arguments={"env": "staging"}).run("Go.")).pending[0]
+        async with scene.running():
+            handle, first = await scene.platform.card("7")
+            await scene.noted(handle)
+            scene.platform.is_away = True
+            for number, editor in enumerate(("bo", "cy", "bo")):
+                open_now = (await scene.store.pending(question.conversation))[0]
+                refused = scene.platform.refused
+                await scene.store.answer(question.id, arguments={"env": f"env-{number}"}, user=editor, via="web", digest=open_now.digest)
+                await until(lambda refused=refused: scene.platform.refused > refused)
+            scene.platform.tell(Reply(account="7", handle=handle, token=first.choices[0].token))
+            scene.platform.tell(Reply(account="7", handle=handle, text="yes", id="2"))
+            await until(lambda: scene.platform.confirmed == 2)
+            scene.platform.is_away = False
+            _, card = await scene.platform.card("7", lambda card: "env-2" in str(card.lines))
+            assert card.notice
+            events = (await scene.store.read(question.conversation)).events
+            assert [event.answered_by and event.answered_by.user for event in events if isinstance(event, Vote)][-1] == "bo"
+
+    played(store, play)
+
+
+@mt.tool(run=lambda _arguments, _context: mt.People(ask=["ops"], only=True, approvals=2, members={"ops": ["ana", "bo", "cy"]}))
+async def release(env: str) -> str:
+    """Release."""
+    return env
 
 
 SURE = mt.Question.boolean("sure", "Sure?")

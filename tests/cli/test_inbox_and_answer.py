@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from midturn.store.opening import FileStore
+from support.channels.sentences import CONDITIONAL, NOT_A_DECISION
 from support.cli import CommandLine, asks, calls
 from support.hooks import until
 from support.stored import asking, keep
@@ -362,6 +363,43 @@ def test_an_approval_takes_nothing_else(midturn: CommandLine) -> None:
 
     assert finished.status == 1
     assert 'it takes y, n, always, never, or {"edit": …}' in finished.stderr
+
+
+@pytest.mark.parametrize("kind", ["run", "tool"])
+def test_words_with_more_than_a_decision_are_refused_and_the_question_stays_open(midturn: CommandLine, kind: str) -> None:
+    question = _yes_or_no(midturn, kind)
+    for words in (*CONDITIONAL, *NOT_A_DECISION):
+        refused = midturn.run("answer", question["id"], words)
+        assert refused.status != 0
+        assert "recorded" not in refused.stdout
+        if words in CONDITIONAL:
+            assert "so it decides nothing: the question is still open." in refused.stderr
+            assert "--reason TEXT" in refused.stderr
+    assert [one["id"] for one in midturn.ok("inbox", "--json").json] == [question["id"]]
+    midturn.ok("answer", question["id"], "Yes.", "--reason", "only after the backup")
+    decided = [event for event in midturn.events() if event.get("state") == "approved" or event.get("outcome") == "answered"]
+    assert [event["reason"] for event in decided] == ["only after the backup"]
+
+
+@pytest.mark.parametrize("kind", ["run", "tool"])
+@pytest.mark.parametrize("words", ["no, because it is Friday", "no: it is Friday"])
+def test_a_no_may_have_its_reason(midturn: CommandLine, kind: str, words: str) -> None:
+    question = _yes_or_no(midturn, kind)
+    twice = midturn.run("answer", question["id"], words, "--reason", "another")
+    assert "There are two reasons" in twice.stderr
+    midturn.ok("answer", question["id"], words)
+    decided = [event for event in midturn.events() if event.get("state") == "skipped" or event.get("outcome") == "answered"]
+    assert [event["reason"] for event in decided] == ["it is Friday"]
+
+
+def _yes_or_no(midturn: CommandLine, kind: str) -> dict[str, Any]:
+    """Have a turn wait for a yes or a no; return the entry of the inbox."""
+    if kind == "tool":
+        return suspended(midturn, asks("go", "Deploy?"))
+    midturn.asker(run="ask")
+    assert midturn.run("query", "-m", midturn.script(calls("deploy")), "--defer", "Ship it").status == 3
+    (question,) = midturn.ok("inbox", "--json").json
+    return question
 
 
 def test_an_approval_is_decided_at_the_terminal_with_the_call_in_view(midturn: CommandLine) -> None:

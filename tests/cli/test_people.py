@@ -87,3 +87,28 @@ def test_explain_names_the_people_and_how_many_have_to_say_yes(midturn: CommandL
     people = midturn.ok("tools", "explain", "deploy", "say=production", "--json").json["people"]
     assert (people["ask"], people["approvals"], people["members"]) == (["ops"], 2, {"ops": ["ana", "bo"]})
     assert midturn.ok("tools", "explain", "deploy", "say=staging", "--json").json["people"] is None
+
+
+CALLS_OF_OPS = """
+[[conversation.tools.deploy.rules]]
+ask = ["ops"]
+only = true
+approvals = 2
+"""
+
+
+def test_a_digest_confirms_a_yes_to_exactly_the_call_that_was_shown(midturn: CommandLine) -> None:
+    midturn.configure(PEOPLE + CALLS_OF_OPS)
+    midturn.asker()
+    asked = midturn.run("query", "-m", midturn.script(calls("deploy", env="staging")), "--defer", "Ship it")
+    assert asked.status == 3
+    (question,) = midturn.ok("inbox", "--json").json
+    digest = question["about"]
+    assert f"midturn answer {question['id']} yes --digest {digest[:8]}" in midturn.ok("inbox").stdout
+    for wrong in ("1234", "xyzxyzxyz", f"{digest}0"):
+        assert "`--digest` takes 8 to 64 characters" in midturn.run("answer", question["id"], "yes", "--digest", wrong).stderr
+    as_ana = {"MIDTURN_CFG_USER__NAME": "ana"}
+    stale = midturn.run("answer", question["id"], "yes", "--digest", "0" * 8, **as_ana)
+    assert stale.status != 0
+    assert midturn.ok("inbox", "--json").json[0]["people"]["voted"] == []
+    assert "1 of 2 have said yes" in midturn.ok("answer", question["id"], "yes", "--digest", digest[:8], **as_ana).stderr

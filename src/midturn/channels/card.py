@@ -95,8 +95,13 @@ def draft_of(prompt: Prompt, fits: Fits, where: str = "", whose: str = "") -> Dr
     return Draft(heading=heading, text=text, acts=offered, hint=ELSEWHERE, is_whole=False)
 
 
-def meant(prompt: Prompt, words: str) -> Said:
+def meant(prompt: Prompt, words: str, more: str = "") -> Said:
     """Return what typed words mean as a reply to a prompt.
+
+    Args:
+        prompt: What is asked.
+        words: The words, or their first line.
+        more: Further lines, which are no part of an answer, and without which no yes or no counts.
 
     Raises:
         AnswerError: They are no answer; it says in a sentence for the person what would be one.
@@ -114,7 +119,7 @@ def meant(prompt: Prompt, words: str) -> Said:
         return Said(value=None)
     if not _is_yes_or_no(prompt):
         return Said(value=_plain(prompt.question.parse(typed)))
-    match read_decision(typed):
+    match read_decision(f"{typed}\n{more}"):
         case Decision(answer, reason):
             return Said(YES if answer else NO, reason=reason)
         case Unclear() as unclear if prompt.kind == "review":
@@ -146,9 +151,12 @@ def asked_back(draft: Draft, prompt: Prompt, words: str, author: str) -> Draft:
     return replace(draft, acts={**(draft.acts if author else {}), **acts}, hint=f'{asks} Reply "yes" or "no", or {what}.')
 
 
-def note_act(words: str) -> str:
-    """Return what words do on a card that asks its author back; empty where they say something new."""
-    match read_decision(words):
+def note_act(note: str, words: str, more: str = "") -> str:
+    """Return what words do on a card that asks the author of `note` back; empty if they say something new.
+
+    Further lines that the note had, too, are a signature.
+    """
+    match read_decision(words if note.endswith(more) else f"{words}\n{more}"):
         case Decision(answer, None):
             return NOTE_YES if answer else NOTE_NO
         case _:

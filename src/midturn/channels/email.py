@@ -1,4 +1,4 @@
-"""E-mail: a card is a mail, and the first line of a reply to it is the answer.
+"""E-mail: a card is a mail, and the first line of a reply to it is the answer. A yes or a no beside other lines decides nothing.
 
 Mails cannot be changed, so what a card says from now on is a mail of its own in the same thread. Each has a token in its subject, which
 binds the reply to that text. What else a reply has to bring stands in `channels/mail.py`: above all, that our own server says that it comes
@@ -266,4 +266,5 @@ def _reply(mail: Mail, at: str) -> Reply:
     """Return what a mail brings. Where it has no token, its words can be a code and nothing else."""
     words = mail.text if mail.token or mail.text else mail.subject
     handle = "" if mail.token else _NO_CARD
-    return Reply(account=mail.sender, handle=handle, token=mail.token, text=words, at=at, spoken_for=mail.vouched_for)
+    more = mail.more if mail.token else ""
+    return Reply(account=mail.sender, handle=handle, token=mail.token, text=words, more=more, at=at, spoken_for=mail.vouched_for)

@@ -27,6 +27,10 @@ _COMMENT: Final = re.compile(r"\([^()]*\)")
 _ADDRESS: Final = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[A-Za-z0-9.-]+")
 _BULK: Final = frozenset({"bulk", "list", "junk", "auto_reply"})
 _CUT: Final = re.compile(r"(?i)-{2,}\s?|_{10,}|[-_]{3,}\s*\S.*[-_]{3,}|(?:from|von|de|da|van)\s?:\s.*@.*")
+_OF_A_DEVICE: Final = re.compile(
+    r"(?i)(?:sent from|sent with|sent via|get) (?:my |outlook|proton|mail for|yahoo).{0,60}|von meinem \S+ gesendet"
+)
+_MAX_BELOW: Final = 200  # lines that are read below the first one
 _ATTRIBUTION: Final = 3  # lines over which "On Monday, Bo wrote:" is broken
 _ENDS_QUOTE: Final = ("gmail_quote", "yahoo_quoted", "moz-cite-prefix", "protonmail_quote", "divrplyfwdmsg", "appendonsend")
 _BLOCKS: Final = frozenset({"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4", "table", "ul", "ol", "pre", "blockquote", "body", "hr"})
@@ -36,10 +40,13 @@ _UNSHOWN: Final = frozenset({"script", "style", "head", "title", "template"})
 class Mail(Struct, frozen=True, kw_only=True):
     """What a mail says. `text` is its first line above the quote, `no_answer` why it answers nothing, whatever it says.
 
+    `more` are the other lines above the quote and the signature: a yes or a no decides nothing if there are any.
+
     Args:
         sender: The one address in `From`, in small letters; empty where there is none, or several.
         token: Of the card, in the subject; empty where there is none, or several.
         text: The answer.
+        more: The rest of what its writer wrote.
         vouched_for: Whether the server that took it in says that it comes from there.
         no_answer: That a program wrote it, or a list; empty where a person may have.
         subject: What it is about.
@@ -48,6 +55,7 @@ class Mail(Struct, frozen=True, kw_only=True):
     sender: str = ""
     token: str = ""
     text: str = ""
+    more: str = ""
     vouched_for: bool = False
     no_answer: str = ""
     subject: str = ""
@@ -73,11 +81,12 @@ def read_mail(content: bytes, authserv_id: str) -> Mail:
 
 def _read(message: Message, authserv_id: str) -> Mail:
     sender, subject = _sender(message), _decoded(message, "Subject")
-    tokens = set(_TOKEN.findall(subject))
+    tokens, text = set(_TOKEN.findall(subject)), _text_of(message)
     return Mail(
         sender=sender,
         token=tokens.pop() if len(tokens) == 1 else "",
-        text=first_line(_text_of(message)),
+        text=first_line(text),
+        more=lines_below(text),
         vouched_for=bool(sender) and _is_vouched_for(message, sender.rpartition("@")[2], authserv_id),
         no_answer=_by_a_program(message),
         subject=subject,
@@ -89,6 +98,32 @@ def first_line(text: str) -> str:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     begins = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
     return "" if _begins_quote(lines[begins:]) else _flowing(lines[begins:])
+
+
+def lines_below(text: str) -> str:
+    """Return what its writer wrote below the first line, between quoted lines, too: up to a signature or the mail that was replied to."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    begins = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
+    if _begins_quote(lines[begins:]):
+        return ""
+    below = lines[begins + _flowing_lines(lines[begins:]) :][:_MAX_BELOW]
+    taken: list[str] = []
+    is_attribution = False
+    for number, line in enumerate(below):
+        bare = line.strip()
+        if _CUT.fullmatch(bare) or _OF_A_DEVICE.fullmatch(bare):
+            break
+        is_quote = line.lstrip().startswith((">", "|"))
+        is_attribution = not is_quote and bool(bare) and (is_attribution or _is_attribution(below[number:]))
+        if not is_quote and not is_attribution:
+            taken.append(line)
+    return "\n".join(taken).strip()
+
+
+def _is_attribution(lines: list[str]) -> bool:
+    """Whether a line such as "On Monday, Bo wrote:" stands above a quote."""
+    below = next((line for line in lines[1:] if line.strip()), "")
+    return _begins_quote(lines) or (lines[0].rstrip().endswith(":") and below.lstrip().startswith(">"))
 
 
 def _begins_quote(lines: list[str]) -> bool:
@@ -106,12 +141,16 @@ def _begins_quote(lines: list[str]) -> bool:
 
 
 def _flowing(lines: list[str]) -> str:
-    taken = lines[0]
-    for line in lines[1:]:
-        if not taken.endswith(" ") or taken.endswith("-- ") or not line.strip() or line.startswith(">"):
-            break
-        taken += line
-    return taken.strip()
+    return "".join(lines[: _flowing_lines(lines)]).strip()
+
+
+def _flowing_lines(lines: list[str]) -> int:
+    """Return how many lines the first one flows over."""
+    for number, line in enumerate(lines[1:], 1):
+        before = lines[number - 1]
+        if not before.endswith(" ") or before.endswith("-- ") or not line.strip() or line.startswith(">"):
+            return number
+    return len(lines)
 
 
 # Who wrote it ------------------------------------------------------------------------------------------------------------------

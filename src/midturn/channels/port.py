@@ -84,6 +84,8 @@ class Reply(Struct, frozen=True, kw_only=True):
         handle: The message that it is about, where the platform says so: the one with the button, or the one replied to.
         token: Of the button, or, with words, of the card.
         text: What was typed.
+        more: The rest of what was typed, if only the first line can be an answer: as in a mail, whose other lines may be a signature. A
+            yes or a no decides nothing beside other words.
         place: The room; empty where they are alone with us.
         at: When it was written, by the clock of the platform that received it, in RFC 3339; empty where it does not say.
         spoken_for: Whether the platform vouches for the account. What it does not vouch for is no answer.
@@ -95,6 +97,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     handle: str = ""
     token: str = ""
     text: str = ""
+    more: str = ""
     place: str = ""
     at: str = ""
     spoken_for: bool = True

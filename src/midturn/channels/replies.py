@@ -270,7 +270,7 @@ def _about_note(note: UnclearNote, act: str, reply: Reply, person: str) -> Said 
     """
     if act in NOTE_ACTS and person != note.person:
         raise AnswerError([Problem("", f"Only {note.person} can say what these words of theirs decide.")])
-    does = note_act(reply.text) if not act and person == note.person else act
+    does = note_act(note.words, reply.text, reply.more) if not act and person == note.person else act
     if does == NOTE_AGAIN:
         return None
     if does == NOTE_REPLY:
@@ -290,7 +290,7 @@ def _said(prompt: Prompt, sent: Sent, reply: Reply, person: str) -> Said | None:
         if act == AGAIN or words in ("no", "n"):
             return None
     if not act:
-        return meant(prompt, reply.text)
+        return meant(prompt, reply.text, reply.more)
     if act == SKIP:
         return Said(value=None)
     return Said(value=chosen(prompt, act)) if act.startswith(OPTION) else Said(act)

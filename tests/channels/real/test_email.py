@@ -141,6 +141,23 @@ def test_a_code_pairs_and_free_text_is_confirmed(store: ConversationStore, house
     played(play)
 
 
+def test_a_yes_with_a_condition_below_it_decides_nothing(store: ConversationStore, house: MailHouse) -> None:
+    async def play() -> None:
+        await pair(store, "email", "ana", ANA)
+        question = await ask(store, GO)
+        async with running(store, channel(house)):
+            card = await house.mail(ANA)
+            house.post(reply(card, "yes\n\nbut only after the backup has run\n\nSent from my iPhone"), ANA, signed_by="ana.test")
+            shown = await house.mail(ANA, 2)
+            assert "You wrote: “yes⏎ but only after the backup has run”. Nothing is decided yet." in shown.get_content()
+            assert shown["Message-ID"] != card["Message-ID"]
+            assert await answers(store, question) == []
+            house.post(reply(shown, "yes"), ANA, signed_by="ana.test")
+            assert await answered(store, question) == (True, "yes\n\nbut only after the backup has run", "ana", "email")
+
+    played(play)
+
+
 def test_what_came_while_no_server_ran_is_read_at_the_next_start_and_once(store: ConversationStore, house: MailHouse) -> None:
     async def play() -> None:
         await pair(store, "email", "ana", ANA)
