@@ -238,6 +238,28 @@ def test_an_answer_from_the_inbox_wins_over_a_dialog_that_is_open(midturn: Comma
     assert [decided["answered_by"]["via"] for decided in decisions(midturn)] == ["inbox"]
 
 
+def test_a_dialog_stays_open_while_its_question_is_put_to_others(midturn: CommandLine) -> None:
+    midturn.asker("publish", run="ask")
+    model = midturn.script(calls("publish", note=str(midturn.root / "ran")))
+
+    async def pass_on(asked: Permission) -> str:
+        del asked
+        (question,) = (await asyncio.to_thread(midturn.ok, "inbox", "--json")).json
+        await asyncio.to_thread(midturn.ok, "answer", question["id"], "--pass-to", "bo")
+        await asyncio.sleep(0.5)  # a dialog that the change closed would be closed by now
+        return "allow"
+
+    async def scene() -> None:
+        editor = Editor()
+        editor.choose = pass_on
+        async with beside(midturn, editor, model):
+            assert await prompted(editor, await began(midturn, editor)) == "end_turn"
+        assert len(editor.permissions) == 1
+
+    play(scene())
+    assert (midturn.root / "ran").exists()
+
+
 def test_a_permission_from_the_inbox_wins_over_a_dialog_that_is_open(midturn: CommandLine) -> None:
     midturn.asker("publish", run="ask")
     model = midturn.script(calls("publish", note=str(midturn.root / "ran")))

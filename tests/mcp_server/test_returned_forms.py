@@ -16,6 +16,7 @@ from midturn.clock import SYSTEM
 from midturn.mcp_server.asking import ServerWait
 from midturn.mcp_server.server import make_server
 from midturn.store.opening import FileStore
+from support.channels.sentences import CONDITIONAL, NOT_A_DECISION
 from support.mcp_clients import MODERN, Person
 from support.mcp_tasks import recorded, waiting
 
@@ -125,6 +126,19 @@ def test_a_client_that_brings_something_else_is_shown_the_form_again_but_not_for
                 result = await call(client, SURE, result.request_state, wrong=accept(answer=True))
             assert rounds > 1
             assert data(result)["status"] == "waiting"
+            assert len(await waiting(tmp_path)) == 1
+        assert await recorded(tmp_path) == []
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("words", [*CONDITIONAL, *NOT_A_DECISION, "yes", "no, because it is Friday"])
+def test_words_of_a_client_are_no_yes_or_no(tmp_path: Path, words: str) -> None:
+    async def work() -> None:
+        async with client_on(tmp_path) as client:
+            first = await call(client, SURE)
+            second = await call(client, SURE, first.request_state, form=accept(answer=words))
+            assert isinstance(second, types.InputRequiredResult)
             assert len(await waiting(tmp_path)) == 1
         assert await recorded(tmp_path) == []
 

@@ -138,8 +138,9 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         await self._record(question, answer)
 
     async def _record(self, question: OpenQuestion, answer: Mapping[str, Any]) -> None:
+        digest = question.digest if answer.get("approve") else ""
         try:
-            await self.store.answer(question.id, via=VIA, **answer)
+            await self.store.answer(question.id, via=VIA, digest=digest, **answer)
         except (AlreadyAnswered, NotOpen) as late:
             _LOG.info("an answer of %s came too late: %r", self.editor.name, str(late))
         except MidturnError as error:

@@ -315,12 +315,16 @@ class EditorSession:
 
     async def _watch(self) -> None:
         open_dialogs: dict[str, asyncio.Task[None]] = {}
+        digests: dict[str, str] = {}
         try:
             async for change in self._turns.store.watch(self._known):
-                if change.kind == "asked" and change.question:
-                    open_dialogs[change.id] = asyncio.create_task(self._ask(change.question))
-                elif change.id in open_dialogs:
+                if change.kind == "changed" and change.question and change.question.digest == digests.get(change.id):
+                    continue  # a vote, or other people: what the dialog shows is still asked
+                if change.id in open_dialogs:
                     open_dialogs.pop(change.id).cancel()
+                if change.question:
+                    digests[change.id] = change.question.digest
+                    open_dialogs[change.id] = asyncio.create_task(self._ask(change.question))
         finally:
             for dialog in open_dialogs.values():
                 dialog.cancel()

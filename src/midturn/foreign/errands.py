@@ -56,8 +56,8 @@ from midturn.foreign.errand import (
 from midturn.foreign.words import Decided, DecidedElsewhere, FormCompleted, is_nameless, tool_name
 from midturn.ports import Clock
 from midturn.question.form import Form
-from midturn.record.events import Event, put_to_people
-from midturn.record.open_question import Address, Asker, OpenQuestion
+from midturn.record.events import Event
+from midturn.record.open_question import Address, Asker, OpenQuestion, parse_address
 from midturn.routing.rules import Ruling
 from midturn.store.store import ConversationStore
 from midturn.turn.pending import pending
@@ -238,8 +238,8 @@ class Errands:
         """Return what a person is asked just now."""
         return next(iter(pending(await self.turn(errand), errand.conversation)), None)
 
-    async def answer(self, errand: Errand, answers: Mapping[str, Json], via: str) -> None:
-        """Record what a person answered at this agent's own prompt, which showed our question.
+    async def answer(self, errand: Errand, answers: Mapping[str, Json], via: str, shown: str) -> None:
+        """Record what a person answered at this agent's own prompt, which showed the question with the ID `shown`.
 
         Raises:
             AnswerError: It does not fit.
@@ -247,17 +247,16 @@ class Errands:
             NotOpen: It is closed.
         """
         turn = await self.turn(errand)
-        question = next(iter(pending(turn, errand.conversation)), None)
+        question = next((question for question in pending(turn, errand.conversation) if question.id == shown), None)
         if question is None:
-            asked = [event.event_id for event in put_to_people(turn)]
-            raise why_closed(turn, Address(errand.conversation, asked[-1] if asked else errand.call))
+            raise why_closed(turn, parse_address(shown) or Address(errand.conversation, errand.call))
         value: Json = dict(answers) if question.form else next(iter(answers.values()))
         await self._store.answer(question.id, value, via=via)
 
-    async def leave(self, errand: Errand, via: str) -> None:
-        """Record that a person did not want to answer, at this agent's own prompt."""
+    async def leave(self, errand: Errand, via: str, shown: str) -> None:
+        """Record that a person did not want to answer the question `shown`, at this agent's own prompt."""
         question = await self.open_question(errand)
-        if question:
+        if question and question.id == shown:
             await self._store.answer(question.id, reply="", via=via)
 
     @asynccontextmanager

@@ -190,9 +190,9 @@ class CallDialog(Struct, frozen=True, kw_only=True):
         try:
             match said.action:
                 case "accept":
-                    await self.errands.answer(self.errand, shown.form.answers(said.content), VIA)
+                    await self.errands.answer(self.errand, shown.form.answers(said.content), VIA, shown.key)
                 case "decline" if self.caller.client.can_decline:
-                    await self.errands.leave(self.errand, VIA)
+                    await self.errands.leave(self.errand, VIA, shown.key)
                 case _:
                     return False
         except (AnswerError, AlreadyAnswered, NotOpen, PersonNeeded) as error:
