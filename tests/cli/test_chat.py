@@ -345,16 +345,16 @@ def test_lines_that_are_pasted_at_once_are_one_message_where_the_terminal_does_n
         ready(session, "Ctrl-D")
         say(session, "Good morning")
         session.wait_for("· deploy")
-        session.send("one\rtwo\r")
+        session.send(b"one\rtwo\r")
         session.wait_for("one⏎ two")
-        session.send("three\r")
+        session.send(" three\r")
         session.wait_for("1 message queued")
         gate.read_text()
         ready(session, "Answer 1.")
         session.send("\x04")
         assert session.wait_for_end() == 0
 
-    assert said_in(midturn) == ["Good morning", "one\ntwo\nthree"]
+    assert said_in(midturn) == ["Good morning", "one\ntwo three"]
 
 
 def test_a_long_paste_into_the_line_is_folded_and_sent_whole(midturn: CommandLine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import signal
 import sys
@@ -22,6 +23,19 @@ from support.warm_commands import Command, can_be_warm, exit_status, start_on_te
 
 TESTS = Path(__file__).parents[1]
 ASK_ONCE = Path(__file__).with_name("ask_once.py")
+
+
+_PARTS = re.compile(
+    r"\x1b\[200~.*?\x1b\[201~|\x1b\[\[.|\x1b\[[0-?]*[ -/]*[@-~]|\x1bO.|\x1b\].*?(?:\x07|\x1b\\)|\x1b.?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+",
+    re.DOTALL,
+)
+"""A paste, a key that sends several characters, a control character, or text."""
+_NO_TEXT = "".join(chr(code) for code in range(32) if chr(code) not in "\r\n\t") + "\x7f"
+_PASTE = "\x1b[200~"
+_ECHO = 1.0
+"""Seconds within which a program shows what was typed, if it does."""
+_PAUSE = 0.15
+"""Seconds between text and Enter: longer than any pause in a paste."""
 
 
 class _Screen(pyte.Screen):
@@ -151,6 +165,8 @@ class PtySession:
             self.child = _Spawned(command[0], command[1:], dimensions=(rows, columns), env=cast("Any", env), timeout=10)
             self.child.delaybeforesend = None
         self.raw = b""
+        self._typed = self._heard = 0.0
+        self._before_typed = 0
         self.screen = _Screen(columns, rows)
         self._stream = pyte.ByteStream(self.screen)
         self.settings = self.child.settings
@@ -170,8 +186,27 @@ class PtySession:
         return termios.tcgetattr(self.child.child_fd)
 
     def send(self, keys: str | bytes) -> None:
-        """Press keys."""
-        self.child.send(keys)
+        """Press keys as hands do: text at once, and Enter after a pause, so that nothing looks like a paste. Bytes are sent as they are."""
+        for part in _PARTS.findall(keys) if isinstance(keys, str) else [keys]:
+            is_typed = isinstance(part, str) and (part[0] not in _NO_TEXT or part.startswith(_PASTE))
+            if is_typed:
+                self._wait_after_typing()
+            self.child.send(part)
+            if is_typed:
+                self._typed, self._before_typed = time.monotonic(), len(self.raw)
+
+    def _wait_after_typing(self) -> None:
+        """Pause after text: until the program has shown it (a secret is not shown), and as long as hands pause."""
+        shown_until = self._typed + _ECHO
+        while len(self.raw) == self._before_typed and time.monotonic() < shown_until and self.read():
+            pass
+        time.sleep(max(0.0, max(self._typed, self._heard) + _PAUSE - time.monotonic()))
+
+    def press(self, keys: str) -> None:
+        """Press one key after the other, as hands do where each key decides something."""
+        for part in _PARTS.findall(keys):
+            for key in part if part[0] not in _NO_TEXT else [part]:
+                self.send(key)
 
     def wait_for(self, text: str, *, seconds: float = 30) -> None:
         """Wait until `text` is on the screen."""
@@ -263,6 +298,7 @@ class PtySession:
         except pexpect.EOF:
             return False
         self.raw += data
+        self._heard = time.monotonic()
         self._stream.feed(data)
         return True
 

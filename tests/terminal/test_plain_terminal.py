@@ -246,7 +246,7 @@ def test_what_was_typed_ahead_answers_nothing(result: Path) -> None:
     """200 keys before the prompt, a line end among them now and then."""
     with plain("boolean_default", result, case="busy", settle="0.2") as session:
         session.wait_for("busy")
-        session.send("y\rn\rYN1 \r" * 22)
+        session.send(b"y\rn\rYN1 \r" * 22)
         wait_until_asked(session)
         assert not result.exists()
 
@@ -270,7 +270,7 @@ def test_several_lines_at_once_answer_no_yes_or_no_question(result: Path) -> Non
     """A paste is meant for a text."""
     with plain("boolean", result) as session:
         wait_until_asked(session)
-        session.send("y\ny\ny\n")
+        session.send(b"y\ny\ny\n")
         session.wait_for("Several lines arrived at once")
         session.wait_at("help: ")
         session.send("n\r")
@@ -282,7 +282,7 @@ def test_several_lines_at_once_answer_no_yes_or_no_question(result: Path) -> Non
 def test_several_pasted_lines_are_one_text(result: Path) -> None:
     with plain("text", result) as session:
         wait_until_asked(session)
-        session.send("one\ntwo\nthree\n")
+        session.send(b"one\ntwo\nthree\n")
 
         assert session.wait_for_end() == 0
         assert "value='one\\ntwo\\nthree'" in result.read_text()

@@ -7,6 +7,7 @@ import hashlib
 import io
 import os
 import sys
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.processors import Processor, TabsProcessor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
@@ -31,6 +32,7 @@ from midturn.config.places import state_directory
 from midturn.errors import MidturnError
 from midturn.files import ensure_private
 from midturn.prompts.keys import TAB, TAB_STOP
+from midturn.prompts.rich.burst import TypingSpeed
 from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
 from midturn.terminal.attributes import key_mode
@@ -202,9 +204,21 @@ class RichLine:
 class LineKeys(Vt100Input):
     """The keys of one line. What was typed before it stands in it, and what is typed behind its Enter is for the next one."""
 
-    def __init__(self, stdin: io.TextIOWrapper, restored: Restored) -> None:
+    def __init__(self, stdin: io.TextIOWrapper, restored: Restored, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stdin)
         self._restored = restored
+        self._speed = TypingSpeed()
+        self._clock = clock
+
+    def read_keys(self) -> list[KeyPress]:
+        """Read keys. An Enter in a paste that the terminal does not mark begins a new line; one at its end does nothing."""
+        keys = super().read_keys()
+        typed = [key for key in keys if len(key.key) == 1 or key.key in _LINE_ENDS]
+        if not typed or not self._speed.is_paste(len(typed), self._clock()):
+            return keys
+        if keys[-1].key in _LINE_ENDS:
+            keys.pop()
+        return [KeyPress(Keys.ControlJ, "\n") if key.key is Keys.ControlM else key for key in keys]
 
     @contextmanager
     def raw_mode(self) -> Generator[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # any context manager
@@ -215,6 +229,9 @@ class LineKeys(Vt100Input):
     def typeahead_hash(self) -> str:
         """Name the input: each line has another, on a descriptor that may have another number."""
         return "midturn-chat"
+
+
+_LINE_ENDS = frozenset({Keys.ControlM, Keys.ControlJ})
 
 
 class LineCompleter(Completer):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from midturn.prompts.cells import cells
 from midturn.prompts.plain_scene import Say
+from midturn.prompts.rich.burst import HOLD, PAUSE
 from midturn.terminal.attributes import INTERRUPT, SUSPEND, line_mode, silent_mode
 from midturn.terminal.device import Device, Restored, readable_now, watched
 
@@ -147,14 +148,14 @@ class LineReader:
             self._listen()
         self._say("".join(f"{row}\n" for row in say.rows), say)
         if silent:
-            await self._settle_down()
+            await self._swallow(self._settle)
             self._listen()
         while True:
             line = await self._line(say)
             if say.entry == "hidden":
                 self._device.write("\n")
-            if not (refusal := self._refusal(say, line)):
-                return typed_text(line + self._pasted(say))
+            if not (refusal := await self._refusal(say, line)):
+                return typed_text(line + await self._pasted(say))
             self._listen()
             self._say(f"{refusal}\n", say)
 
@@ -181,9 +182,9 @@ class LineReader:
         typed = "" if say.entry == "hidden" else echoed(self._held.decode("utf-8", "replace"))
         self._device.write(f"{text}{say.ask}{typed}")
 
-    async def _settle_down(self) -> None:
-        """Swallow every key until none has come for a while."""
-        while await readable_within(self._device.fd, self._settle):
+    async def _swallow(self, seconds: float) -> None:
+        """Drop every key until none has come for so many seconds."""
+        while await readable_within(self._device.fd, seconds):
             if INTERRUPT in self._device.read():
                 raise LineInterrupted
 
@@ -240,13 +241,14 @@ class LineReader:
         rows = self._question if say.rows is self._question else [*self._question, *say.rows]
         self._say("".join(f"{row}\n" for row in ("", *rows)), say)
 
-    def _refusal(self, say: Say, line: bytes) -> str:
+    async def _refusal(self, say: Say, line: bytes) -> str:
         """Say why a line is not taken: cut by the system, one of several that came at once, or sent too soon to be meant."""
         if len(line) > LONGEST:
             return f"That line is longer than a terminal keeps ({LONGEST} bytes): type less, or use the editor."
         if say.entry == "choice":
-            if not readable_now(self._device.fd):
+            if not await readable_within(self._device.fd, HOLD):
                 return ""
+            await self._swallow(PAUSE)
             self._device.forget_typed()
             return "Several lines arrived at once, and none was taken: type one answer."
         if self._armed_at is None or self._clock() >= self._armed_at:
@@ -254,10 +256,10 @@ class LineReader:
         self._held = line
         return "Enter came too soon and was not taken: press it again to send what you typed."
 
-    def _pasted(self, say: Say) -> bytes:
-        """Return the further lines of a paste into a text."""
+    async def _pasted(self, say: Say) -> bytes:
+        """Return the further lines of a paste into a text; they may arrive in pieces."""
         more = b""
-        while say.entry == "text" and readable_now(self._device.fd):
+        while say.entry != "choice" and await readable_within(self._device.fd, HOLD):
             data = self._device.read()
             if not data or data.endswith(INTERRUPT):
                 raise LineInterrupted

@@ -29,6 +29,7 @@ from prompt_toolkit.styles import Style as PtkStyle
 
 from midturn.errors import TerminalGone
 from midturn.prompts.plain_scene import Edit
+from midturn.prompts.rich.burst import HOLD, Bursts, Entry, TimedKey
 from midturn.prompts.rich.keyboard import Key, Keyboard
 from midturn.prompts.rich.screen import Frame, Row, Sign, Size
 from midturn.question.reply import Reply
@@ -93,7 +94,8 @@ class Canvas:
     def __init__(self, device: Device) -> None:
         self._device = device
         self.stream = DeviceStream(device)
-        self.held_keys: list[Key] = []
+        self.held_keys: list[TimedKey] = []
+        self.bursts = Bursts()
         self.depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
 
         def size() -> PtkSize:
@@ -149,6 +151,11 @@ Leaving: TypeAlias = Reply | Edit | Sign
 class Presenter(Protocol):
     """Takes keys with the time at which they were pressed, and draws."""
 
+    @property
+    def entry(self) -> Entry:
+        """What keys do now."""
+        ...
+
     def press(self, key: Key, now: float) -> object:
         """Take a key; return why the rows go away, `Sign.RING`, or None (or anything else that is for the presenter alone)."""
         ...
@@ -178,11 +185,13 @@ class LiveRows:
         self._full_screen = full_screen
         self._canvas = canvas
         self._frame = Frame(())
+        self._clock: Callable[[], float] = time.monotonic
+        self._keys = KeyInput(device, restored, canvas.bursts, lambda: presenter.entry, self._pressed, self._clock)
         control = FormattedTextControl(self._drawn, get_cursor_position=self._cursor, focusable=True)
         with bindings_made_once():
             self._app: Application[Leaving] = Application(
                 layout=Layout(Window(control, dont_extend_height=True)),
-                input=KeyInput(device, restored, self._pressed),
+                input=self._keys,
                 output=canvas.output,
                 style=LOOKS,
                 color_depth=canvas.depth,
@@ -193,7 +202,6 @@ class LiveRows:
                 refresh_interval=every,
             )
         self._app.ttimeoutlen = ESCAPE_TIMEOUT
-        self._clock: Callable[[], float] = time.monotonic
 
     async def run(self, *, bell: bool) -> Leaving:
         """Draw until a key leaves.
@@ -208,13 +216,15 @@ class LiveRows:
         except EOFError as error:
             self._device.check()
             raise TerminalGone(str(error) or "The terminal closed its input.") from error
+        finally:
+            self._keys.stop()
 
-    def _pressed(self, key: Key) -> None:
+    def _pressed(self, key: Key, when: float) -> None:
         if self._app.future is None or self._app.future.done():
             if self._is_coming_back:
-                self._canvas.held_keys.append(key)  # the rows come back, and the key is for them
+                self._canvas.held_keys.append((key, when))  # the rows come back, and the key is for them
             return  # keys behind the one that answered were not meant for this prompt
-        match self._presenter.press(key, self._clock()):
+        match self._presenter.press(key, when):
             case Sign.RING:
                 if self._bell:
                     self._app.output.bell()
@@ -237,8 +247,9 @@ class LiveRows:
     def _press_held(self) -> None:
         """Take the keys that came while the rows were away."""
         held, self._canvas.held_keys = self._canvas.held_keys, []
-        for key in held:
-            self._pressed(key)
+        for key, when in held:
+            self._pressed(key, when)
+        self._keys.start()
 
     def _drawn(self) -> StyleAndTextTuples:
         """Draw the frame for the size that the terminal has now."""
@@ -279,12 +290,24 @@ def _fail(future: asyncio.Future[Leaving], error: Exception) -> None:
 
 
 class KeyInput(Input):
-    """Hands every key to `pressed`; prompt_toolkit itself gets none."""
+    """Hands every key to `pressed`, with the time at which it was read; prompt_toolkit itself gets none. A paste is one key."""
 
-    def __init__(self, device: Device, restored: Restored, pressed: Callable[[Key], None]) -> None:
+    def __init__(
+        self,
+        device: Device,
+        restored: Restored,
+        bursts: Bursts,
+        entry: Callable[[], Entry],
+        pressed: Callable[[Key, float], None],
+        clock: Callable[[], float],
+    ) -> None:
         self._device = device
         self._restored = restored
+        self._bursts = bursts
+        self._entry = entry
         self._pressed = pressed
+        self._clock = clock
+        self._timer: asyncio.TimerHandle | None = None
         self._keyboard = Keyboard()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._closed = False
@@ -309,15 +332,35 @@ class KeyInput(Input):
         except TerminalGone:
             data = b""
         self._closed = not data
-        for key in self._keyboard.feed(self._decoder.decode(data)):
-            self._pressed(key)
+        self._feed(self._keyboard.feed(self._decoder.decode(data)))
         return []
 
     def flush_keys(self) -> list[KeyPress]:
         """Nothing followed for a while: Escape was Escape."""
-        for key in self._keyboard.flush():
-            self._pressed(key)
+        self._feed(self._keyboard.flush())
         return []
+
+    def start(self) -> None:
+        """Release a held key in time."""
+        self.stop()
+        if self._bursts.holds:
+            self._timer = asyncio.get_running_loop().call_later(HOLD, self._release)
+
+    def stop(self) -> None:
+        """Leave a held key to the next reader."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _feed(self, keys: Sequence[Key]) -> None:
+        if keys:
+            for key, when in self._bursts.feed(keys, self._clock(), self._entry()):
+                self._pressed(key, when)
+            self.start()
+
+    def _release(self) -> None:
+        for key, when in self._bursts.release(self._entry()):
+            self._pressed(key, when)
 
     @contextmanager
     def raw_mode(self) -> Generator[None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import codecs
 import re
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from midturn.errors import TerminalGone
 from midturn.prompts.cells import cells, clip, clip_start
 from midturn.prompts.keys import one_line, split_lines
 from midturn.prompts.rich.buffer import Buffer
+from midturn.prompts.rich.burst import HOLD, Bursts, Entry, TimedKey
 from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.prompts.rich.screen import POINTER
 from midturn.terminal.ascii import as_ascii
@@ -73,6 +75,7 @@ LEAVES = "/quit"
 """What Ctrl-D in an empty line queues."""
 _ESCAPE_TIMEOUT = 0.05
 _NEW_LINE = frozenset({"c-j", "m-enter", "s-enter"})
+_ENTRY = Entry(writes=True, decides=frozenset({"enter"}))
 _WIDE = 60  # cells; below, fewer words
 
 
@@ -89,8 +92,11 @@ class TypedAhead:
     Nothing that is typed here answers a prompt: while one is open, this reads nothing.
     """
 
-    def __init__(self, folds: Folds) -> None:
+    def __init__(self, folds: Folds, clock: Callable[[], float] = time.monotonic) -> None:
         self._folds = folds
+        self._clock = clock
+        self._bursts = Bursts()
+        self._timer: asyncio.TimerHandle | None = None
         self._line = Buffer()
         self._messages: list[str] = []
         self._keyboard = Keyboard()
@@ -131,6 +137,8 @@ class TypedAhead:
 
     def pause(self) -> None:
         """Leave the keys to a prompt, or to the next reader."""
+        if self._bursts.holds:
+            self._release()
         self._reads.close()
         self.leave()
 
@@ -181,6 +189,9 @@ class TypedAhead:
     def _readable(self) -> None:
         if self._device is None or not self._device.in_foreground:
             return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         try:
             data = self._device.read()
         except TerminalGone:
@@ -188,14 +199,24 @@ class TypedAhead:
         if not data:
             self._reads.close()  # the signal that comes with it ends the chat
             return
-        text = self._decoder.decode(data)
-        is_marked = self._keyboard.is_pasting or "\x1b" in text
-        if "\r" in text[:-1] and not is_marked:  # no hand is so fast: a paste, where the terminal does not mark it
-            self._press(Paste(text.replace("\r\n", "\n").replace("\r", "\n")))
-        else:
-            for key in self._keyboard.feed(text):
-                self._press(key)
-            asyncio.get_running_loop().call_later(_ESCAPE_TIMEOUT, self._keyboard.flush)
+        keys = self._keyboard.feed(self._decoder.decode(data))
+        if keys:
+            self._take(self._bursts.feed(keys, self._clock(), _ENTRY))
+        loop = asyncio.get_running_loop()
+        loop.call_later(_ESCAPE_TIMEOUT, self._keyboard.flush)
+        if self._bursts.holds:
+            self._timer = loop.call_later(HOLD, self._release)
+
+    def _release(self) -> None:
+        """Take a key that was held: nothing followed it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._take(self._bursts.release(_ENTRY))
+
+    def _take(self, keys: Sequence[TimedKey]) -> None:
+        for key, _ in keys:
+            self._press(key)
         if self._gate is not None:
             self._gate.repaint()
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, is_remembered
+from midturn.prompts.rich.burst import NOTHING_CHOSEN, Entry
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
@@ -72,6 +73,7 @@ class Choice:
 
     submits = None
     empty = True
+    entry = Entry(moves=frozenset({"j", "k"}))
 
     def __init__(self, text: str, keys: Keys) -> None:
         self._text = text
@@ -84,7 +86,7 @@ class Choice:
         """Answer with one key; help and messages come and go below."""
         self._message = ""
         if isinstance(key, Paste):
-            return self._complain("a paste goes into a text only; press ? for help")
+            return self._complain(NOTHING_CHOSEN)
         if self._help.scrolls(key.key):
             return None
         if key.key in ENTER:

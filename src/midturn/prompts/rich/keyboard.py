@@ -26,9 +26,10 @@ class Press(Struct, frozen=True):
 
 
 class Paste(Struct, frozen=True):
-    """Text from the clipboard, line ends as newlines."""
+    """Text from the clipboard, line ends as newlines. `marked`: the terminal said that it is a paste."""
 
     text: str
+    marked: bool = True
 
 
 Key: TypeAlias = Press | Paste
@@ -72,11 +73,6 @@ class Keyboard:
     def undecided(self) -> bool:
         """Whether an Escape waits for what may follow it."""
         return not self._pasting and self._waiting.startswith(_ESCAPE)
-
-    @property
-    def is_pasting(self) -> bool:
-        """Whether a paste has begun whose end was not read yet."""
-        return self._pasting
 
     def feed(self, data: str) -> list[Key]:
         """Take what was read."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 from midturn.prompts.cells import cells, clip
 from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line
 from midturn.prompts.rich.buffer import Buffer
+from midturn.prompts.rich.burst import NOTHING_CHOSEN, Entry
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, cut, fitted, joined, row, row_cells, row_text, wrapped
 from midturn.question.reply import EndedTurn
@@ -149,6 +150,8 @@ def _split(line: _Line, start: int, end: int) -> Row:
 _CLOSE = frozenset({"q", "escape", "v"})
 _NEXT = frozenset({" ", "pagedown", "enter", "c-f", "c-d", "c-j"})
 _BACK = frozenset({"b", "pageup", "c-b", "backspace"})
+_PAGES = Entry(moves=frozenset({*_NEXT, *_BACK, "j", "k", "g", "G", "n", "N"}))
+_WORDS = Entry(writes=True, decides=ENTER)
 _KEYS = (
     " · Space next · b back · ↑↓ j k · / search · q back to the question",
     " · Space next · b back · / search · q leave",
@@ -178,6 +181,11 @@ class Pager:
         """Number of rows not seen, including those printed above the question."""
         return len(self._unseen) if self._unseen is not None else len(self._rows)
 
+    @property
+    def entry(self) -> Entry:
+        """What keys do now."""
+        return _WORDS if self._search is not None else _PAGES
+
     def press(self, key: Key, now: float) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
         """Turn the page, move by a row, search, or close."""
         del now
@@ -189,6 +197,7 @@ class Pager:
         if self._search is not None:
             return self._press_in_search(key, self._search)
         if isinstance(key, Paste):
+            self._note = NOTHING_CHOSEN
             return Sign.RING
         if key.key in _CLOSE:
             return Sign.LEAVE

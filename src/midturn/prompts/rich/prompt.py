@@ -7,11 +7,12 @@ from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, ow
 from midturn.prompts.cells import cells, clip, continued_words, hang
 from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
 from midturn.prompts.plain_scene import Edit
+from midturn.prompts.rich.burst import NOT_SUBMITTED, Entry
 from midturn.prompts.rich.choice import Choice
 from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, rule_field, subject_field, text_menu
 from midturn.prompts.rich.field import SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
-from midturn.prompts.rich.keyboard import Key, Press
+from midturn.prompts.rich.keyboard import Key, Paste, Press
 from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.pager import ContextRows, Pager, argument_spans, diff_spans, plain_context
 from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
@@ -105,6 +106,11 @@ class RichScene:
         return bool(self._prompt.deadline)
 
     @property
+    def entry(self) -> Entry:
+        """What keys do now."""
+        return self._faces[-1].entry
+
+    @property
     def about(self) -> str:
         """Say in one line who asks what."""
         return about(self._prompt)
@@ -131,6 +137,8 @@ class RichScene:
         if leaving not in (None, key):  # a key after "really?" answers that, and not the question
             return None
         outcome = self._do(face.press(key))
+        if isinstance(key, Paste) and not key.marked and face.entry.writes and (not key.text or "\n" in key.text):
+            self._note = NOT_SUBMITTED
         if isinstance(outcome, EndedTurn) and not leaving:
             self._leaving = key
             self._note = _ENDS

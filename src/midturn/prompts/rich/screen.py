@@ -23,6 +23,7 @@ from midturn.prompts.cells import (
 )
 from midturn.prompts.keys import Command, description, label
 from midturn.prompts.plain_scene import Edit
+from midturn.prompts.rich.burst import Entry
 from midturn.prompts.rich.keyboard import Key
 from midturn.question.answer_type import SelectOption
 from midturn.question.reply import Reply
@@ -181,6 +182,11 @@ class Face(Protocol):
     @property
     def empty(self) -> bool:
         """Whether nothing has been typed: Ctrl-D then ends the turn."""
+        ...
+
+    @property
+    def entry(self) -> Entry:
+        """What keys do, so that a paste can be told from keys that a hand presses."""
         ...
 
     def press(self, key: Key) -> Pressed:

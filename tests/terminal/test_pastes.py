@@ -1,0 +1,289 @@
+"""Pastes on a real terminal, marked by it or not: they decide nothing at a choice, and are text where text is written."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.pty_session import ASK_ONCE, PtySession, ask_once, of_tests
+
+RICH = {"TERM": "xterm-256color", "SETTLE": "0"}
+OPENED = b"\x1b[?2004h"
+NOTHING_CHOSEN = "That looked like pasted text; nothing was chosen."
+NOT_SUBMITTED = "That looked like pasted text; it was not submitted"
+SENTENCES = [
+    "You should look at this first. Then stop.",
+    "production\r",
+    "please use 2 or none\r",
+    "yes\r",
+    "Y\r",
+    "y\r\ny\r\n",
+    "s\rs\r",
+    "e\r",
+    "A\r",
+    "1\r",
+    "\r\r",
+    "b then c\x03",
+]
+YES_NO = ["boolean", "boolean_default", "boolean_optional", "run", "deliver"]
+CHOICES = [*YES_NO, "select", "select_other", "multi", "multi_other", "review", "form"]
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    """Return the file that the reply is written to."""
+    return tmp_path / "reply"
+
+
+def rich(name: str, result: Path, **more: str) -> PtySession:
+    """Ask one prompt of the catalogue with single keys, and wait until it is drawn."""
+    session = ask_once(name, result, environment={**RICH, **more})
+    session.wait_for_raw(OPENED)
+    return session
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_pasted_text_decides_nothing_at_a_choice(name: str, result: Path) -> None:
+    with rich(name, result) as session:
+        for sentence in SENTENCES:
+            session.send(sentence.encode())
+            session.wait_for(NOTHING_CHOSEN)
+            session.wait_for_quiet(0.35)
+            session.send(b"\x1b[1;9z\x1b[A")  # the message goes with the next key
+            session.wait_until(lambda: NOTHING_CHOSEN not in session.text, "no message")
+        assert not result.exists()
+
+        session.send("\x03")
+        if name in {"review", "form"}:
+            session.wait_for("the form has answers")
+            session.send("\x03")
+        session.wait_for_end()
+        assert result.read_text() == "EndedTurn()"
+
+
+@pytest.mark.parametrize("name", ["boolean", "select", "multi", "run"])
+def test_a_paste_that_arrives_in_pieces_decides_nothing(name: str, result: Path) -> None:
+    with rich(name, result) as session:
+        for char in b"Y2 please\ryes\r":
+            session.send(bytes([char]))
+            time.sleep(0.005)
+        session.wait_for(NOTHING_CHOSEN)
+        session.wait_for_quiet(0.1)
+        assert not result.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "reply"), [("boolean", "y", "value=True"), ("select", "2", "value='production'"), ("run", "n", "value=False")]
+)
+def test_a_single_key_still_answers_after_a_paste(name: str, key: str, reply: str, result: Path) -> None:
+    with rich(name, result) as session:
+        session.send(b"please use the other one\r")
+        session.wait_for(NOTHING_CHOSEN)
+        session.wait_for_quiet(0.35)
+        session.send(key)
+        session.wait_for_end()
+        assert reply in result.read_text()
+
+
+def test_the_tail_of_a_paste_is_not_taken(result: Path) -> None:
+    with rich("boolean", result) as session:
+        session.send(b"no problem")
+        session.wait_for(NOTHING_CHOSEN)
+        for key in (b"y", b"Y", b"\r", b"n"):
+            session.send(key)
+            time.sleep(0.1)
+        assert not result.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "paste", "value"),
+    [
+        ("text_empty", b"one\rtwo\rthree\rfour", "'one\\ntwo\\nthree\\nfour'"),
+        ("text_empty", b"one\rtwo\rthree\rfour\r", "'one\\ntwo\\nthree\\nfour'"),
+        ("text_empty", b"one line\r", "'one line'"),
+        ("secret", b"hunter\rtwo\r", "'hunter\\ntwo'"),
+    ],
+)
+def test_pasted_lines_are_text_where_text_is_written(name: str, paste: bytes, value: str, result: Path) -> None:
+    with rich(name, result) as session:
+        session.send(paste)
+        session.wait_for(NOT_SUBMITTED)
+        assert not result.exists()
+
+        session.wait_for_quiet(0.2)
+        session.send("\r")
+        session.wait_for_end()
+        assert f"value={value}" in result.read_text()
+
+
+def test_a_paste_into_a_filter_picks_nothing(result: Path) -> None:
+    with rich("select48", result) as session:
+        session.send(b"module_40\r")
+        session.wait_for(NOT_SUBMITTED)
+        session.wait_for("filter: module_40")
+        assert not result.exists()
+
+
+@pytest.mark.parametrize(("keys", "shown"), [("p", "Why not?"), ("e", "as it will run")])
+def test_a_paste_into_a_field_that_a_key_has_opened_is_text(keys: str, shown: str, result: Path) -> None:
+    with rich("run", result) as session:
+        session.send(keys)
+        session.wait_for(shown)
+        session.wait_for_quiet(0.35)
+        session.send(b"because of this\ry\ry\r")
+        session.wait_for(NOT_SUBMITTED)
+        assert not result.exists()
+
+
+def test_a_paste_into_the_pager_leaves_it_open(result: Path) -> None:
+    with rich("boolean_cut", result) as session:
+        session.send("v")
+        session.wait_for("q leave")
+        session.send(b"quit and say yes\r")
+        session.wait_for(NOTHING_CHOSEN)
+        session.wait_for_quiet(0.1)
+        assert not result.exists()
+        session.wait_for_quiet(0.3)
+        session.send("q")
+        session.wait_for("Apply all of it?")
+
+
+def test_several_lines_that_arrive_in_pieces_answer_no_plain_choice(result: Path) -> None:
+    with ask_once("boolean", result, environment={"TERM": "dumb", "SETTLE": "0"}) as session:
+        session.wait_at("help: ")
+        session.send(b"y\n")
+        time.sleep(0.005)
+        session.send(b"y\n")
+        time.sleep(0.1)
+        session.send(b"y\n")
+        session.wait_for("Several lines arrived at once, and none was taken")
+        session.wait_for_quiet(0.3)
+        assert not result.exists()
+        session.send("n\r")
+        session.wait_for_end()
+        assert "value=False" in result.read_text()
+
+
+def test_several_lines_that_arrive_in_pieces_are_one_plain_text(result: Path) -> None:
+    with ask_once("text_empty", result, environment={"TERM": "dumb", "SETTLE": "0"}) as session:
+        session.wait_for("Note for the migration log?")
+        session.wait_for_quiet(0.1)
+        for line in (b"one\n", b"two\n", b"three\n"):
+            session.send(line)
+            time.sleep(0.005)
+        session.wait_for_end()
+        assert "value='one\\ntwo\\nthree'" in result.read_text()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# tmux: `send-keys -l`, and `paste-buffer`, which marks nothing without `-p`
+
+
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux: install it (`apt-get install tmux`) to run this")
+
+
+class Tmux:
+    """A server of tmux of its own, with one window in which a prompt is asked."""
+
+    def __init__(self, directory: Path) -> None:
+        self._socket = directory / "tmux"
+
+    def __call__(self, *arguments: str) -> str:
+        """Run a command of tmux; return what it prints."""
+        command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *arguments]
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=30, env={**os.environ, "LC_ALL": "C.UTF-8"}
+        ).stdout
+
+    def ask(self, name: str, result: Path) -> None:
+        """Ask a prompt in a new window, and wait for it."""
+        given = {key: value for key, value in of_tests({"SETTLE": "0"}).items() if key in {"PYTHONPATH", "SETTLE", "LC_ALL", "HOME"}}
+        words = [*(f"{key}={value}" for key, value in given.items()), sys.executable, str(ASK_ONCE), name, str(result)]
+        self("new-session", "-d", "-x", "80", "-y", "30", f"env {shlex.join(words)}; sleep 60")
+
+    def wait_for(self, text: str) -> None:
+        """Wait until a text is on the screen."""
+        self.wait_until(lambda: text in self.screen, text)
+
+    def wait_until(self, arrived: Callable[[], bool], what: str) -> None:
+        """Wait for anything else."""
+        until = time.monotonic() + 30
+        while not arrived():
+            assert time.monotonic() < until, f"no {what}; the screen:\n{self.screen}"
+            time.sleep(0.05)
+
+    @property
+    def screen(self) -> str:
+        """What the window shows."""
+        return self("capture-pane", "-p")
+
+
+@pytest.fixture
+def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
+    """Return a server, and end it."""
+    server = Tmux(tmp_path_factory.mktemp("t"))
+    yield server
+    server("kill-server")
+
+
+def send_keys(tmux: Tmux, text: str) -> None:
+    """Type a text at once."""
+    tmux("send-keys", "-l", text)
+
+
+def paste_buffer(tmux: Tmux, text: str) -> None:
+    """Paste a text without marks."""
+    tmux("set-buffer", text)
+    tmux("paste-buffer")
+
+
+@needs_tmux
+@pytest.mark.parametrize("paste", [send_keys, paste_buffer])
+@pytest.mark.parametrize(
+    ("name", "asked", "text"),
+    [
+        ("run", "all keys", "You should look at this first. Then stop."),
+        ("boolean_default", "all keys", "production\n"),
+        ("select", "Enter picks", "please use 2 or none"),
+    ],
+)
+def test_a_paste_in_tmux_decides_nothing(
+    tmux: Tmux, paste: Callable[[Tmux, str], None], name: str, asked: str, text: str, result: Path
+) -> None:
+    tmux.ask(name, result)
+    tmux.wait_for(asked)
+    paste(tmux, text)
+    tmux.wait_for(NOTHING_CHOSEN)
+    time.sleep(0.1)
+    assert not result.exists()
+
+
+@needs_tmux
+def test_four_pasted_lines_in_tmux_are_one_text(tmux: Tmux, result: Path) -> None:
+    tmux.ask("text_empty", result)
+    tmux.wait_for("Enter submits")
+    paste_buffer(tmux, "one\ntwo\nthree\nfour\n")
+    tmux.wait_for(NOT_SUBMITTED)
+    assert not result.exists()
+    time.sleep(0.3)
+    tmux("send-keys", "Enter")
+    tmux.wait_until(result.exists, "reply")
+    assert "value='one\\ntwo\\nthree\\nfour'" in result.read_text()
+
+
+@needs_tmux
+def test_single_keys_in_tmux_answer(tmux: Tmux, result: Path) -> None:
+    tmux.ask("select", result)
+    tmux.wait_for("Enter picks")
+    tmux("send-keys", "Down")
+    tmux("send-keys", "Enter")
+    tmux.wait_until(result.exists, "reply")
+    assert "value='production'" in result.read_text()
