@@ -20,7 +20,7 @@ from midturn.question.question import Question
 from midturn.store.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.served import Served
-from support.serving import asked_here
+from support.serving import asked_here, enter
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
 CROWD, WAITING, PAUSE, REFILL = 1_500, 20, 0.1, 1.0
@@ -72,7 +72,7 @@ def main() -> None:
         served = Served(Path(folder), ())
         entrance, host = asked_here(served.address())
         with httpx2.Client(headers={**OWN, **host}, base_url=f"http://127.0.0.1:{served.port}", timeout=30) as client:
-            assert client.get(entrance).status_code == 303
+            assert enter(client, entrance).status_code == 303
             for among in ("alone", f"among {CROWD:,} unfinished connections"):
                 crowd = _crowd(served.port) if among != "alone" else None
                 for how, headers in (("one connection", {}), ("a connection each", {"Connection": "close"})):

@@ -34,7 +34,7 @@ from midturn.prompts.rich.screen import POINTER  # noqa: E402
 from support.pages import OWN  # noqa: E402
 from support.pty_session import PtySession  # noqa: E402
 from support.served import Served  # noqa: E402
-from support.serving import asked_here  # noqa: E402
+from support.serving import asked_here, enter  # noqa: E402
 
 MINUTES = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
 RATE = float(sys.argv[2]) if len(sys.argv) > 2 else 4.0
@@ -55,7 +55,7 @@ class Page:
     def __init__(self, served: Served) -> None:
         entrance, host = asked_here(served.address())
         self.client = httpx2.Client(headers={**OWN, **host}, base_url=f"http://127.0.0.1:{served.port}", timeout=PATIENCE)
-        assert self.client.get(entrance).status_code == 303
+        assert enter(self.client, entrance).status_code == 303
         self.pid = served.process.pid
         threading.Thread(target=self._listen, daemon=True).start()
 

@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
+import httpx2
 import uvicorn
 from starlette.types import ASGIApp
 
@@ -61,6 +62,13 @@ def asked_here(address: str) -> tuple[str, dict[str, str]]:
     """Return where a client asks that does not resolve the page's own name, and with which header."""
     parts = urlsplit(address)
     return parts._replace(netloc=f"127.0.0.1:{parts.port}").geturl(), {"Host": parts.netloc}
+
+
+def enter(client: httpx2.Client, entrance: str) -> httpx2.Response:
+    """Send the code of an address as the button on its page does; return the response."""
+    address, _, code = entrance.partition("?code=")
+    headers = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
+    return client.post(address, data={"code": code}, headers=headers)
 
 
 def free_port() -> int:

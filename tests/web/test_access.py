@@ -70,7 +70,7 @@ def client(store: MemoryStore, keyring: Keyring, waiting: mt.OpenQuestion) -> Ge
 @pytest.fixture
 def signed_in(client: TestClient, keyring: Keyring) -> TestClient:
     """Return a browser that is signed in."""
-    assert client.get(f"/enter?code={keyring.new_code()}").status_code == 303
+    assert client.post("/enter", data={"code": keyring.new_code()}, headers=OWN).status_code == 303
     return client
 
 
@@ -78,7 +78,7 @@ def signed_in(client: TestClient, keyring: Keyring) -> TestClient:
 
 
 def test_a_code_becomes_a_cookie_and_leaves_the_address(client: TestClient, keyring: Keyring) -> None:
-    entered = client.get(f"/enter?code={keyring.new_code()}")
+    entered = client.post("/enter", data={"code": keyring.new_code()}, headers=OWN)
     assert (entered.status_code, entered.headers["location"]) == (303, "/")
     cookie = entered.headers["set-cookie"]
     assert all(part in cookie for part in ("HttpOnly", "SameSite=strict", "Path=/"))
@@ -94,21 +94,21 @@ def test_under_tls_the_cookie_is_secure(store: MemoryStore, keyring: Keyring) ->
         signs_in=True,
     )
     with browsing(application(site, NAMES)) as browser:
-        assert "Secure" in browser.get(f"/enter?code={keyring.new_code()}").headers["set-cookie"]
+        assert "Secure" in browser.post("/enter", data={"code": keyring.new_code()}, headers=OWN).headers["set-cookie"]
 
 
 def test_a_code_is_good_once(client: TestClient, keyring: Keyring) -> None:
     code = keyring.new_code()
-    assert client.get(f"/enter?code={code}").status_code == 303
+    assert client.post("/enter", data={"code": code}, headers=OWN).status_code == 303
     client.cookies.clear()
-    assert client.get(f"/enter?code={code}").status_code == 401
+    assert client.post("/enter", data={"code": code}, headers=OWN).status_code == 401
     assert client.get("/").status_code == 401
 
 
 def test_a_code_is_good_for_five_minutes(client: TestClient, keyring: Keyring, clock: Clock) -> None:
     code = keyring.new_code()
     clock.now += CODE_SECONDS + 1
-    assert client.get(f"/enter?code={code}").status_code == 401
+    assert client.post("/enter", data={"code": code}, headers=OWN).status_code == 401
 
 
 def test_a_code_may_be_typed_in_any_case_and_without_its_lines(client: TestClient, keyring: Keyring) -> None:
@@ -116,11 +116,27 @@ def test_a_code_may_be_typed_in_any_case_and_without_its_lines(client: TestClien
     assert client.post("/enter", data={"code": typed}, headers=OWN).status_code == 303
 
 
-def test_a_browser_that_fetches_in_advance_uses_no_code_up(client: TestClient, keyring: Keyring) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Sec-Purpose": "prefetch"}, {"Sec-Fetch-Site": "cross-site"}, {"User-Agent": "TelegramBot (like TwitterBot)"}],
+    ids=["a reader", "prefetch", "a link in another page", "a link preview"],
+)
+def test_opening_an_address_redeems_no_code(client: TestClient, keyring: Keyring, headers: dict[str, str]) -> None:
     code = keyring.new_code()
-    assert client.get(f"/enter?code={code}", headers={"Sec-Purpose": "prefetch"}).status_code == 403
-    assert client.head(f"/enter?code={code}").status_code == 403
-    assert client.get(f"/enter?code={code}").status_code == 303
+    address = f"/enter?code={code}&to=/c"
+    assert "set-cookie" not in client.head(address, headers=headers).headers
+    assert client.get(address, headers=headers).status_code == 200
+    opened = client.get(address, headers=headers)
+    assert "set-cookie" not in opened.headers
+    assert keyring.sign_ins() == []
+    (form,) = re.findall(r'<form method="post" action="/enter">(.*?)</form>', opened.text, re.DOTALL)
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+    assert fields == {"code": code, "to": "/c"}
+    assert "<script" not in opened.text
+    assert client.post("/enter", data=fields, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    entered = client.post("/enter", data=fields, headers=OWN)
+    assert (entered.status_code, entered.headers["location"]) == (303, "/c")
+    assert len(keyring.sign_ins()) == 1
 
 
 def test_a_sign_in_lasts_while_it_is_used_and_not_over_night(signed_in: TestClient, clock: Clock) -> None:
@@ -277,7 +293,7 @@ def test_an_address_is_a_name_that_other_servers_share(host: str, shared: bool) 
 def test_a_device_is_signed_out_from_another(client: TestClient, keyring: Keyring) -> None:
     other = keyring.redeem(keyring.new_code(), "An old <telephone>")
     assert other is not None
-    client.get(f"/enter?code={keyring.new_code()}", headers={"User-Agent": "This one"})
+    client.post("/enter", data={"code": keyring.new_code()}, headers={**OWN, "User-Agent": "This one"})
     page = client.get("/devices").text
     assert "An old &lt;telephone&gt;" in page
     assert "This one" in page

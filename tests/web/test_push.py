@@ -42,7 +42,7 @@ from midturn.web.push import Push, PushKeys, PushService, Subscribed, encrypted,
 from midturn.web.site import Site
 from support.pages import HOST, OWN, agent_with, asking, browsing, wait_for
 from support.served import Served
-from support.serving import asked_here, free_port, running
+from support.serving import asked_here, enter, free_port, running
 from support.waiting import until
 
 Vapid02: Any = pytest.importorskip("py_vapid").Vapid02
@@ -154,7 +154,7 @@ class Page:
 
     def signed_in(self, client: TestClient, host: str = HOST) -> None:
         """Sign a browser in, and subscribe it."""
-        client.get(f"http://{host}/enter?code={self.keyring.new_code()}")
+        client.post(f"http://{host}/enter", data={"code": self.keyring.new_code()}, headers=OWN)
         (sign_in,) = [one for one in self.keyring.sign_ins() if one.id not in {each.sign_in for each in self.push.keys.browsers}]
         self.browser.sign_in = sign_in.id
         self.push.keys.browsers = [*self.push.keys.browsers, self.browser.at(self.server.url)]
@@ -395,7 +395,7 @@ def test_a_button_of_another_sign_in_is_nothing_here_and_stays_good_there(store:
     yes = page.told(question)["actions"][0]["action"]
     with browsing(application(page.site, Names(own=frozenset({HOST})))) as other:
         assert _press(other, yes).status_code == 401
-        other.get(f"/enter?code={page.keyring.new_code()}")
+        other.post("/enter", data={"code": page.keyring.new_code()}, headers=OWN)
         assert _press(other, yes).status_code == 410
     assert len(store.pending_sync()) == 1
     assert _press(client, yes).status_code == 200
@@ -494,7 +494,7 @@ def test_a_browser_subscribes_and_is_forgotten_under_the_name_of_the_page(page: 
 
 def test_under_a_name_that_other_servers_share_it_is_neither_offered_nor_taken(page: Page, client: TestClient) -> None:
     assert page.push.keys.public in client.get("/").text
-    entered = client.get(f"http://{SHARED}/enter?code={page.keyring.new_code()}").text
+    entered = client.post(f"http://{SHARED}/enter", data={"code": page.keyring.new_code()}, headers=OWN).text
     key = entered.partition('data-key="')[2].partition('"')[0]
     there = {**OWN, "X-Midturn-Key": key}
     shown = client.get(f"http://{SHARED}/", headers=there).text
@@ -513,7 +513,7 @@ def test_the_server_offers_it_under_its_own_name_with_keys_that_stay(tmp_path: P
         try:
             entrance, host = asked_here(served.address())
             with httpx2.Client(headers={**OWN, **host, "Accept": "text/html"}, base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
-                client.get(entrance)
+                enter(client, entrance)
                 shown.append(client.get("/").text.partition('data-push="')[2].partition('"')[0])
                 assert client.get("/worker.js").status_code == 200
         finally:

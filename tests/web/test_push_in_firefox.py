@@ -72,6 +72,8 @@ async def _played(store: ConversationStore, directory: Path, place: int, state: 
     with serving(application(site, names), port):
         async with service.serving(), firefox.firefox(directory / "profile", service) as browser:
             await browser.open(f"{address}/enter?code={keyring.new_code()}")
+            await browser.evaluate("document.querySelector('form button').click()")
+            await browser.until("document.querySelector('[data-notify]') !== null")
             await browser.evaluate("document.querySelector('[data-notify]').click()")
             await browser.until("document.querySelector('[data-notify]').textContent === 'Notifications: on'")
             assert (await push.tell(asked, address)).failed == ()

@@ -16,7 +16,7 @@ import pytest
 from midturn.question.question import Question
 from midturn.store.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
-from support.serving import asked_here, free_port
+from support.serving import asked_here, enter, free_port
 
 MIDTURN = [sys.executable, "-m", "midturn"]
 
@@ -55,7 +55,7 @@ def test_the_address_that_is_printed_leads_in_once_and_another_code_can_be_had(
     entrance, host = asked_here(address)
     with httpx2.Client(headers=OWN | host) as browser:
         assert browser.get(f"http://127.0.0.1:{port}/").status_code == 401
-        assert browser.get(entrance).status_code == 303
+        assert enter(browser, entrance).status_code == 303
         assert "Deploy?" in browser.get(f"http://127.0.0.1:{port}/").text
         assert browser.post(f"http://127.0.0.1:{port}/q/{waiting.id}", data={"answer": "no"}).status_code == 303
         assert "answered by ada (web)" in browser.get(f"http://127.0.0.1:{port}/q/{waiting.id}").text
@@ -63,8 +63,8 @@ def test_the_address_that_is_printed_leads_in_once_and_another_code_can_be_had(
         [*MIDTURN, "serve", "code"], env=environment, capture_output=True, text=True, timeout=60, check=True
     ).stdout.strip()
     with httpx2.Client(headers=host) as telephone:
-        assert telephone.get(entrance).status_code == 401
-        assert telephone.get(asked_here(code)[0]).status_code == 303
+        assert enter(telephone, entrance).status_code == 401
+        assert enter(telephone, asked_here(code)[0]).status_code == 303
     server.send_signal(signal.SIGINT)
     printed, errors = server.communicate(timeout=60)
     assert server.returncode == 0, errors

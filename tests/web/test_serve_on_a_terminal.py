@@ -14,7 +14,7 @@ import segno
 import trustme
 
 from support.pty_session import PtySession
-from support.serving import asked_here, free_port
+from support.serving import asked_here, enter, free_port
 
 WAITS = "Ctrl-C ends the server"
 
@@ -71,8 +71,8 @@ def test_the_picture_is_the_address_and_enter_draws_another(terminal: PtySession
     for address in (first, second):
         entrance, host = asked_here(address)
         with httpx2.Client(headers=host) as browser:
-            assert browser.get(entrance).status_code == 303
-            assert browser.get(entrance).status_code == 401
+            assert enter(browser, entrance).status_code == 303
+            assert enter(browser, entrance).status_code == 401
 
 
 def test_where_no_phone_gets_to_the_address_that_is_said(terminal: PtySession) -> None:
@@ -100,7 +100,7 @@ def test_with_a_certificate_the_page_is_reached_over_tls_alone(tmp_path: Path, e
         (address,) = addresses(session)
         assert address.startswith("https://127.0.0.1:")
         with httpx2.Client(verify=trusting) as browser:
-            entered = browser.get(address)
+            entered = enter(browser, address)
             assert (entered.status_code, "Secure" in entered.headers["set-cookie"]) == (200, True)
             assert entered.headers["set-cookie"].startswith("__Host-")
             key = re.findall(r'data-key="([^"]{20,})"', entered.text)[0]

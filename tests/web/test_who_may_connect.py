@@ -34,7 +34,7 @@ from midturn.store.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.processes import Forked
 from support.served import MIDTURN, Served
-from support.serving import asked_here, free_port
+from support.serving import asked_here, enter, free_port
 from support.warm_commands import Command, killed, run_warm
 
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say whose a connection is")
@@ -60,7 +60,7 @@ def signed_in(served: Served, *, again: bool = False) -> Generator[httpx2.Client
     """Yield a client with a sign-in: by the address that is printed first, or by another code."""
     entrance, host = asked_here(served.another_address() if again else served.address())
     with httpx2.Client(headers={**OWN, **host}, base_url=f"http://127.0.0.1:{served.port}", timeout=20) as client:
-        assert client.get(entrance).status_code == 303
+        assert enter(client, entrance).status_code == 303
         yield client
 
 

@@ -56,9 +56,14 @@ class Keyring:
         self._codes[_hashed(letters)] = self._clock()
         return "-".join(letters[start : start + _GROUP] for start in range(0, _LENGTH, _GROUP))
 
+    def knows(self, code: str) -> bool:
+        """Return whether `redeem` would take a code now."""
+        made_at = self._codes.get(_typed(code))
+        return made_at is not None and self._holds(made_at, CODE_SECONDS)
+
     def redeem(self, code: str, device: str = "", *, needs_key: bool = False) -> Entered | None:
         """Turn a code into a sign-in; None where the code is unknown, used or too old."""
-        made_at = self._codes.pop(_hashed("".join(code.split()).replace("-", "").upper()), None)
+        made_at = self._codes.pop(_typed(code), None)
         if made_at is None or not self._holds(made_at, CODE_SECONDS):
             return None
         entered, id, now = Entered(secrets.token_urlsafe(32), secrets.token_urlsafe(32)), secrets.token_hex(8), self._clock()  # noqa: A001
@@ -99,6 +104,11 @@ class Keyring:
 
     def _holds(self, since: float, seconds: float) -> bool:
         return -seconds < self._clock() - since < seconds  # a clock that was set back must not make a code good for years
+
+
+def _typed(code: str) -> str:
+    """Return the hash of a code, however it was typed."""
+    return _hashed("".join(code.split()).replace("-", "").upper())
 
 
 def _hashed(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Signing in and out: a one-time code in an address, or typed, becomes a sign-in; and the page of those who are not signed in."""
+"""Signing in and out: a one-time code, from an address or typed, is sent by POST and becomes a sign-in; the page of strangers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from midturn.web.body import FORM, Fields, problem, read_fields
+from midturn.web.body import FORM, problem, read_fields
 from midturn.web.gate import KEY_HEADER, CookieAccess, Visitor, has_shared_name, is_for_programs
 from midturn.web.keyring import SIGN_IN_SECONDS, Entered
 from midturn.web.pages import frame
@@ -18,21 +18,22 @@ from midturn.web.templating import KEY_IN_FORMS, page
 _AGAIN: Final = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0"><title>…</title></head></html>'
 )
+_BAD_CODE: Final = "This code is used, too old, or mistyped. Get a new one."
 _LONGEST_NAME: Final = 200
 
 
 async def enter(request: Request, access: CookieAccess) -> Response:
-    """Take a code, and lead on to the page."""
-    if request.method == "HEAD" or request.headers.get("sec-purpose") or request.headers.get("purpose"):
-        return Response("A code is good once: it is not fetched in advance.\n", 403)
-    query = Fields({name: (value,) for name, value in request.query_params.items()})
-    sent = await read_fields(request) if request.method == "POST" else query
-    if not sent.one("code") and request.method == "GET":
-        return _page(request, status=200)
+    """Show a page that sends the code of the address (GET), or redeem a code (POST).
+
+    A GET or HEAD changes nothing: link previews and scanners of mail and chat programs open every address that they see.
+    """
+    if request.method != "POST":
+        return _confirmation(request, access)
+    sent = await read_fields(request)
     shared = has_shared_name(request.scope)
     entered = access.keyring.redeem(sent.one("code") or "", request.headers.get("user-agent", "")[:_LONGEST_NAME], needs_key=shared)
     if entered is None:
-        return _page(request, status=401, problem="This code is used, too old, or mistyped. Get a new one.")
+        return _page(request, status=401, problem=_BAD_CODE)
     to = _here(request, sent.one("to") or "")
     if shared and sent.one("bare"):
         return _Bare(to, entered)
@@ -40,6 +41,17 @@ async def enter(request: Request, access: CookieAccess) -> Response:
     path = f"{_base(request)}/"
     response.set_cookie(access.cookie, entered.token, SIGN_IN_SECONDS, path=path, httponly=True, samesite="strict", secure=access.secure)
     return response
+
+
+def _confirmation(request: Request, access: CookieAccess) -> Response:
+    """Return the page whose button redeems the code of the address; without a code in it, the page that takes one."""
+    code = request.query_params.get("code", "")
+    if not code:
+        return _page(request, status=200)
+    if not access.keyring.knows(code):
+        return _page(request, status=401, problem=_BAD_CODE)
+    to = _here(request, request.query_params.get("to", ""))
+    return page(request, "enter.html", {"title": "Sign in", "code": code, "to": to})
 
 
 async def leave(request: Request, visitor: Visitor, site: Site) -> Response:

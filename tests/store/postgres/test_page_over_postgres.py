@@ -19,7 +19,7 @@ from midturn.store.postgres.conversations import PostgresStore
 from midturn.web import inbox
 from support.loops import in_a_loop
 from support.pages import OWN, ada, agent_with, asking, asking_form
-from support.serving import asked_here, free_port, serving
+from support.serving import asked_here, enter, free_port, serving
 from support.shown_pages import FORM
 
 pytestmark = pytest.mark.real("PostgreSQL")
@@ -63,7 +63,7 @@ def test_midturn_serve_takes_the_address_of_a_database(url: str, tmp_path: Path)
             entrance = server.stdout.readline().strip()
             address, host = asked_here(entrance)
             with httpx2.Client(base_url=address.partition("/enter")[0], headers={**OWN, **host, "Accept": "text/html"}) as browser:
-                browser.get(address)
+                assert enter(browser, address).is_success
                 found = re.search(r'/q/([^"]+)"', browser.get("/").text)
                 assert found
                 assert browser.post(f"/q/{found[1]}", data={"answer": "yes"}).status_code == 303

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 from midturn.question.question import Question
 from midturn.record.events import InquiryAnswered
 from midturn.store.store import ConversationStore
-from support.browser import Elsewhere
+from support.browser import Elsewhere, enter
 from support.pages import agent_with, asking
 from support.serving import free_port
 
@@ -76,7 +76,7 @@ def test_an_answer_that_never_arrived_is_said_to_be_missing_and_can_be_sent_agai
 ) -> None:
     waiting = elsewhere(agent_with(disk, asking(NOTE)).run("Ship it.")).pending[0]
     entrance = server.start()
-    page.goto(entrance)
+    enter(page, entrance)
     page.goto(at(entrance, f"/q/{waiting.id}"))
     page.locator("textarea#answer").fill("half a sentence")
     server.signal(signal.SIGSTOP)
@@ -85,7 +85,7 @@ def test_an_answer_that_never_arrived_is_said_to_be_missing_and_can_be_sent_agai
     expect(page.locator("[data-lost]")).to_contain_text("cannot be reached", timeout=30_000)
     entrance = server.start()
     expect(page.locator("[data-signed-out]")).to_be_visible(timeout=60_000)
-    page.context.new_page().goto(entrance)
+    enter(page.context.new_page(), entrance)
     expect(page.locator("[data-lost]")).to_contain_text("was not recorded", timeout=60_000)
     expect(page.locator("[data-signed-out]")).to_be_hidden()
     expect(page.locator("textarea#answer")).to_have_value("half a sentence")
@@ -98,7 +98,7 @@ def test_whenever_it_is_killed_the_page_says_what_is_on_record(
 ) -> None:
     """The moment is drawn; `MIDTURN_KILLS` says how often. What the page says is held against the store."""
     draws = random.Random(17)
-    page.goto(entrance := server.start())
+    enter(page, entrance := server.start())
     for number in range(_KILLS):
         waiting = elsewhere(agent_with(disk, asking(NOTE)).run("Ship it.")).pending[0]
         page.goto(at(entrance, f"/q/{waiting.id}"))
@@ -107,7 +107,7 @@ def test_whenever_it_is_killed_the_page_says_what_is_on_record(
         page.wait_for_timeout(draws.uniform(0, 60))
         server.kill()
         other = page.context.new_page()
-        other.goto(entrance := server.start())
+        enter(other, entrance := server.start())
         other.close()
         expect(page.locator(".done, [data-lost]:not([hidden]):has-text('was not recorded')").first).to_be_visible(timeout=60_000)
         said = page.locator(".done").count() > 0

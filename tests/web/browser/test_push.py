@@ -20,7 +20,7 @@ from midturn.web.library import Library
 from midturn.web.port import Port
 from midturn.web.push import Push, PushKeys, PushService, Subscribed
 from midturn.web.site import Site
-from support.browser import Elsewhere
+from support.browser import Elsewhere, enter
 from support.pages import agent_with, asking
 from support.serving import free_port, serving
 
@@ -62,7 +62,7 @@ class Opened:
 
     def begin(self) -> None:
         """Sign in, and have the worker run."""
-        self.page.goto(f"{self.address}/enter?code={self.keyring.new_code()}")
+        enter(self.page, f"{self.address}/enter?code={self.keyring.new_code()}")
         self.page.evaluate("navigator.serviceWorker.ready.then(() => null)")
         (sign_in,) = self.keyring.sign_ins()
         self.keys.browsers = [Subscribed(endpoint="https://push.example.test/", p256dh="", auth="", user="ada", sign_in=sign_in.id)]

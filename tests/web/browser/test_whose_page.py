@@ -23,7 +23,7 @@ from playwright.sync_api import Browser, Page, expect
 import midturn as mt
 from midturn.question.question import Question
 from midturn.store.store import ConversationStore
-from support.browser import Elsewhere
+from support.browser import Elsewhere, enter
 from support.pages import agent_with, asking
 from support.served import Served
 from support.serving import free_port, wait_until_taken
@@ -131,7 +131,7 @@ def test_another_server_of_the_machine_is_sent_no_cookie_and_gets_no_answer_give
 ) -> None:
     waiting = waiting_for(disk, elsewhere)
     served = serve()
-    page.goto(entrance := served.address())
+    enter(page, entrance := served.address())
     expect(page.locator("a.item")).to_contain_text("Deploy to production?")
     with other_server(address) as other:
         origins = [origin_of(entrance), f"http://127.0.0.1:{served.port}", f"http://[::1]:{served.port}"]
@@ -152,7 +152,7 @@ def test_a_server_of_another_user_is_sent_no_cookie_and_gets_no_answer_given(
 ) -> None:
     waiting = waiting_for(disk, elsewhere)
     served = serve()
-    page.goto(entrance := served.address())
+    enter(page, entrance := served.address())
     attack = ATTACK % (json.dumps([origin_of(entrance)]), json.dumps(waiting.id))
     another = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "/usr/bin/python3", "-c", OTHER_USER, attack]
     with subprocess.Popen(another, stdout=subprocess.PIPE, text=True, cwd="/") as other:
@@ -219,7 +219,7 @@ def test_without_scripts_an_answer_at_an_address_takes_a_code(
     code = served.address().partition("code=")[2]
     context = chromium.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(f"http://127.0.0.1:{served.port}/enter?code={code}")
+    enter(page, f"http://127.0.0.1:{served.port}/enter?code={code}")
     for place in ("list", "question"):
         page.get_by_label("Code").fill(served.another_address().partition("code=")[2])
         page.get_by_role("button", name="Open the page").click()
@@ -354,7 +354,7 @@ def telephone(chromium: Browser, far: int) -> Generator[Page]:
 
 def _answered(page: Page, entrance: str, origin: str) -> None:
     assert entrance.startswith(origin)
-    page.goto(entrance)
+    enter(page, entrance)
     page.locator("a.item").click()
     page.get_by_role("button", name="Yes").click()
     expect(page.locator(".done").first).to_contain_text("answered by ada (web)")
