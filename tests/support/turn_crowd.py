@@ -77,7 +77,9 @@ class _Meeting:
     def _may(self, who: str) -> bool:
         if not who:
             return not self._crowd.only and self._needed == 1
-        return not self._crowd.only or _name(who) in MEMBERS or (_name(who) == LEAD and "escalate" in self._told)
+        if not self._crowd.only:
+            return self._needed == 1 or _name(who) in (*MEMBERS, LEAD)
+        return _name(who) in MEMBERS or (_name(who) == LEAD and "escalate" in self._told)
 
     def _does(self, deal: Deal) -> bool:
         own = next(self._own(deal), None)

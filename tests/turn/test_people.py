@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from midturn.errors import QuestionError
 from midturn.question.form import Form
@@ -28,7 +29,7 @@ from midturn.record.events import (
 from midturn.record.open_question import arguments_sha256
 from midturn.routing.policy import DetachedPolicies, QuestionPolicy, ToolPolicy
 from midturn.routing.rules import RunRules, read_run_rules
-from midturn.turn.people import handed_as
+from midturn.turn.people import Poll, handed_as
 from midturn.turn.step import (
     AnsweredElsewhere,
     FormWanted,
@@ -43,7 +44,7 @@ from midturn.turn.step import (
 )
 from support.turns import DEPLOY, Played, settings
 
-TWO = People(ask=["ops"], approvals=2, members={"ops": ["ana", "bo"]}, logins={"ana": ["a.smith"]})
+TWO = People(ask=["ops"], approvals=2, members={"ops": ["ana", "bo"], "others": ["carl"]}, logins={"ana": ["a.smith"]})
 ONLY = People(ask=["ops"], only=True, members={"ops": ["ana", "bo"]})
 ANA, BO, CARL = (AnsweredBy("user", via="web", user=name) for name in ("ana", "bo", "carl"))
 
@@ -193,6 +194,81 @@ def test_the_command_line_is_one_person_whatever_name_it_gives() -> None:
     assert len(played.recorded(Vote)) == 1
     says(played, CARL)
     assert answers(played)
+
+
+LOGINS = People(approvals=2, logins={"ana": ["a.smith"], "bo": []})
+PEOPLE = {"ana": Person(logins=("a.smith", "ana@corp")), "bo": Person(), "carl": Person()}
+
+
+@pytest.mark.parametrize(
+    ("people", "one", "other"),
+    [(LOGINS, "a.smith", "ana"), (LOGINS, "ana", "A.Smith"), (TWO, "a.smith", "ana"), (People(approvals=2), "dora", "Dora")],
+)
+def test_two_logins_of_one_person_are_one_voter(people: People, one: str, other: str) -> None:
+    played = asked_of(people)
+    for user in (one, other):
+        says(played, AnsweredBy("user", via="web", user=user))
+    assert len(played.recorded(Vote)) == 1
+    assert not answers(played)
+
+
+@pytest.mark.parametrize("people", [LOGINS, TWO])
+def test_an_unknown_login_does_not_vote(people: People) -> None:
+    played = asked_of(people)
+    says(played, AnsweredBy("user", via="web", user="dora"))
+    assert not played.recorded(Vote)
+    (request,) = played.recorded(InquiryRequest)
+    poll = Poll(request.id, people, needed=2)
+    assert "dora is no known person, and 2 different people have to say yes. Add the login" in poll.barred(AnsweredBy("user", user="dora"))
+
+
+def test_where_one_yes_is_enough_an_unknown_login_is_a_person() -> None:
+    played = asked_of(People(ask=["ops"], members={"ops": ["ana"]}))
+    says(played, AnsweredBy("user", via="web", user="dora"))
+    assert len(answers(played)) == 1
+
+
+def test_what_is_recorded_of_an_answer_is_the_person_and_the_login() -> None:
+    played = asked_of(TWO)
+    says(played, AnsweredBy("user", via="web", user="A.Smith"))
+    (vote,) = played.recorded(Vote)
+    assert vote.answered_by == AnsweredBy("user", via="web", user="ana", login="A.Smith")
+
+
+def configured_poll(people: People, now: dict[str, Person] = PEOPLE) -> Poll:
+    """Return a poll of a question whose people were configured, where `now` are."""
+    asked = Directory(PEOPLE, {"ops": ("ana", "bo")}).filled_in(people)
+    return Poll("q", asked, needed=people.approvals, directory=Directory(now, {"ops": ("bo",)}), configured=True)
+
+
+@pytest.mark.parametrize(
+    "people", [People(ask=["ops"], only=True), People(ask=["ops"]), People(approvals=2), People(ask=["ana"], only=True)]
+)
+@pytest.mark.parametrize("user", ["ana", "a.smith", "ANA"])
+def test_who_was_removed_from_the_configuration_decides_nothing(people: People, user: str) -> None:
+    without = {name: person for name, person in PEOPLE.items() if name != "ana"}
+    assert configured_poll(people).barred(AnsweredBy("user", user=user)) == ""
+    why = configured_poll(people, without).barred(AnsweredBy("user", user=user))
+    assert why.startswith(("ana is not in the configuration any more, and decides nothing.", "a.smith is no known person"))
+
+
+def test_who_came_later_votes_where_anyone_may() -> None:
+    later = {**PEOPLE, "dora": Person(logins=("d.lee",))}
+    assert configured_poll(People(approvals=2), later).named(AnsweredBy("user", user="d.lee")).user == "dora"
+    assert configured_poll(People(approvals=2), later).barred(AnsweredBy("user", user="d.lee")) == ""
+    assert "dora may not answer this" in configured_poll(People(ask=["ops"], only=True), later).barred(AnsweredBy("user", user="dora"))
+
+
+def test_the_vote_of_somebody_who_has_left_stands() -> None:
+    without = {name: person for name, person in PEOPLE.items() if name != "ana"}
+    poll = replace(configured_poll(People(approvals=2), without), notes=(Vote(id="q", answered_by=ANA),))
+    assert poll.tally == "1 of 2"
+
+
+def test_a_configuration_does_not_take_the_people_of_a_program() -> None:
+    poll = Poll("q", People(ask=["zoe"], only=True, logins={"zoe": ["a.smith"]}), directory=Directory(PEOPLE))
+    assert poll.named(AnsweredBy("user", user="a.smith")).user == "zoe"
+    assert poll.barred(AnsweredBy("user", user="zoe")) == ""
 
 
 def test_a_vote_is_taken_back_until_the_response_is_there() -> None:

@@ -178,6 +178,11 @@ class Deck:
             return self.over.get(id, "It is over.")
         return last_words(await too_late(self.board.port.store.port, at))
 
+    def known(self, person: str) -> str:
+        """Return a person whom an account was paired with; empty where the configuration names people, and not this one any more."""
+        configured = self.board.port.store.admission.people
+        return person if configured is None or not configured.people or configured.has_person(person) else ""
+
     async def _recipients(self, question: OpenQuestion) -> list[_Recipient]:
         """Return who gets a card: those whose question it is, as far as they are paired here."""
         if question.kind not in self.settings.asks or holds_secret(question):
@@ -186,7 +191,7 @@ class Deck:
         needs_names = question.question.exclusive or (whose is not None and (whose.eligible is not None or whose.needed > 1))
         if needs_names and not self.channel.fits.has_names:
             return []
-        paired = [pairing for pairing in await self.ledger.pairings() if pairing.kind == self.channel.kind]
+        paired = [each for each in await self.ledger.pairings() if each.kind == self.channel.kind and self.known(each.person)]
         here = [pairing for pairing in paired if not self.channel.fits.only or pairing.account in self.channel.fits.only]
         known = [pairing for pairing in here if not self.settings.people or is_among(pairing.person, self.settings.people)]
         if whose is not None and whose.ask:

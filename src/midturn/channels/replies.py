@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -48,6 +48,7 @@ from midturn.question.people import is_among
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
+from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
 from midturn.values.json_value import Json, SecretValue
 from midturn.values.text import is_same_name
@@ -94,7 +95,7 @@ class Replies:
 
     async def take(self, reply: Reply) -> None:
         """Take what came; when this returns, it is on record, or there is nothing to record."""
-        person = await self._ledger.person(self._channel.kind, reply.account)
+        person = self._deck.known(await self._ledger.person(self._channel.kind, reply.account))
         if not person or not reply.spoken_for:
             await self._take_stranger(reply)
             return
@@ -157,7 +158,8 @@ class Replies:
         """Do what a reply means. What does not fit is said on the card."""
         try:
             turn = await self._deck.turn(question)
-            who = AnsweredBy("user", via=self._channel.kind, user=person if self._channel.fits.has_names else None)
+            user, login = (person, reply.account) if self._channel.fits.has_names else (None, None)
+            who = AnsweredBy("user", via=self._channel.kind, user=user, login=login)
             await self._store.admission.check_giver(question, who, turn)
             prompt = self._deck.prompt(question, turn, sent.steps)
             said = _said(prompt, sent, reply, person)
@@ -195,8 +197,16 @@ class Replies:
         words = sent.act(reply.token) in ("", REPLY) and sent.pending is None and isinstance(step.prompt.question.answer_type, TextType)
         return self._channel.fits.confirms and words and not step.said.act and step.said.value is not None
 
+    def _answer_of(self, step: _Step) -> Callable[..., Awaitable[Receipt]]:
+        """Return how the question of a step is answered by the person of the account."""
+        who = step.who
+        return partial(step.store.answer, step.question.id, user=who.user, via=self._channel.kind, login=who.login)
+
     async def _do(self, step: _Step) -> None:
-        said, answer = step.said, partial(step.store.answer, step.question.id, user=step.who.user, via=self._channel.kind)
+        said, answer = (
+            step.said,
+            partial(step.store.answer, step.question.id, user=step.who.user, via=self._channel.kind, login=step.who.login),
+        )
         if step.question.kind == "tool" and step.question.form is not None:
             await self._walk(step)
         elif said.act == BACK:
@@ -210,7 +220,7 @@ class Replies:
 
     async def _walk(self, step: _Step) -> None:
         """Take one step of a form; the last one sends it."""
-        answer = partial(step.store.answer, step.question.id, user=step.who.user, via=self._channel.kind)
+        answer = self._answer_of(step)
         walk = FormWalk(step.question, step.turn, Vault(), step.sent.steps)
         if step.said.act == BACK and walk.is_at_its_beginning:
             await answer(back=True)

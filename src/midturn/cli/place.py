@@ -35,6 +35,7 @@ from midturn.values.json_value import DEFAULT_LIMITS, Limits
 from midturn.values.text import sha256
 
 if TYPE_CHECKING:
+    from midturn.question.people import Directory
     from midturn.store.file_conversations import FileConversations
     from midturn.store.port import StorePort
     from midturn.store.store import ConversationStore
@@ -80,7 +81,18 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
         """The store, opened on first use."""
         from midturn.store.opening import store_at, store_of
 
-        return store_of(self.files) if self.folder else store_at(cast("StoreAddress", self.address).where, self.limits)
+        opened = store_of(self.files) if self.folder else store_at(cast("StoreAddress", self.address).where, self.limits)
+        return opened.with_people(self.people)
+
+    def people(self) -> Directory:
+        """Return the people that the configuration names now. A wrong configuration names those that it named when it was right.
+
+        Raises:
+            ConfigError: It was never right in this process.
+        """
+        from midturn.cli.people import people_in  # hardly an answer needs the configuration
+
+        return people_in(self.cwd, self.workspace.root if self.workspace else None, environment())
 
     @property
     def port(self) -> StorePort:

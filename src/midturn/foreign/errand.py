@@ -78,7 +78,14 @@ def permission(errand: Errand, ruling: Ruling) -> ev.Approval:
             return replace(asked, state="skipped", answered_by=by, reason=ruling.reason)
         case _:
             people = ruling.people
-            return replace(asked, reason=ruling.reason, rule=ruling.place, people=people, requires=ev.required_by("", people))
+            return replace(
+                asked,
+                reason=ruling.reason,
+                rule=ruling.place,
+                people=people,
+                configured=people is not None,
+                requires=ev.required_by("", people),
+            )
 
 
 def errand_of(conversation: str, turn: Sequence[ev.Event]) -> Errand | None:

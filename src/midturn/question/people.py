@@ -18,7 +18,7 @@ from msgspec.structs import force_setattr
 
 from midturn.errors import Problem, QuestionError
 from midturn.values.json_value import is_number, pointer_to, shown
-from midturn.values.text import PERSON, canonical_name, is_same_name, name_key, rfc3339, seconds_of
+from midturn.values.text import PERSON, canonical_name, did_you_mean, is_same_name, name_key, rfc3339, seconds_of
 
 # Deadlines: as a program gives them, as they are written, and the one that holds for a form ----------------------------
 
@@ -228,6 +228,10 @@ class Directory(Struct, frozen=True):
     def knows(self, name: str) -> bool:
         """Whether a person or group is called so."""
         return is_among(name, self.people) or is_among(name, self.groups)
+
+    def did_you_mean(self, name: str) -> str:
+        """Return ` Did you mean `ana`?` where a name is near; else nothing."""
+        return did_you_mean(name, (*self.people, *self.groups))
 
     def has_person(self, name: str) -> bool:
         """Whether a person is called so."""

@@ -122,7 +122,8 @@ class AnsweredBy(Struct, frozen=True, omit_defaults=True):
     A rule about the arguments of a call is `configuration`, with the file and line of the rule as its `origin`.
 
     `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`), `user` who it was, as the embedding
-    program knows. A `policy` is a prompter of the program that stands for no person. Other tags are kept.
+    program knows: the person's name, with the `login` or the account where that is another one. A `policy` is a prompter of the program
+    that stands for no person, an `agent` a program that answers for itself. Other tags are kept.
     """
 
     by: str
@@ -131,6 +132,7 @@ class AnsweredBy(Struct, frozen=True, omit_defaults=True):
     via: str | None = None
     user: str | None = None
     name: str | None = None
+    login: str | None = None
 
     @property
     def was_asked(self) -> bool:
@@ -287,7 +289,8 @@ class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id` are absent in legacy streams.
 
     `problem` is what its tool had against the answer before, for which it asks again; `deadline` says until when an answer
-    counts (RFC 3339), `people` whose question it is. They stand beside the question, and are no part of it.
+    counts (RFC 3339), `people` whose question it is. They stand beside the question, and are no part of it. `configured` people are named
+    by a configuration: who answers has to be in there at that time.
     """
 
     id: str
@@ -302,6 +305,7 @@ class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_f
     problem: str | None = None
     deadline: str = ""
     people: People | None = None
+    configured: bool = False
 
 
 class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
@@ -373,7 +377,8 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     `kept` is what another agent keeps of a yes that is `remembered`, as it was shown.
     A review that a person `skipped` was replied to, in the words of `reason`: nothing was sent.
     `rule` is the place of the rule that had a person asked about the run, `deadline` until when a yes counts that is waited for (RFC 3339),
-    `people` whose decision it is while it waits, and `votes` the votes that made a decision, by their `event_id`.
+    `people` whose decision it is while it waits (`configured` as of a question), and `votes` the votes that made a
+    decision, by their `event_id`.
     """
 
     id: str
@@ -395,6 +400,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     rule: str = ""
     deadline: str = ""
     people: People | None = None
+    configured: bool = False
     votes: tuple[str, ...] = ()
 
     @property

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from midturn.errors import NotAllowed
-from midturn.record.events import AnsweredBy, Event
+from midturn.question.people import Directory
+from midturn.record.events import AnsweredBy, Event, Reassigned, put_to_people
 from midturn.record.open_question import OpenQuestion
 from midturn.store.port import PortJournal
 from midturn.store.submission import HandedOver
@@ -15,21 +16,37 @@ from midturn.turn.pending import pending
 from midturn.turn.people import poll_about
 
 MayAnswer: TypeAlias = "Callable[[OpenQuestion, str | None], bool | Awaitable[bool]]"
+CurrentPeople: TypeAlias = "Callable[[], Directory]"
 _LOG = logging.getLogger("midturn.store")
 
 
 class Admission:
     """The rules of who may answer; all of them have to agree, and without any everybody may."""
 
-    def __init__(self, *rules: MayAnswer) -> None:
+    def __init__(self, *rules: MayAnswer, people: CurrentPeople | None = None) -> None:
         self._rules = rules
+        self._people = people
+
+    @property
+    def people(self) -> Directory | None:
+        """The people that are configured now, where answers are taken; None where no configuration says who people are."""
+        return None if self._people is None else self._people()
+
+    def people_of(self, turn: Sequence[Event]) -> Directory | None:
+        """Return the configured people, where a turn has put anything to certain people: a command reads them for nothing else."""
+        has_people = any(request.people for request in put_to_people(turn)) or any(isinstance(event, Reassigned) for event in turn)
+        return self.people if has_people else None
+
+    def with_people(self, people: CurrentPeople) -> Admission:
+        """Return these rules, for the people that a configuration names when somebody answers."""
+        return Admission(*self._rules, people=people)
 
     def __bool__(self) -> bool:
         return bool(self._rules)
 
     def with_rule(self, rule: MayAnswer) -> Admission:
         """Return these rules and one more."""
-        return Admission(*self._rules, rule)
+        return Admission(*self._rules, rule, people=self._people)
 
     async def admits(self, question: OpenQuestion, user: str | None) -> bool:
         """Say whether `user` may answer; what a rule raises is passed on."""
@@ -60,7 +77,7 @@ class Admission:
         await self.check(question, who.user)
         if question.whose is None:
             return
-        poll = poll_about(question.request, turn)
+        poll = poll_about(question.request, turn, self.people)
         if poll is not None:
             poll.check(who)
 

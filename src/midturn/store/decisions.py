@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from midturn.errors import AnswerError, Problem
 from midturn.question.answer_type import SecretType
+from midturn.question.people import Directory
 from midturn.question.reply import Answered
 from midturn.record.events import Event, InquiryRequest, inquiry_requests
 from midturn.record.open_question import Address, OpenQuestion, PromptKind, secrets_of_form
@@ -51,7 +52,9 @@ def _load_visit() -> type[Visit]:
     return Visit
 
 
-def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> Sequence[Event]:
+def answer_batch(
+    turn: Sequence[Event], conversation: str, event_id: str, submission: Submission, directory: Directory | None = None
+) -> Sequence[Event]:
     """Return the batch that an answer leads to.
 
     Raises:
@@ -59,7 +62,7 @@ def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submis
         AlreadyAnswered: It was answered before; the error says by whom, and how.
         NotOpen: No such question waits in this turn.
     """
-    visit = _load_visit()(turn, event_id, event_ids(), conversation)
+    visit = _load_visit()(turn, event_id, event_ids(), conversation, directory)
     _check_way(visit, submission)
     _check_memory(visit, submission)
     batch = visit.take(submission.as_reply(), submission.by, submission.digest)

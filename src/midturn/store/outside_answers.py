@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from midturn import errors
 from midturn.clock import SYSTEM, TimeOfDay, pause, stamp, trusted
 from midturn.ports import OBSERVERS
+from midturn.question.people import Directory, People
 from midturn.question.reply import Answered, EndedTurn
 from midturn.record import events as ev
 from midturn.record.open_question import Address, Asker, asker_of, parse_address
@@ -26,10 +27,10 @@ from midturn.store.families import end_family
 from midturn.store.lock import mark
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
-from midturn.turn.people import COMMAND_LINE, handed_as, note_batch, poll_in
+from midturn.turn.people import COMMAND_LINE, Poll, handed_as, note_batch, poll_in
 from midturn.turn.view import TurnView, answered_before, expired_requests, no_question, past_deadline, why_closed
 from midturn.values.json_value import Limits
-from midturn.values.text import name_key
+from midturn.values.text import is_same_name, name_key
 
 _STEP = 0.05  # seconds between two looks at what became of an answer
 _STEPS = 20
@@ -125,7 +126,7 @@ class OutsideAnswers:
 
     async def _answered(self, at: Address, submission: Given) -> Receipt:
         for _ in range(_TRIES):
-            decision = _Decision(at, submission, self._clock)
+            decision = _Decision(at, submission, self._clock, self._admission)
             outcome = await self._settle(at, decision)
             if isinstance(outcome, HeldBy):
                 handed = decision.checked(outcome.turn, self._port.limits)
@@ -190,20 +191,21 @@ class OutsideAnswers:
             case ev.InquiryCancelled() if not isinstance(submission, Submission) or isinstance(submission.as_reply(), Answered):
                 raise why_closed(events, at)
             case ev.InquiryAnswered(answered_by=by) | ev.InquiryRedacted(answered_by=by) | ev.Approval(answered_by=by) if not _is_by(
-                by, submission, events, at
+                by, submission, events, at, self._admission.people_of(events)
             ):
                 raise why_closed(events, at)
             case _:
                 pass
 
 
-def _is_by(by: ev.AnsweredBy | None, given: Given, events: Sequence[ev.Event], at: Address) -> bool:
+def _is_by(by: ev.AnsweredBy | None, given: Given, events: Sequence[ev.Event], at: Address, directory: Directory | None) -> bool:
     """Whether an answer on record is the one that was given: by that person, whatever their login is."""
     asked = next((asked for asked in ev.put_to_people(events) if asked.event_id == at.event_id), None)
     giver = _giver(given)
-    if giver is None or asked is None or asked.people is None or not giver.user:
+    if giver is None or by is None or asked is None or not giver.user:
         return by == giver
-    return by == replace(giver, user=asked.people.person(giver.user))
+    poll = Poll(asked.id, asked.people or People(), directory=directory, configured=asked.configured)
+    return (by.by, by.via) == (giver.by, giver.via) and is_same_name(poll.person(by.user or ""), poll.person(giver.user))
 
 
 def _giver(given: Given) -> ev.AnsweredBy | None:
@@ -247,9 +249,10 @@ async def too_late(port: StorePort, at: Address, clock: TimeOfDay = SYSTEM) -> e
 class _Decision:
     """The events to record, given the last turn. Nothing is, while answers that came before wait to be recorded."""
 
-    def __init__(self, at: Address, submission: Given, clock: TimeOfDay) -> None:
+    def __init__(self, at: Address, submission: Given, clock: TimeOfDay, admission: Admission) -> None:
         self._at = at
         self._submission = submission
+        self._admission = admission
         self._clock = clock
         self.is_recorded = False
         self._recorded: Sequence[ev.Event] = ()
@@ -295,10 +298,19 @@ class _Decision:
         if turn.is_for_people:
             _check_that_a_person_answers(asker_of(turn.events))
         check_that_it_lasts(turn.events, self._at, trusted(self._clock).now(turn.events))
+        people = self._admission.people_of(turn.events)
         if not isinstance(self._submission, Submission):
-            return note_batch(turn.events, self._at, self._submission, event_ids())
+            return note_batch(turn.events, self._at, self._submission, event_ids(), people)
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
-        return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
+        self._submission = self._by_name(turn, self._submission, people)
+        return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission, people)
+
+    def _by_name(self, turn: LastTurn, submission: Submission, people: Directory | None) -> Submission:
+        """Return the submission under the name of the person behind a login: whoever records it need not know the configuration."""
+        if people is None or not submission.user:
+            return submission
+        who = poll_in(turn.events, self._at, people).named(submission.by)
+        return replace(submission, user=who.user, login=who.login)
 
 
 def _name_of(note: ev.Event) -> str:

@@ -34,7 +34,7 @@ from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequen
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
 
@@ -44,7 +44,7 @@ from midturn.question.people import checked_names
 from midturn.record.events import AnsweredBy, Child, Escalated, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import last_turn, parent_of
-from midturn.store.admission import Admission, MayAnswer
+from midturn.store.admission import Admission, CurrentPeople, MayAnswer
 from midturn.store.batch import check_version
 from midturn.store.conversation import Conversation
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
@@ -94,6 +94,16 @@ class ConversationStore(Renamed):
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
         return ConversationStore(self.port, self.admission.with_rule(may_answer), self._clock, self._on_wake)
+
+    def with_people(self, people: CurrentPeople) -> ConversationStore:
+        """Return the same conversations, answered by the people that a configuration names when they answer.
+
+        A login is the person's that the configuration says, and who is no person of it any more decides nothing that was put to them.
+
+        Args:
+            people: Returns the configured people as they are now.
+        """
+        return ConversationStore(self.port, self.admission.with_people(people), self._clock, self._on_wake)
 
     def waking(self, on_wake: OnWake) -> ConversationStore:
         """Return the same conversations; after each answer that lets a turn go on, `on_wake(conversation)` is called, sync or async.
@@ -258,6 +268,8 @@ class ConversationStore(Renamed):
         user: str | None = None,
         via: str = "api",
         digest: str = "",
+        login: str | None = None,
+        answered_by: Literal["user", "agent"] = "user",
     ) -> Receipt:
         """Answer the open question `id` (its whole address) in exactly one way. It counts in whatever process the turn runs.
 
@@ -279,6 +291,10 @@ class ConversationStore(Renamed):
             via: How: `inbox`, `web`, `api`, `mcp`.
             digest: `OpenQuestion.digest` of the question that the user saw. A yes or an edit counts only if this is still what is asked.
 
+            login: The sign-in or the account by which the interface knows the user, where it is not their name; recorded.
+            answered_by: `agent` where a program answers for itself, and no person does: recorded so, and refused where only a person may
+                answer (an approval, an exclusive question, a secret, or a question that is put to people).
+
         Raises:
             AnswerError: It does not fit; `problems` says why. A secret is never taken here.
             NotAllowed: This user may not answer it; the question stays open.
@@ -288,7 +304,7 @@ class ConversationStore(Renamed):
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """
-        given = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, digest)
+        given = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, digest, login, answered_by)
         return await self._submit(id, given)
 
     async def pass_on(

@@ -31,11 +31,16 @@ _YES_OR_NO = frozenset({bool, type(None)})
 _WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
 
 
+ANSWERERS: Final = ("user", "agent")
+"""Who may answer from outside: a person, or a program for itself."""
+
+
 class Submission(Struct, frozen=True, omit_defaults=True):
     """Exactly one of `value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel` says what the person did.
 
     `reason` explains a value or a decision, `remember` keeps it for the turn, or names what another
-    agent keeps of it; `user` and `via` say who it was and how. `approve=True` may
+    agent keeps of it; `user` and `via` say who it was and how, `login` by which name the interface knows them, and `answered_by`
+    whether a person (`user`) or a program (`agent`) answers. `approve=True` may
     come with `arguments` or `content`. `digest` is that of
     the subject that the person saw (see `OpenQuestion.digest`).
     """
@@ -52,6 +57,8 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     user: str | None = None
     via: str = "api"
     digest: str = msgspec.field(name="about", default="")
+    login: str | None = None
+    answered_by: str = "user"
 
     def __post_init__(self) -> None:
         """Take nothing that could not be read back.
@@ -65,6 +72,8 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         check_text_or_none("user", self.user)
         if self.user:
             canonical_name(self.user)
+        if self.answered_by not in ANSWERERS:
+            raise ValueError(f"`answered_by` takes {' or '.join(map(repr, ANSWERERS))}, not {self.answered_by!r:.80}.")
         check_text("via", self.via)
         check_text("digest", self.digest)
         if self.content is not UNSET:
@@ -83,7 +92,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     @property
     def by(self) -> AnsweredBy:
         """The answerer."""
-        return AnsweredBy("user", via=self.via, user=self.user)
+        return AnsweredBy(self.answered_by, via=self.via, user=self.user, login=self.login)
 
     def as_reply(self) -> Reply:
         """Return what the person did, as a prompter would.

@@ -49,7 +49,7 @@ class StoredVisit:
         self._question = question
         self._conversation = question.conversation
         self._who = who
-        self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation)
+        self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation, store.admission.people_of(turn))
         self._is_over = False
         self._turn = turn
         self._seen = turn[-1].event_id
@@ -104,7 +104,8 @@ class StoredVisit:
             self._is_over = True
             return
         self._question = asked
-        self._visit = Visit(last.turn.events, asked.request.event_id, event_ids(), self._conversation)
+        people = self._store.admission.people_of(last.turn.events)
+        self._visit = Visit(last.turn.events, asked.request.event_id, event_ids(), self._conversation, people)
         self._seen = last.turn.events[-1].event_id
 
 

@@ -58,7 +58,7 @@ class _Approving(Struct, frozen=True):
     def poll(self) -> Poll | None:
         """Whose decision it is; None where it is anyone's."""
         waiting = self.waiting
-        return None if waiting is None else open_poll(waiting, self.view.turn.notes)
+        return None if waiting is None else open_poll(waiting, self.view.turn.notes, self.view.settings.known_people)
 
     @property
     def _text(self) -> str:
@@ -180,7 +180,8 @@ class Permission(_Approving, frozen=True):
         """Whose decision it is: as recorded, or as a rule says before anything is."""
         if self.waiting is not None or self.ruling.people is None:
             return super().poll
-        return open_poll(self._record("waiting", people=self._people), {})
+        asked = self._record("waiting", people=self._people, configured=self._is_configured)
+        return open_poll(asked, {}, self.view.settings.known_people)
 
     @property
     def _people(self) -> People | None:
@@ -197,7 +198,11 @@ class Permission(_Approving, frozen=True):
 
     def _waits(self, **fields: Any) -> Approval | None:
         """Return the record that this is waited for, with those whose decision it is."""
-        return super()._waits(**fields, people=self._people)
+        return super()._waits(**fields, people=self._people, configured=self._is_configured)
+
+    @property
+    def _is_configured(self) -> bool:
+        return self.ruling.people is not None and self.view.settings.names_people
 
     def _settled(self) -> decisions.Closing | None:
         """Decide without asking: by a rule that stops the call, by what was remembered, by a rule that lets it run.

@@ -279,7 +279,8 @@ class CallForms:
         form = self._replay.form_of_review(walk)
         attached, questions = self._view.settings.attached, walk.asking.form.questions
         is_a_persons = waiting is not None and not attached
-        polls = tuple(Poll("", people) for people in walk.people.values() if people.only)
+        known, configured = self._state.settings.known_people, bool(walk.people) and self._requests.was_configured
+        polls = tuple(Poll("", people, directory=known, configured=configured) for people in walk.people.values() if people.only)
         step = ReviewStep(self._view, walk.waits_for, attached, is_a_persons, questions, shown, form, walk.tells_replies, walk.deadline)
         return replace(step, polls=polls) if polls else step
 
@@ -403,10 +404,22 @@ class Requests:
             problem=walk.asking.problem,
             deadline=walk.deadline if walk.places or not self._state.now else earliest(self._state.now, self.deadlines(walk.asking)),
             people=people,
+            configured=self.is_configured(people, form),
             metadata=note,
         )
         self._request(question.id, template)
         return record.chains[-1]
+
+    def is_configured(self, people: People | None, form: FormAuthored | None) -> bool:
+        """Whether people of this request, or of the later questions of its form, are named by a configuration."""
+        if people is None and not any("people" in question for question in (form.questions if form else ())):
+            return False
+        return self._view.settings.names_people or self.was_configured
+
+    @property
+    def was_configured(self) -> bool:
+        """Whether people that this call has asked are named by a configuration: of a visitor, who has none, only the record says so."""
+        return any(chain.asked.configured for chain in self._view.call.chains)
 
     def _people(self, question: Question[Any]) -> People | None:
         """Return whose question it is: the configuration's word, or what its author proposes, with the people behind the names."""

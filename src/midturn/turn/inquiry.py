@@ -71,7 +71,7 @@ class Inquiry(Struct, frozen=True):
     def poll(self) -> Poll | None:
         """Whose question it is; None where it is anyone's."""
         notes = self.view.turn.notes
-        return open_poll(self.request, notes) if notes or self.request.people is not None else None
+        return open_poll(self.request, notes, self.view.settings.known_people) if notes or self.request.people is not None else None
 
     def going(self) -> decisions.Going:
         """Say what the routing table says, within the limits. What has people is theirs: nothing remembered or configured answers."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
 from midturn.question.answer_type import BooleanType
-from midturn.question.people import MOST_REMINDERS, People, is_among
+from midturn.question.people import MOST_REMINDERS, Directory, People, is_among
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import Address, Whose
 from midturn.turn.view import TurnView, why_closed
@@ -25,16 +25,25 @@ COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
 """The ways of the command line: on files it is one person, whatever name it gives."""
 TOLD_ABOUT: Final = ("asked", "reassigned", "reminded", "escalated", "sent")
 """What a `Notified` is about."""
+_NOT_KNOWN: Final = (
+    "{login} is no known person, and {what}. Add the login to its person: `[people.NAME] logins`, or `logins` of `People` in a program."
+)
 _UNKNOWN: Final = "No one can be told apart here, and {what}. Answer where people are known by name."
 
 
 class Poll(Struct, frozen=True):
-    """What people have said about one request so far. `needed` is how many have to say yes; `request` is the inquiry's or approval's id."""
+    """What people have said about one request so far. `needed` is how many have to say yes; `request` is the inquiry's or approval's id.
+
+    `directory` has the people that are configured where an answer is taken, as far as that is known. Those of a `configured` question have
+    to be in there when they answer.
+    """
 
     request: str
     people: People
     notes: tuple[Note, ...] = ()
     needed: int = 1
+    directory: Directory | None = None
+    configured: bool = False
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -100,8 +109,46 @@ class Poll(Struct, frozen=True):
         return Whose(self.people, self.asked, self.eligible, self.needed, voters, not_notified(failed) if failed else "")
 
     def named(self, who: AnsweredBy) -> AnsweredBy:
-        """Return who answers under the person's own name."""
-        return replace(who, user=self.people.person(who.user)) if who.user else who
+        """Return who answers under the person's own name, with the login that they used where that is another one."""
+        if not who.user:
+            return who
+        person = self.person(who.user)
+        login = None if person == who.user else who.login or who.user
+        return who if login is None else replace(who, user=person, login=login)
+
+    def person(self, login: str) -> str:
+        """Return the name of the person behind a login, as the question or the directory knows it; else the login itself."""
+        if self.directory is None:
+            return self.people.person(login)
+        configured = self.directory.person(login)
+        if self.configured:
+            return configured if self.directory.has_person(configured) else self.people.person(login)
+        return self.people.person(login) if self.people.identifies(login) else configured
+
+    def why_unknown(self, who: AnsweredBy) -> str:
+        """Say why someone is not known as a person who decides this; empty where they are, or need not be.
+
+        A login that is not known is a person of its own only where anyone may decide alone. A person who has been removed from the
+        configuration decides nothing that was put to them.
+        """
+        person, directory = self.person(who.user or ""), self.directory
+        has_rights = self.people.only or self.needed > 1
+        if self.configured and directory is not None and directory.people:
+            if directory.has_person(person):
+                return ""
+            if self.people.identifies(person):
+                return f"{person} is not in the configuration any more, and decides nothing. Ask somebody else, or add `[people.{person}]`."
+            return _NOT_KNOWN.format(login=person, what=self._right) if has_rights else ""
+        is_named = bool(self.people.members or self.people.logins)
+        if self.needed == 1 or self.people.only or not is_named or self.people.identifies(person):
+            return ""
+        return _NOT_KNOWN.format(login=person, what=self._right)
+
+    @property
+    def _right(self) -> str:
+        """What only people who are known may do here."""
+        several = self.needed > 1
+        return f"{self.needed} different people have to say yes" if several else f"only {listed(sorted(self.eligible or ()))} may answer"
 
     def voted(self, who: AnsweredBy) -> Vote | None:
         """Return the yes of a person that stands."""
@@ -116,7 +163,9 @@ class Poll(Struct, frozen=True):
             return _UNKNOWN.format(what=f"only {listed(sorted(eligible))} may answer this")
         if self.needed > 1 and not told_apart:
             return _UNKNOWN.format(what=f"{self.needed} different people have to say yes")
-        person = self.people.person(who.user or "")
+        person = self.person(who.user or "")
+        if told_apart and (self.configured or self.needed > 1) and (why := self.why_unknown(who)):
+            return why
         if eligible is not None and not is_among(person, eligible):
             return f"{person} may not answer this: only {listed(sorted(eligible))} may."
         return ""
@@ -126,7 +175,7 @@ class Poll(Struct, frozen=True):
         if self.needed == 1 or (vote := self.voted(who)) is None:
             return ""
         name = vote.answered_by.user if vote.answered_by else None
-        is_own = is_same_name(name or "", self.people.person(who.user or ""))
+        is_own = is_same_name(name or "", self.person(who.user or ""))
         whose = f"{name}" if is_own else "The command line is one person, and"
         return f"{whose} has said yes already: {self.tally}. Another person has to say yes."
 
@@ -149,7 +198,11 @@ class Poll(Struct, frozen=True):
             if note.answered_by is None or not note.withdrawn or self.voted(note.answered_by) is None:
                 raise NotAllowed("There is no vote of yours to take back.")
             return
-        eligible = self.eligible
+        eligible, directory = self.eligible, self.directory
+        if self.configured and directory is not None and directory.people:
+            for name in note.to:
+                if not directory.knows(name):
+                    raise NotAllowed(f"There is no person or group `{name}` in the configuration.{directory.did_you_mean(name)}")
         for name in note.to if eligible is not None else ():
             if eligible is not None and not all(is_among(person, eligible) for person in self.people.people_of((name,))):
                 raise NotAllowed(f"{name} may not answer this: only {listed(sorted(eligible))} may.")
@@ -198,27 +251,30 @@ class Poll(Struct, frozen=True):
             return False
         if one.via in COMMAND_LINE and other.via in COMMAND_LINE:
             return True
-        return is_same_name(self.people.person(one.user), self.people.person(other.user or ""))
+        return is_same_name(self.person(one.user), self.person(other.user or ""))
 
 
-def poll_of(request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes_or_no: bool) -> Poll | None:
+def poll_of(
+    request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes_or_no: bool, directory: Directory | None = None
+) -> Poll | None:
     """Return the poll about a request; None where it is anyone's, and nothing was noted of whose it is."""
     passed_on = any(isinstance(note, Reassigned) for note in notes)
     if request.people is None and not passed_on:
         return None
     people = request.people or People()
-    return Poll(request.id, people, tuple(notes), people.approvals if is_yes_or_no else 1)
+    needed = people.approvals if is_yes_or_no else 1
+    return Poll(request.id, people, tuple(notes), needed, directory, request.configured)
 
 
-def open_poll(request: InquiryRequest | Approval, notes: Mapping[str, Sequence[Note]]) -> Poll | None:
+def open_poll(request: InquiryRequest | Approval, notes: Mapping[str, Sequence[Note]], directory: Directory | None = None) -> Poll | None:
     """Return the poll about a request of a turn, given the turn's notes; None where it is anyone's."""
     is_yes_or_no = isinstance(request, Approval) or isinstance(request.question.answer_type, BooleanType)
-    return poll_of(request, notes.get(request.id, ()), is_yes_or_no=is_yes_or_no)
+    return poll_of(request, notes.get(request.id, ()), is_yes_or_no=is_yes_or_no, directory=directory)
 
 
-def poll_about(request: InquiryRequest | Approval, turn: Sequence[Event]) -> Poll | None:
+def poll_about(request: InquiryRequest | Approval, turn: Sequence[Event], directory: Directory | None = None) -> Poll | None:
     """Return the poll about a request of a turn as it stands in the turn's events; None where it is anyone's."""
-    return open_poll(request, TurnView.last(turn).record.notes)
+    return open_poll(request, TurnView.last(turn).record.notes, directory)
 
 
 def notes_on(events: Iterable[Event], id: str) -> tuple[Note, ...]:
@@ -246,7 +302,7 @@ def handed_as(events: Iterable[Event]) -> frozenset[str]:
     return frozenset(str(event.metadata[HANDED]) for event in events if event.metadata and HANDED in event.metadata)
 
 
-def poll_in(turn: Sequence[Event], at: Address) -> Poll:
+def poll_in(turn: Sequence[Event], at: Address, directory: Directory | None = None) -> Poll:
     """Return the poll about what is open at an address.
 
     Raises:
@@ -257,18 +313,18 @@ def poll_in(turn: Sequence[Event], at: Address) -> Poll:
     request = next((each for each in view.events if each.event_id == at.event_id and at.event_id in view.open_ids), None)
     if not isinstance(request, InquiryRequest | Approval):
         raise why_closed(turn, at)
-    poll = open_poll(request, view.record.notes)
-    return poll or Poll(request.id, People())
+    poll = open_poll(request, view.record.notes, directory)
+    return poll or Poll(request.id, People(), directory=directory)
 
 
-def note_batch(turn: Sequence[Event], at: Address, note: Note, ids: Iterator[str]) -> tuple[Event, ...]:
+def note_batch(turn: Sequence[Event], at: Address, note: Note, ids: Iterator[str], directory: Directory | None = None) -> tuple[Event, ...]:
     """Return the batch that a note leads to, with the id of its request.
 
     Raises:
         NotOpen: Its question is not open.
         NotAllowed: It is not for this person to note.
     """
-    return (replace(poll_in(turn, at).accepted(note), event_id=next(ids)),)
+    return (replace(poll_in(turn, at, directory).accepted(note), event_id=next(ids)),)
 
 
 def not_notified(notice: Notified) -> str:

@@ -276,6 +276,7 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     """`tools` holds what configuration says about each offered tool; a call of any other name is answered with an error.
 
     `at_prompt` is who answers where a person is attached: what is not theirs to decide is not shown to them. `directory` knows people.
+    `answerers` does so only where an answer is taken outside of a run, which fills in nothing.
     `prompts_at_once` is how many prompts may be open (a terminal shows one). The tools in `foretelling` can say before they run what they
     would ask first. `start` is how a turn begins that is new. `family` are the turns of agents
     inside of tools, and those around them, by the event that names them: they share the limits of what a person is shown, and of how often
@@ -287,11 +288,22 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     attached: bool = True
     at_prompt: AnsweredBy = AnsweredBy("user")
     directory: Directory | None = None
+    answerers: Directory | None = None
     limits: Limits = DEFAULT_LIMITS
     prompts_at_once: int = 1
     foretelling: frozenset[str] = frozenset()
     start: TurnStart = TurnStart()
     family: dict[str, TurnRecord] = {}
+
+    @property
+    def known_people(self) -> Directory | None:
+        """The people that are configured here, whose answers count."""
+        return self.answerers or self.directory
+
+    @property
+    def names_people(self) -> bool:
+        """Whether a configuration names the people that are asked."""
+        return self.directory is not None and bool(self.directory.people)
 
     def filled_in(self, people: People) -> People:
         """Return what is recorded of whose question it is: a program says itself who is behind names, a configuration does so alone."""

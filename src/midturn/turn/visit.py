@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen, Problem
 from midturn.question.form import Form
+from midturn.question.people import Directory
 from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
 from midturn.record.open_question import Address, asker_of, shown
@@ -41,17 +42,21 @@ class Visit:
         event_id: The request that is to be answered.
         ids: Gives the new events their ids.
         conversation: What prompts say of where they are from, and the first part of their ids.
+        directory: The people that are configured where the answer is taken; None where that is not known.
 
     Raises:
         NotOpen: No such request waits in this turn.
         AlreadyAnswered: Another answer came first.
     """
 
-    def __init__(self, window: Sequence[Event], event_id: str, ids: Iterator[str], conversation: str = "") -> None:
+    def __init__(
+        self, window: Sequence[Event], event_id: str, ids: Iterator[str], conversation: str = "", directory: Directory | None = None
+    ) -> None:
         self._window = window
         self._ids = ids
         self._conversation = conversation
         self._event_id = event_id
+        self._directory = directory
         self._walk: tuple[int, FormWanted] | None = None
         request = next((asked for asked in put_to_people(window) if asked.event_id == event_id), None)
         self._state = self._loaded()
@@ -193,7 +198,9 @@ class Visit:
         """Return the state of the turn, under settings where nothing is decided but by the visitor."""
         names = {call.name for call in call_requests(self._window)}
         policies = {name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names}
-        state = TurnState(TurnSettings(tools=policies, conversation=self._conversation, attached=False), self._ids)
+        state = TurnState(
+            TurnSettings(tools=policies, conversation=self._conversation, attached=False, answerers=self._directory), self._ids
+        )
         for event in self._window:
             state.record.apply(event)
         return state
