@@ -18,6 +18,7 @@ from midturn.channels.port import Card, ChannelAway, ChannelRefused, ChannelSett
 from midturn.channels.running import run
 from midturn.channels.telegram import Telegram
 from midturn.clock import now
+from midturn.question.people import Directory, Person
 from midturn.record.events import InquiryAnswered
 from midturn.store.store import ConversationStore
 from support.channels.telegram import TOKEN, TelegramServer, telegram_server
@@ -122,6 +123,32 @@ def test_what_is_written_while_nothing_runs_is_read_later_and_counts_once(store:
             await until(lambda: not server.updates)
         assert await answers(store, conversation) == [(False, "it is Friday", "ana")]
         assert len(server.cards(ANA)) == 1
+
+    played(store, play)
+
+
+def test_the_account_of_a_person_who_was_removed_answers_nothing_and_gets_no_card(store: ConversationStore) -> None:
+    people = {"ana": Person(), "bo": Person()}
+    now = [Directory(people)]
+
+    async def play(server: TelegramServer, store: ConversationStore) -> None:
+        served = store.with_people(lambda: now[0])
+        conversation = await asked(store)
+        async with Running(server, served):
+            number, _ = await card(server, ANA)
+            now[0] = Directory({"bo": Person()})
+            server.press(ANA, ANA, number, "Yes")
+            server.write(ANA, "yes", about=number)
+            await until(lambda: not server.updates)
+            other = await asked(store)
+            await until(lambda: not server.updates)
+            assert await answers(store, conversation) == []
+            assert len(server.cards(ANA)) == 1
+            now[0] = Directory(people)
+            server.write(ANA, "no", about=number)
+            await until(lambda: "Answered by ana" in server.cards(ANA)[number]["text"])
+        assert await answers(store, conversation) == [(False, None, "ana")]
+        assert await answers(store, other) == []
 
     played(store, play)
 

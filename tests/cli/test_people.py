@@ -14,9 +14,9 @@ members = ["ana", "bo"]
 """
 
 
-def waiting(midturn: CommandLine, people: dict[str, Any], *texts: str) -> list[dict[str, Any]]:
+def waiting(midturn: CommandLine, people: dict[str, Any], *texts: str, known: str = "") -> list[dict[str, Any]]:
     """Have a turn wait for certain people; return the entries of the inbox."""
-    midturn.configure(PEOPLE)
+    midturn.configure(PEOPLE + known)
     midturn.asker(questions={"go": {"people": people}})
     for text in texts or ("Deploy?",):
         assert midturn.run("query", "-m", midturn.script(calls("deploy", ask=[asks("go", text)])), "--defer", "Ship it").status == 3
@@ -47,6 +47,29 @@ def test_only_those_who_may_answer_do_and_it_is_passed_on_to_them(midturn: Comma
     assert [one["id"] for one in midturn.ok("inbox", "--mine", "--json", **as_bo).json] == [question["id"]]
     midturn.ok("answer", question["id"], "yes", **as_bo)
     assert midturn.ok("inbox", "--json").json == []
+
+
+def test_who_was_removed_from_the_configuration_decides_nothing(midturn: CommandLine) -> None:
+    (question,) = waiting(midturn, {"ask": ["ops"], "only": True})
+    as_ana, as_bo = ({"MIDTURN_CFG_USER__NAME": name} for name in ("ana", "bo"))
+    before = midturn.config.read_text()
+    midturn.config.write_text(before.replace("[people.ana]", "").replace('"ana", "bo"', '"bo"'))
+    refused = midturn.run("answer", question["id"], "yes", **as_ana)
+    assert refused.status != 0
+    assert "ana is not in the configuration any more, and decides nothing." in refused.stderr
+    assert midturn.run("answer", question["id"], "--cancel", **as_ana).status != 0
+    midturn.ok("answer", question["id"], "yes", **as_bo)
+    assert midturn.ok("inbox", "--json").json == []
+
+
+def test_two_logins_of_a_person_whom_the_question_does_not_name_are_one_voter(midturn: CommandLine) -> None:
+    (question,) = waiting(midturn, {"approvals": 2}, known='[people.carl]\nlogins = ["c.lee"]\n')
+    midturn.ok("answer", question["id"], "yes", MIDTURN_CFG_USER__NAME="c.lee")
+    assert midturn.ok("inbox", "--json").json[0]["people"]["voted"] == ["carl"]
+    vote = midturn.events()[-1]
+    assert vote["answered_by"] == {"by": "user", "via": "inbox", "user": "carl", "login": "c.lee"}
+    refused = midturn.run("answer", question["id"], "yes", MIDTURN_CFG_USER__NAME="carl")
+    assert "carl has said yes already: 1 of 2" in refused.stderr
 
 
 def test_several_are_answered_in_one_act_after_each_was_shown(midturn: CommandLine) -> None:

@@ -84,7 +84,7 @@ class ConversationStore(Renamed):
         """Stand on a place where conversations are kept."""
         self.port = port
         """The place itself."""
-        self.admission = admission or Admission()
+        self.admission = Admission() if admission is None else admission
         """The rules of who may answer."""
         self._clock = clock
         self._on_wake = on_wake
