@@ -25,9 +25,7 @@ COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
 """The ways of the command line: on files it is one person, whatever name it gives."""
 TOLD_ABOUT: Final = ("asked", "reassigned", "reminded", "escalated", "sent")
 """What a `Notified` is about."""
-_NOT_KNOWN: Final = (
-    "{login} is no known person, and {what}. Add the login to its person: `[people.NAME] logins`, or `logins` of `People` in a program."
-)
+_ADD_LOGIN: Final = "Add the login to its person: `[people.NAME] logins`, or `logins` of `People` in a program."
 _UNKNOWN: Final = "No one can be told apart here, and {what}. Answer where people are known by name."
 
 
@@ -132,23 +130,22 @@ class Poll(Struct, frozen=True):
         configuration decides nothing that was put to them.
         """
         person, directory = self.person(who.user or ""), self.directory
-        has_rights = self.people.only or self.needed > 1
         if self.configured and directory is not None and directory.people:
             if directory.has_person(person):
                 return ""
             if self.people.identifies(person):
                 return f"{person} is not in the configuration any more, and decides nothing. Ask somebody else, or add `[people.{person}]`."
-            return _NOT_KNOWN.format(login=person, what=self._right) if has_rights else ""
+            return self._not_known(person) if self.people.only or self.needed > 1 else ""
         is_named = bool(self.people.members or self.people.logins)
         if self.needed == 1 or self.people.only or not is_named or self.people.identifies(person):
             return ""
-        return _NOT_KNOWN.format(login=person, what=self._right)
+        return self._not_known(person)
 
-    @property
-    def _right(self) -> str:
-        """What only people who are known may do here."""
-        several = self.needed > 1
-        return f"{self.needed} different people have to say yes" if several else f"only {listed(sorted(self.eligible or ()))} may answer"
+    def _not_known(self, login: str) -> str:
+        """Say that a login is no person who is known, what only such people do, and what to do about it."""
+        if self.eligible is None:
+            return f"{login} is no known person, and {self.needed} different people have to say yes. {_ADD_LOGIN}"
+        return f"{login} may not answer this: only {listed(sorted(self.eligible))} may. If it is a login of theirs: {_ADD_LOGIN}"
 
     def voted(self, who: AnsweredBy) -> Vote | None:
         """Return the yes of a person that stands."""
