@@ -5,25 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from midturn.elicited_fields import KINDS, NUMBER_BOUNDS, TEXT_BOUNDS, ElicitedField, field_of, json_field, own_words
 from midturn.errors import AnswerError, Problem, QuestionError
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectOption, SelectType
-from midturn.question.authored_type import crossed_bounds
-from midturn.question.form import Form
+from midturn.question.form import FOREIGN_LIMITS, Form
 from midturn.question.question import Question
-from midturn.values.json_value import Json, JsonObject, items, members, objects, text
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, items, members
 from midturn.values.text import QUESTION_ID, single_line
 
 # Shared by both directions: a flat JSON Schema ------------------------------------------------------------------------
-
-
-KINDS: Final = ("string", "number", "integer", "boolean")
-TEXT_BOUNDS: Final = ("format", "minLength", "maxLength", "pattern")
-NUMBER_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 
 def checked_answers(
@@ -52,27 +47,34 @@ def checked_answers(
     return answers
 
 
-def sent(value: Json) -> Json:
-    """Return an answer as a content has it: own words stand for themselves."""
-    if isinstance(value, Mapping) and list(value) == ["other"]:
-        return value["other"]
-    if isinstance(value, list | tuple):
-        return [sent(one) for one in value]
-    return value
-
-
 _ID = re.compile(QUESTION_ID)
 
 
 class Elicited(Struct, frozen=True):
-    """A schema as a form: `names` says which property each question is about, by its id."""
+    """A form of another program as a form of ours.
+
+    `fields` are its properties, in the order of the questions. `kind` is `fields`; `confirmation` for a form without properties, which is a
+    yes/no question; or `json` for a form that is too large to be shown, which is answered with one JSON object.
+    """
 
     form: Form
-    names: Mapping[str, str]
+    fields: tuple[ElicitedField, ...]
+    kind: Literal["fields", "confirmation", "json"] = "fields"
+
+    def declines(self, answers: Mapping[str, Json]) -> bool:
+        """Return whether the answers decline the form: a no to a form without properties."""
+        return self.kind == "confirmation" and not all(answers.values())
 
     def content(self, answers: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the object that the schema asked for. What was skipped is left out."""
-        return {name: sent(answers[key]) for key, name in self.names.items() if answers.get(key) is not None}
+        """Return the object that the other program asked for. Skipped answers are left out, or null if the property is required."""
+        match self.kind:
+            case "confirmation":
+                return {}
+            case "json":
+                return dict(members(answers.get(self.fields[0].question.id)))
+            case "fields":
+                values = ((field.name, field.sent(answers.get(field.question.id))) for field in self.fields)
+                return {name: value for name, value in values if not isinstance(value, UnsetType)}
 
     def answers(self, content: object) -> dict[str, Json]:
         """Return the answers of a content that came from another program's form, checked; nothing is filled in.
@@ -81,113 +83,66 @@ class Elicited(Struct, frozen=True):
             AnswerError: It is not an answer: something required is not there, or does not fit; or nothing is there at all.
         """
         given = members(content)
-        return checked_answers(self.form.questions, self.names, lambda _, name: given.get(name))
+        by_id = {field.question.id: field for field in self.fields}
+        names = {key: field.name for key, field in by_id.items()}
+        return checked_answers(self.form.questions, names, lambda asked, name: by_id[asked.id].received(given.get(name)))
 
 
-def form_of(schema: object, message: str) -> Elicited:
-    """Read a schema as a form: one question for each property, `message` above the first. What a server asks, it asks a person.
+_CONFIRMED: Final = "confirm"
+
+
+def form_of(schema: object, message: str, *, has_own_dialog: bool = False) -> Elicited:
+    """Read a requested schema as a form: one question for each property, `message` above the first.
+
+    What a program asks in this way, it asks a person. A form without properties is a yes/no question. A form with more than 200 properties
+    is answered with one JSON object.
+
+    Args:
+        schema: The JSON Schema of an object, as the other program sent it.
+        message: What the other program says above the form.
+        has_own_dialog: The other program asks the person itself if we do not. A form that has no control here is left to it.
 
     Raises:
-        QuestionError: A form of that client cannot show it.
+        QuestionError: The form is left to the other program.
     """
     properties = members(members(schema).get("properties"))
+    if has_own_dialog and not properties:
+        raise QuestionError([Problem("/properties", "the form has no properties.")])
     if not properties:
-        raise QuestionError([Problem("/properties", "a form has at least one property.")])
+        return _confirmation(message)
+    if len(properties) > FOREIGN_LIMITS.form:
+        whole = json_field("answer", cast("Json", schema), message)
+        return Elicited(Form((whole.question,)), (whole,), "json")
     needed = items(members(schema).get("required"))
-    names = _ids(list(properties))
-    questions: list[Json] = [
-        _question(key, name, members(properties[name]), is_optional=name not in needed, above=message if number == 0 else "")
-        for number, (key, name) in enumerate(names.items())
-    ]
-    return Elicited(Form.from_json(questions, review=len(questions) > 1), names)
+    fields = tuple(
+        field_of(key, name, members(properties[name]), is_required=name in needed, above=message if number == 0 else "")
+        for number, (key, name) in enumerate(_ids(list(properties)).items())
+    )
+    without_control = next((field.name for field in fields if has_own_dialog and field.is_json), None)
+    if without_control is not None:
+        raise QuestionError([Problem(f"/properties/{without_control}", "there is no control for such a property.")])
+    form = Form(tuple(field.question for field in fields), review=len(fields) > 1, limit=FOREIGN_LIMITS.form)
+    return Elicited(form, fields)
+
+
+def _confirmation(message: str) -> Elicited:
+    line = single_line(message.strip()) or "Do you agree?"
+    is_whole = line == message.strip() and len(line) <= DEFAULT_LIMITS.question
+    question = Question.boolean(
+        _CONFIRMED,
+        line if is_whole else "Do you agree?",
+        context=None if is_whole else message,
+        exclusive=True,
+        persistence="none",
+    )
+    return Elicited(Form((question,)), (ElicitedField(_CONFIRMED, question),), "confirmation")
 
 
 def _ids(names: Sequence[str]) -> dict[str, str]:
-    """Give every property an id of ours: its own name where that is one."""
+    """Return the name of each property by the id of its question: the name itself, if it can be an id."""
     own = {name for name in names if _ID.fullmatch(name)}
     free = (key for number in count(1) if (key := f"field_{number}") not in own)
     return {name if name in own else next(free): name for name in names}
-
-
-def _question(key: str, name: str, asked: JsonObject, *, is_optional: bool, above: str) -> dict[str, Json]:
-    words = [said for said in (text(asked.get("title")), text(asked.get("description"))) if said.strip()] or [name]
-    line = single_line(words[0])
-    context = "\n\n".join(part for part in (above, *words[1:], words[0] if line != words[0] else "") if part)
-    question: dict[str, Json] = {"id": key, "text": line, "answer_type": _answer_type(name, asked), "exclusive": True}
-    if context:
-        question["context"] = context
-    if is_optional:
-        question["optional"] = True
-    return _with_default(question, asked)
-
-
-def _with_default(question: dict[str, Json], asked: JsonObject) -> dict[str, Json]:
-    """Keep a default that fits; one that does not is no reason not to ask."""
-    if "default" not in asked:
-        return question
-    whole = {**question, "default": asked["default"]}
-    try:
-        Question.from_json(whole)
-    except QuestionError:
-        return question
-    return whole
-
-
-def _answer_type(name: str, asked: JsonObject) -> dict[str, Json]:
-    _refuse_impossible(name, asked)
-    options = _options(asked)
-    kind = asked.get("type")
-    if options is not None:
-        return {"type": "select", "options": options}
-    if kind == "array":
-        return _several(name, asked)
-    if kind not in KINDS:
-        raise QuestionError([Problem(f"/properties/{name}/type", f"is one of {', '.join(KINDS)} and array of choices.")])
-    if kind == "boolean":
-        return {"type": "boolean"}
-    bounds = TEXT_BOUNDS if kind == "string" else NUMBER_BOUNDS
-    schema: dict[str, Json] = {"type": kind, **{bound: asked[bound] for bound in bounds if bound in asked}}
-    return {"type": "text"} if schema == {"type": "string"} else {"type": "schema", "schema": schema}
-
-
-def _refuse_impossible(name: str, asked: JsonObject) -> None:
-    """Refuse what no answer fits: a person cannot be asked for it.
-
-    Raises:
-        QuestionError: It is a choice of nothing, or its least is more than its most.
-    """
-    if "enum" in asked and not items(asked["enum"]):
-        raise QuestionError([Problem(f"/properties/{name}/enum", "a choice has at least one option.")])
-    for lower, _, upper, most in crossed_bounds(asked):
-        raise QuestionError([Problem(f"/properties/{name}/{lower}", f"is at most `{upper}`, which is {most}.")])
-
-
-def _several(name: str, asked: JsonObject) -> dict[str, Json]:
-    options = _options(members(asked.get("items")))
-    if options is None:
-        raise QuestionError([Problem(f"/properties/{name}/items", "an array is a choice among options: `enum`, or `anyOf` with `const`.")])
-    several: dict[str, Json] = {"type": "multi_select", "options": options}
-    for ours, theirs in (("min", "minItems"), ("max", "maxItems")):
-        if isinstance(asked.get(theirs), int):
-            several[ours] = asked[theirs]
-    return several
-
-
-def _options(asked: JsonObject) -> list[Json] | None:
-    """Return the options of a choice; None where there is none."""
-    values = items(asked.get("enum"))
-    if values:
-        titles = items(asked.get("enumNames"))
-        return [_option(value, titles[place] if place < len(titles) else None) for place, value in enumerate(values)]
-    for keyword in ("oneOf", "anyOf"):
-        listed = objects(asked.get(keyword))
-        if listed and all("const" in entry for entry in listed):
-            return [_option(entry["const"], entry.get("title")) for entry in listed]
-    return None
-
-
-def _option(value: Json, title: Json) -> Json:
-    return {"value": value, "description": title} if isinstance(title, str) and title and title != value else {"value": value}
 
 
 # Outgoing forms: our questions as a flat JSON Schema ------------------------------------------------------------------
@@ -270,7 +225,7 @@ def _property(question: Question[Any]) -> JsonObject:
     if question.context:
         described["description"] = question.context
     if question.default is not UNSET:
-        described["default"] = sent(question.default)
+        described["default"] = own_words(question.default)
     return {**_shape(question), **described}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn import events
+from midturn import Replied, events
 from midturn.mcp.bounded_http import TOO_MUCH
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.tool import McpServers
@@ -159,14 +159,16 @@ def test_a_result_whose_schema_would_take_for_ever_is_read_at_once(liar: Liar) -
 
 
 @legacy
-def test_a_form_that_no_answer_fits_is_shown_to_nobody(liar: Liar) -> None:
-    content, is_error = liar.calls("impossible")
+def test_a_form_that_no_answer_fits_is_shown_to_a_person_who_decides(liar: Liar) -> None:
+    """The person sees what the server asks, and that nothing fits it: nobody decides in their place."""
+    content, is_error = liar.calls("impossible", lambda _: Replied("Nothing fits that."))
 
     assert not is_error
-    assert content.startswith("The MCP server `liar` asked 5 things that nobody answered: it cannot be shown: ")
-    assert content.endswith("; …. It was told `cancel`.\nIt returned:\nIt is done.")
-    assert liar.recorded == []
-    assert liar.heard(5) == [{"action": "cancel"}] * 5
+    assert content.endswith("It was told `decline`.\nIt returned:\nIt is done.") or "told `decline`" in content
+    asked = [event.question.context or "" for event in liar.recorded if isinstance(event, events.InquiryRequest)]
+    assert len(asked) == 5
+    assert sum("JSON Schema" in context for context in asked) >= 3
+    assert liar.heard(5) == [{"action": "decline"}] * 5
 
 
 @pytest.mark.parametrize("lie", ["strange", "numbers"])
@@ -191,9 +193,8 @@ STOPPED = "liar_{lie}: stopped after {what}. Do not retry this tool call in this
 
 
 @legacy
-def test_a_form_that_nobody_can_be_shown_is_not_asked_for_ever(liar: Liar) -> None:
-    assert liar.calls("pesters") == (STOPPED.format(lie="pesters", what="100 questions in one call"), True)
-    assert liar.recorded == []
+def test_a_form_that_is_hard_to_show_is_not_asked_for_ever(liar: Liar) -> None:
+    assert liar.calls("pesters") == (STOPPED.format(lie="pesters", what="3 identical questions"), True)
     assert liar.calls("honest") == ("Yes.", False)
 
 
@@ -228,12 +229,12 @@ def test_a_call_that_asks_too_much_leaves_the_calls_beside_it_alone(liar: Liar) 
 
 
 @legacy
-def test_a_form_that_is_made_of_itself_is_shown_to_nobody(liar: Liar) -> None:
-    content, is_error = liar.calls("recursive")
-
-    assert not is_error
-    assert content.startswith("The MCP server `liar` asked something that nobody answered: it cannot be shown: /properties/sure/type: ")
-    assert liar.heard() == [{"action": "cancel"}]
+def test_a_form_that_is_made_of_itself_is_answered_as_json(liar: Liar) -> None:
+    assert liar.calls("recursive") == ("It is done.", False)
+    (asked, _) = liar.recorded
+    assert asked.question.answer_type.type == "schema"
+    assert "It is checked against this JSON Schema by the program that asks:" in asked.question.context
+    assert liar.heard() == [{"action": "accept", "content": {"sure": True}}]
 
 
 @legacy

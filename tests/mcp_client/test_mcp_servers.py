@@ -93,11 +93,13 @@ def test_what_a_server_asks_is_a_form_of_its_tool(servers: McpServers) -> None:
     assert (content, is_error) == ("accept {'re gion': 'us-2', 'dry': False}", False)
 
 
-def test_what_nobody_could_be_shown_is_cancelled(servers: McpServers) -> None:
-    content, is_error = called(servers, "probe_ask_nested")
+def test_a_form_that_nobody_could_be_shown_is_cancelled(servers: McpServers) -> None:
+    model = ScriptedModel([{"calls": [{"name": "probe_ask_nested"}]}, {"text": "Done."}])
+    agent = Agent(model=model, tools=tools_of(servers), detached="auto", store=(store := MemoryStore()))
+    conversation = agent.run_sync("Go").conversation
+    content = next(event for event in store.read_sync(conversation).events if isinstance(event, events.ToolCallResponse)).content
 
-    assert not is_error
-    assert content.startswith("The MCP server `probe` asked something that nobody answered: it cannot be shown: /properties/deep/type: ")
+    assert content.startswith("The MCP server `probe` asked something that nobody answered: nobody is here to answer it. ")
     assert content.endswith("It was told `cancel`.\nIt returned:\ncancel None"), "the model does not read that a person cancelled anything"
 
 

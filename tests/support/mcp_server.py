@@ -92,7 +92,7 @@ async def _ask(context: ServerRequestContext[Any], params: types.CallToolRequest
     asked: Any = (
         types.ElicitRequestURLParams(message="Log in.", url="https://xn--pple-43d.example/login?a=b", elicitation_id="1")
         if params.name == "ask_address"
-        else types.ElicitRequestFormParams(message="Where?", requested_schema=NESTED if params.name == "ask_nested" else FORM)
+        else types.ElicitRequestFormParams(message="Where?", requested_schema=_form(params))
     )
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         if params.name == "forget" and params.request_state and _forgets():
@@ -111,6 +111,12 @@ async def _ask(context: ServerRequestContext[Any], params: types.CallToolRequest
     if said.action != "accept" and params.name == "ask_or_fail":
         return types.CallToolResult(content=[_text("It wanted a yes.")], is_error=True)
     return types.CallToolResult(content=[_text(f"{said.action} {said.content}")])
+
+
+def _form(params: types.CallToolRequestParams) -> dict[str, Any]:
+    """Return the schema in the arguments, or the one of the tool."""
+    given: dict[str, Any] = params.arguments or {}
+    return given.get("schema") or (NESTED if params.name == "ask_nested" else FORM)
 
 
 def _is_first(heard: str) -> bool:

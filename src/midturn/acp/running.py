@@ -195,6 +195,8 @@ class AcpClient:
         errands, errand, outcome = await self._asked(session, message, {"requested_schema": requested}, elicited.form)
         try:
             if isinstance(outcome, FormCompleted):
+                if elicited.declines(outcome.answers):
+                    return schema.DeclineElicitationResponse(action="decline")
                 return schema.AcceptElicitationResponse(action="accept", content=elicited.content(outcome.answers))
             return _unanswered(outcome)
         finally:

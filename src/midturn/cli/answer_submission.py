@@ -133,7 +133,7 @@ def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, s
         case TypedEdit():
             return [(text, "yes, edited")]
         case TypedValue(json) if question.form is not None and isinstance(json, dict):
-            asked = {one.id: one for one in Form.from_json(list(question.form.questions)).questions}
+            asked = {one.id: one for one in Form.from_record(list(question.form.questions)).questions}
             return [(asked[name].text, value_text(asked[name], value)) for name, value in json.items() if name in asked]
         case TypedValue(json):
             asked_alone = question.question.asked(question.id)

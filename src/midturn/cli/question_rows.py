@@ -150,7 +150,7 @@ def _if(when: When) -> str:
 def _questions(form: ev.FormAuthored) -> Sequence[Question[Any]]:
     """Read the questions of a form; none of one that this version cannot read."""
     try:
-        return Form.from_json(list[Mapping[str, Any]](form.questions)).questions
+        return Form.from_record(list[Mapping[str, Any]](form.questions)).questions
     except QuestionError:
         return ()
 

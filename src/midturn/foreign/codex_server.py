@@ -344,6 +344,8 @@ class _Talk:
         elicited = form_of(params.get("requestedSchema"), message)
         asked: JsonObject = {"message": message, "requested_schema": params.get("requestedSchema")}
         outcome, delivered = await self._form(_ELICITS, asked, elicited.form, message)
+        if isinstance(outcome, FormCompleted) and elicited.declines(outcome.answers):
+            return {"action": "decline"}, delivered
         if isinstance(outcome, FormCompleted):
             return {"action": "accept", "content": elicited.content(outcome.answers)}, delivered
         return self._unanswered(message, outcome), delivered

@@ -223,7 +223,7 @@ def questions_at_once(question: OpenQuestion, can_show: Callable[[Sequence[Quest
     asked = question.question.asked(question.question_id) if question.kind == "tool" else None
     if question.form is None:
         return [asked] if asked else []
-    whole = Form.from_json(list(question.form.questions)).questions
+    whole = Form.from_record(list(question.form.questions)).questions
     apart = any(one.when for one in whole) or not can_show(whole) or whole[0].id != (asked.id if asked else "")
     return [asked] if apart and asked else whole
 

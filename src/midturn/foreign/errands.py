@@ -162,7 +162,7 @@ class Errands:
             return FormCompleted(answers, reasons_of(turn, answers)) if answers else DecidedElsewhere()
         if first is None:
             return None
-        form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
+        form = Form.from_record(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
         return await self._collect(errand, form)
 
     async def wait(self, errand: Errand, seconds: float = inf, needed: Callable[[], bool] = lambda: True) -> Decided | None:

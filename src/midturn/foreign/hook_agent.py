@@ -98,7 +98,7 @@ def elicited(schema: object, message: str) -> Elicited:
     """
     from midturn.elicitation import form_of  # few calls ask
 
-    return form_of(schema, message)
+    return form_of(schema, message, has_own_dialog=True)
 
 
 Occasion: TypeAlias = Permit | PutForm | Done | Ran | Stopping | MovedOn | Unaskable | Nothing

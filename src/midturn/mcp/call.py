@@ -106,6 +106,8 @@ class Elicitations:
         match await self._answered(elicited.form):
             case NoAnswer() as none:
                 return self._without_answer(none)
+            case answers if elicited.declines(answers):
+                return _DECLINE
             case answers:
                 return types.ElicitResult.model_validate({"action": "accept", "content": elicited.content(answers)})
 

@@ -10,6 +10,7 @@ from midturn.errors import AnswerError, Problem
 from midturn.question import answer_type as answers
 from midturn.question.decision_words import Decision, Unclear, read_decision, why_unclear
 from midturn.question.schema_check import validate
+from midturn.question.whole_numbers import whole_numbers
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue, json_equal, json_problem, shown
 from midturn.values.text import exact
@@ -75,7 +76,7 @@ def _under_schema(schema: JsonObject, value: Json) -> Json:
             for at, message in problems
         ]
         raise AnswerError(whole)
-    return value
+    return whole_numbers(schema, value)
 
 
 def _refuse(message: str) -> NoReturn:

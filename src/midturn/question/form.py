@@ -13,6 +13,10 @@ from midturn.question.answer_type import SecretType, When
 from midturn.question.question import Question
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits
 
+FOREIGN_LIMITS: Limits = replace(DEFAULT_LIMITS, form=200, options=2_000)
+"""Limits of a form that another program asks for: its author does not know the limits of this one."""
+_NO_LIMITS = replace(DEFAULT_LIMITS, form=2**31, options=2**31, question=2**31, context=2**31)
+
 
 class Form(Struct, frozen=True):
     """Questions that are asked together. With `review`, the person sees all answers once more before they are sent.
@@ -59,6 +63,19 @@ class Form(Struct, frozen=True):
         if not isinstance(questions, list | tuple):
             raise QuestionError([Problem("/questions", f"must be an array of 1 to {limits.form} questions.")])
         return cls.from_entries([FormPlace.read(obj, limits) for obj in questions], review=review, limit=limits.form)
+
+    @classmethod
+    def from_record(cls, questions: Json, *, review: bool = False) -> Form:
+        """Read the questions of a recorded form. Its limits were checked when it was asked, so none apply here.
+
+        Args:
+            questions: The questions as JSON objects.
+            review: Show all answers once more before they are sent.
+
+        Raises:
+            QuestionError: They are no form.
+        """
+        return cls.from_json(questions, review=review, limits=_NO_LIMITS)
 
     @classmethod
     def from_entries(cls, entries: Sequence[FormPlace], *, review: bool = False, limit: int = DEFAULT_LIMITS.form) -> Form:

@@ -17,7 +17,7 @@ from midturn.errors import MidturnError, NotAnswered, Problem, QuestionError
 from midturn.ports import Tool, ToolRun
 from midturn.question.answer_type import When
 from midturn.question.authoring import as_authored, author, written
-from midturn.question.form import Form, FormPlace
+from midturn.question.form import FOREIGN_LIMITS, Form, FormPlace
 from midturn.question.question import Question
 from midturn.record.events import USER, Child, Source
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
@@ -160,6 +160,8 @@ def may_be_asked(who: Source, asking: steps.FormWanted, limits: Limits, hide: Ca
         QuestionError: It may not.
     """
     problem = None if asking.problem is None else hide(asking.problem)[: limits.question]
+    if asking.human_only:  # another program's form
+        limits = replace(limits, form=max(limits.form, FOREIGN_LIMITS.form), options=max(limits.options, FOREIGN_LIMITS.options))
     return steps.FormWanted(fit_to_be_asked(asking.form, limits, hide), who, asking.on_failure, asking.human_only, problem)
 
 

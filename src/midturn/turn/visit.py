@@ -239,7 +239,7 @@ class Visit:
         first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
         if first is None or first.asked.form is None:
             raise self._closed([request.event_id])
-        form = Form.from_json(list(first.asked.form.questions), review=first.asked.form.review)
+        form = Form.from_record(list(first.asked.form.questions), review=first.asked.form.review)
         return first.place, FormWanted(form, first.asked.source, _on_failure(first.asked))
 
     def _brought_up(self, record: CallRecord) -> Call:
@@ -282,7 +282,7 @@ def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
     for first in range(chain.place, -1, -1):
         asked = call.chains[first].asked.form
         if asked and any(question.get("id") == question_id for question in asked.questions):
-            yield first, Form.from_json(list(asked.questions), review=asked.review)  # of several at once, an earlier one
+            yield first, Form.from_record(list(asked.questions), review=asked.review)  # of several at once, an earlier one
     yield chain.place, Form((chain.asked.question.asked(question_id),))
 
 

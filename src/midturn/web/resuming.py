@@ -129,7 +129,7 @@ def _shown(question: OpenQuestion) -> dict[str, bytes]:
 def _of_form(question: OpenQuestion) -> dict[str, Question[object]]:
     """Return the questions of the form by id; none where a newer version wrote it."""
     try:
-        form = Form.from_json(list(question.form.questions)) if question.form else None
+        form = Form.from_record(list(question.form.questions)) if question.form else None
     except QuestionError:
         return {}
     return {} if form is None else {one.id: one for one in form.questions}
