@@ -57,11 +57,11 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Json], dict[str, Json]]] = {
     "a constant": (_object(kind={**TEXT, "const": "refund"}), {"kind": "refund"}, {"kind": "refund"}),
     "400 options": (_object(city={"enum": MANY}), {"city": "city 399"}, {"city": "city 399"}),
     "25 fields": (
-        _object(**{f"f{number}": TEXT for number in range(25)}),
+        _object(None, **{f"f{number}": TEXT for number in range(25)}),
         {f"f{number}": str(number) for number in range(25)},
         {f"f{number}": str(number) for number in range(25)},
     ),
-    "250 fields": (_object(**{f"f{number}": TEXT for number in range(250)}), {"answer": {"f1": "x"}}, {"f1": "x"}),
+    "250 fields": (_object(None, **{f"f{number}": TEXT for number in range(250)}), {"answer": {"f1": "x"}}, {"f1": "x"}),
     "an object inside": (_object(at=DEEP), {"at": {"deep": 3.0}}, {"at": '{"deep": 3}'}),
     "a schema that we do not check": (_object(at={"type": "object", "patternProperties": {"a": {}}}), {"at": {"b": 1}}, {"at": '{"b": 1}'}),
     "no type": (_object(at={"description": "Anything."}), {"at": [1]}, {"at": ["1"]}),
@@ -81,11 +81,11 @@ def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def _heard(servers: McpServers, schema: dict[str, Any], replies: dict[str, Any]) -> str:
     """Have the server ask a form, answer it, and return what the server heard."""
-    calls = [{"calls": [{"name": "probe_ask", "arguments": {"schema": schema}}]}, {"text": "Done."}]
+    calls: list[Any] = [{"calls": [{"name": "probe_ask", "arguments": {"schema": schema}}]}, {"text": "Done."}]
     tools = [tool for some in servers.tools.values() for tool in some]
     prompter = ScriptedPrompter({f"probe_ask.{key}": value for key, value in replies.items()})
     store = MemoryStore()
-    limits = {"shown": 300}
+    limits: dict[str, object] = {"shown": 300}
     result = Agent(model=ScriptedModel(calls), tools=tools, prompter=prompter, store=store, limits=limits).run_sync("Go")
     (response,) = [event for event in store.read_sync(result.conversation).events if isinstance(event, ToolCallResponse)]
     return response.content
@@ -105,7 +105,7 @@ def test_a_no_to_a_form_without_properties_declines_it(servers: McpServers) -> N
 def test_a_form_of_a_real_server_is_answered_later(servers: McpServers, shape: str, tmp_path: Path) -> None:
     """A recorded form is read without the limits of forms that are written here."""
     schema, replies, content = SHAPES[shape]
-    calls = [{"calls": [{"name": "probe_ask", "arguments": {"schema": schema}}]}, {"text": "Done."}]
+    calls: list[Any] = [{"calls": [{"name": "probe_ask", "arguments": {"schema": schema}}]}, {"text": "Done."}]
     store = open_store(tmp_path)
     tools = [tool for some in servers.tools.values() for tool in some]
     agent = Agent(model=ScriptedModel(calls), tools=tools, store=store)

@@ -158,10 +158,14 @@ def test_a_result_whose_schema_would_take_for_ever_is_read_at_once(liar: Liar) -
     assert liar.calls("circle") == ("Yes.", False)
 
 
+def _nothing_fits(_: object) -> Replied:
+    return Replied("Nothing fits that.")
+
+
 @legacy
 def test_a_form_that_no_answer_fits_is_shown_to_a_person_who_decides(liar: Liar) -> None:
     """The person sees what the server asks, and that nothing fits it: nobody decides in their place."""
-    content, is_error = liar.calls("impossible", lambda _: Replied("Nothing fits that."))
+    content, is_error = liar.calls("impossible", _nothing_fits)
 
     assert not is_error
     assert content.endswith("It was told `decline`.\nIt returned:\nIt is done.") or "told `decline`" in content

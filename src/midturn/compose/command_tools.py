@@ -69,6 +69,7 @@ def server_specs(settings: Settings, root: Path, *, asks: bool) -> tuple[Sequenc
             headers=server.headers,
             environment=environment,
             cwd=str(root),
+            protocol=server.protocol,
             asks=asks,
             advice=advice,
         )

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from midturn.config.settings import AllowToggle, ToolSource, ToolStyle
+from midturn.config.settings import AllowToggle, McpProtocol, ToolSource, ToolStyle
 from midturn.exchange import Family
 from midturn.prompts.settings import Mode
 from midturn.question.people import LONGEST, SHORTEST
@@ -284,6 +284,7 @@ MCP = Branch(
         "environment": ENVIRONMENT,
         "sandbox": SANDBOX,
         "sampling": Leaf(kind="boolean", help="may the server ask models?"),
+        "protocol": Leaf(allowed=get_args(McpProtocol), help="version of the protocol; by default the newest that both know"),
     },
     why="reaches an MCP server",
 )

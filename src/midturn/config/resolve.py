@@ -17,6 +17,7 @@ from midturn.config.settings import (
     DisplaySettings,
     Enable,
     LlmProvider,
+    McpProtocol,
     McpServer,
     NotificationSettings,
     Settings,
@@ -511,4 +512,5 @@ def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
         environment=variables(values.get("environment")),
         sandbox=declared(values),
         sampling=values.get("sampling") is True,
+        protocol=cast("McpProtocol", values.get("protocol", "auto")),
     )

@@ -137,8 +137,14 @@ class LlmProvider(Struct, frozen=True, kw_only=True):
     profile: JsonObject = {}
 
 
+McpProtocol: TypeAlias = Literal["auto", "2025-11-25", "2026-07-28"]
+
+
 class McpServer(Struct, frozen=True, kw_only=True):
-    """Access to an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`."""
+    """Access to an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`.
+
+    `protocol` is the version that is spoken; `auto` is the newest that both sides know.
+    """
 
     command: tuple[str, ...] = ()
     url: str | None = None
@@ -146,6 +152,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str | None] = {}
     sandbox: Declared = Declared()
     sampling: bool = False
+    protocol: McpProtocol = "auto"
 
 
 class DisplaySettings(Struct, frozen=True, kw_only=True):

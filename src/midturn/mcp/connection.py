@@ -27,6 +27,10 @@ _TOOLS = 1000
 _PAGES = 100
 _SHOWN = 2000  # bytes of what a server wrote to its standard error
 _CANCEL = types.ElicitResult(action="cancel")
+_MODES = {"auto": "auto", "2025-11-25": "legacy", "2026-07-28": "2026-07-28"}
+"""What the library calls each version of the protocol."""
+_CANNOT_ASK = "Cannot send 'elicitation/create'"
+"""The error of servers whose library asks in the way of the older version, and speaks the newer one."""
 _LOST = (OSError, EOFError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, BaseExceptionGroup)
 
 
@@ -59,6 +63,7 @@ class Connection:
         self._http: BoundedClient | None = None
         self._errors: IO[bytes] | None = None
         self._why = ""
+        self._mode = _MODES[spec.protocol]
 
     async def start(self) -> None:
         """Connect, and learn which tools there are.
@@ -95,13 +100,36 @@ class Connection:
             UnfitResult: What it returned does not fit the schema that it gave for it.
         """
         try:
-            return await self._made(tool, arguments, asked, silence)
+            result = await self._made(tool, arguments, asked, silence)
+            if not self._needs_older_version(result):
+                return result
+            await self._use_older_version(asked)
         except _SessionLostError:  # the server has not taken the call: it is made once more, in a new session
             asked.start_over()
+        except MCPError as error:
+            if not self._needs_older_version(error):
+                raise
+            await self._use_older_version(asked)
         try:
             return await self._made(tool, arguments, asked, silence)
         except _SessionLostError as error:
             raise ServerGone(f"it loses one session after the other: {error}") from error
+
+    def _needs_older_version(self, said: types.CallToolResult | MCPError) -> bool:
+        """Return whether a server failed because it asks in a way that only the older version of the protocol has."""
+        if self._mode != "auto" or self.spec.protocol != "auto" or not self.spec.asks:
+            return False
+        if isinstance(said, MCPError):
+            return _CANNOT_ASK in str(said)
+        return bool(said.is_error) and any(isinstance(block, types.TextContent) and _CANNOT_ASK in block.text for block in said.content)
+
+    async def _use_older_version(self, asked: Elicitations) -> None:
+        """Speak the older version from now on. The call is made once more, with the answers that are there."""
+        _LOG.info("the MCP server %r cannot ask over the newest version of the protocol: the older one is used", self.spec.name)
+        asked.start_over()
+        client, self._mode = self._client, "legacy"
+        if client is not None:
+            await self._left(client)
 
     async def _made(self, tool: types.Tool, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
         client = await self._connected()
@@ -207,7 +235,7 @@ class Connection:
             async with BoundedClient(dict(self.spec.headers)) as http:
                 self._http = http
                 transport = streamable_http_client(self.spec.url, http_client=http, max_sse_event_size=None)
-                async with Client(transport, client_info=info, elicitation_callback=answer) as client:
+                async with Client(transport, client_info=info, elicitation_callback=answer, mode=self._mode) as client:
                     yield client
             return
         if self._errors:
@@ -215,7 +243,7 @@ class Connection:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is read when the server has gone
         self._why = ""
         transport = started(self.spec, self._errors, self._broke)
-        async with Client(transport, client_info=info, elicitation_callback=answer) as client:
+        async with Client(transport, client_info=info, elicitation_callback=answer, mode=self._mode) as client:
             yield client
 
     async def _answer(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:

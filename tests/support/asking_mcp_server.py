@@ -1,0 +1,33 @@
+"""A server that asks with the high-level library: over the newest protocol it cannot. It counts its calls in `calls`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcp.server.mcpserver import Context, MCPServer
+from pydantic import BaseModel
+
+server = MCPServer("shop")
+
+
+class Sure(BaseModel):
+    """What is asked."""
+
+    sure: bool
+
+
+def count() -> None:
+    """Count a call."""
+    with Path("calls").open("a") as calls:
+        calls.write("x")
+
+
+@server.tool()
+async def buy(ctx: Context) -> str:
+    """Buy it."""
+    count()
+    result = await ctx.elicit("Buy it?", schema=Sure)
+    return result.action
+
+
+server.run()
