@@ -267,4 +267,5 @@ def _reply(mail: Mail, at: str) -> Reply:
     words = mail.text if mail.token or mail.text else mail.subject
     handle = "" if mail.token else _NO_CARD
     more = mail.more if mail.token else ""
-    return Reply(account=mail.sender, handle=handle, token=mail.token, text=words, more=more, at=at, spoken_for=mail.vouched_for)
+    reply = Reply(account=mail.sender, handle=handle, token=mail.token, text=words, more=more, at=at, problem=mail.problem)
+    return replace(reply, spoken_for=mail.vouched_for)

@@ -14,27 +14,29 @@ from email.errors import HeaderParseError, MessageError
 from email.header import decode_header
 from email.message import Message
 from email.utils import getaddresses
-from html.parser import HTMLParser
 from typing import Any, Final, cast
 
 from msgspec import Struct
 
 _TOKEN: Final = re.compile(r"\[midturn ([A-Za-z0-9_-]{16,22})\]")
-_RESULT: Final = re.compile(r"(?is)^\s*(?P<method>dkim|dmarc)\s*(?:/\s*\d+\s*)?=\s*pass\b(?P<rest>.*)$")
-_PROPERTY: Final = re.compile(r"(?i)(?:^|\s)(?P<name>header\.(?:d|i|from))\s*=\s*(?P<value>[^\s;]+)")
+_RESULT: Final = re.compile(r"\s*(?P<method>[\w-]+)\s*(?:/\s*\d+\s*)?=\s*(?P<result>[\w-]+)(?P<rest>(?:\s.*)?)", re.DOTALL)
+_PROPERTY: Final = re.compile(r"\s*(?P<name>[\w-]+(?:\s*\.\s*[\w-]+)?)\s*=\s*(?P<value>[^\s]+)(?=\s|$)")
+_OF_DKIM: Final = frozenset({"header.d", "header.i", "header.s", "header.b", "header.a", "header.from", "reason"})
+_OF_DMARC: Final = frozenset({"header.from", "reason", "action", "p", "sp", "dis", "pct"})
+_TYPES: Final = frozenset({"header", "smtp", "body", "policy", "dns", "tls"})
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _COMMENT: Final = re.compile(r"\([^()]*\)")
 _ADDRESS: Final = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[A-Za-z0-9.-]+")
-_BULK: Final = frozenset({"bulk", "list", "junk", "auto_reply"})
+_BULK: Final = frozenset({"bulk", "list", "junk", "auto_reply", "auto-reply"})
+_AUTOMATIC: Final = ("xautorepl", "xautoresp", "xautogen", "xautosubmitted", "xvacation", "xfailedrecipients")
+"""Beginnings of the names of headers that only programs write, in small letters and without hyphens."""
+HTML_ONLY: Final = "This mail has no plain text, and HTML can hide words. Send your answer as plain text."
 _CUT: Final = re.compile(r"(?i)-{2,}\s?|_{10,}|[-_]{3,}\s*\S.*[-_]{3,}|(?:from|von|de|da|van)\s?:\s.*@.*")
 _OF_A_DEVICE: Final = re.compile(
     r"(?i)(?:sent from|sent with|sent via|get) (?:my |outlook|proton|mail for|yahoo).{0,60}|von meinem \S+ gesendet"
 )
 _MAX_BELOW: Final = 200  # lines that are read below the first one
 _ATTRIBUTION: Final = 3  # lines over which "On Monday, Bo wrote:" is broken
-_ENDS_QUOTE: Final = ("gmail_quote", "yahoo_quoted", "moz-cite-prefix", "protonmail_quote", "divrplyfwdmsg", "appendonsend")
-_BLOCKS: Final = frozenset({"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4", "table", "ul", "ol", "pre", "blockquote", "body", "hr"})
-_UNSHOWN: Final = frozenset({"script", "style", "head", "title", "template"})
 
 
 class Mail(Struct, frozen=True, kw_only=True):
@@ -49,6 +51,7 @@ class Mail(Struct, frozen=True, kw_only=True):
         more: The rest of what its writer wrote.
         vouched_for: Whether the server that took it in says that it comes from there.
         no_answer: That a program wrote it, or a list; empty where a person may have.
+        problem: Why its words answer nothing, as its sender is told; empty where they may.
         subject: What it is about.
     """
 
@@ -58,6 +61,7 @@ class Mail(Struct, frozen=True, kw_only=True):
     more: str = ""
     vouched_for: bool = False
     no_answer: str = ""
+    problem: str = ""
     subject: str = ""
 
 
@@ -81,14 +85,15 @@ def read_mail(content: bytes, authserv_id: str) -> Mail:
 
 def _read(message: Message, authserv_id: str) -> Mail:
     sender, subject = _sender(message), _decoded(message, "Subject")
-    tokens, text = set(_TOKEN.findall(subject)), _text_of(message)
+    tokens, text, is_html_only = set(_TOKEN.findall(subject)), *_text_of(message)
     return Mail(
         sender=sender,
-        token=tokens.pop() if len(tokens) == 1 else "",
+        token=tokens.pop() if len(tokens) == 1 and len(message.get_all("Subject", [])) == 1 else "",
         text=first_line(text),
         more=lines_below(text),
         vouched_for=bool(sender) and _is_vouched_for(message, sender.rpartition("@")[2], authserv_id),
         no_answer=_by_a_program(message),
+        problem=HTML_ONLY if is_html_only else "",
         subject=subject,
     )
 
@@ -168,11 +173,62 @@ def _sender(message: Message) -> str:
 
 
 def _is_vouched_for(message: Message, domain: str, authserv_id: str) -> bool:
+    """Return whether our server vouches for the domain: one result that is not written as RFC 8601 says makes all of them void."""
     for header in message.get_all("Authentication-Results", []):
         name, _, results = _uncommented(str(header)).partition(";")
         if name.casefold().split()[:1] == [authserv_id.casefold()]:
-            return any(_is_pass(result, domain) for result in results.split(";"))
+            read = [_result(result) for result in results.removesuffix(";").rstrip().removesuffix(";").split(";")]
+            return all(read) and any(result is not None and result.vouches_for(domain) for result in read)
     return False
+
+
+class _Result(Struct, frozen=True):
+    """What a server found out by one method."""
+
+    method: str
+    result: str
+    properties: dict[str, str] = {}
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether each property is one of the method: an unknown one may be a part of a value that its sender wrote."""
+        known = {"dkim": _OF_DKIM, "dmarc": _OF_DMARC}.get(self.method)
+        return known is None or all(name in known or name.startswith(("policy.", "x-")) for name in self.properties)
+
+    def vouches_for(self, domain: str) -> bool:
+        """Return whether a signature of exactly this domain passed, or DMARC did for it."""
+        if self.result != "pass":
+            return False
+        if self.method == "dmarc":
+            return self.properties.get("header.from") == domain
+        signer, identity = self.properties.get("header.d"), self.properties.get("header.i", "@")
+        _, is_address, signed_for = identity.rpartition("@")
+        if self.method != "dkim" or not is_address or (signer and signed_for and not f".{signed_for}".endswith(f".{signer}")):
+            return False
+        return (signer or signed_for) == domain
+
+
+def _result(text: str) -> _Result | None:
+    """Read one result; None if it is irregular: a property twice, or words that are no property."""
+    if text.strip().casefold() == "none":
+        return _Result("none", "none")
+    found = _RESULT.fullmatch(text)
+    if found is None:
+        return None
+    properties: dict[str, str] = {}
+    rest = found["rest"].strip()
+    while rest:
+        entry = _PROPERTY.match(rest)
+        if entry is None:
+            return None
+        name = "".join(entry["name"].split()).casefold()
+        kind, dot, _ = name.partition(".")
+        if name in properties or (dot and kind not in _TYPES):
+            return None
+        properties[name] = entry["value"].casefold()
+        rest = rest[entry.end() :].strip()
+    read = _Result(found["method"].casefold(), found["result"].casefold(), properties)
+    return read if read.is_regular else None
 
 
 def _uncommented(header: str) -> str:
@@ -183,24 +239,19 @@ def _uncommented(header: str) -> str:
     return bare.partition("(")[0]
 
 
-def _is_pass(result: str, domain: str) -> bool:
-    found = _RESULT.match(result)
-    if found is None:
-        return False
-    properties = {entry["name"].lower(): entry["value"].strip('"').lower() for entry in _PROPERTY.finditer(found["rest"])}
-    if found["method"].lower() == "dmarc":
-        return properties.get("header.from") == domain
-    signer = properties.get("header.d") or properties.get("header.i", "").rpartition("@")[2]
-    return signer == domain
-
-
 def _by_a_program(message: Message) -> str:
-    automatic = str(message.get("Auto-Submitted", "no")).partition(";")[0].strip().casefold()
-    if automatic != "no":
+    if any(str(value).partition(";")[0].partition("(")[0].strip().casefold() != "no" for value in message.get_all("Auto-Submitted", [])):
         return "a program sent it (Auto-Submitted)"
-    if str(message.get("Precedence", "")).strip().casefold() in _BULK or message.get("List-Id") or message.get("List-Unsubscribe"):
+    automatic = next((name for name in message if name.casefold().replace("-", "").startswith(_AUTOMATIC)), "")
+    if automatic:
+        return f"a program sent it ({automatic})"
+    if any("autoresponder" in str(value).casefold() for value in message.get_all("Delivered-To", [])):
+        return "a program sent it (Delivered-To)"
+    is_bulk = any(str(value).strip().casefold() in _BULK for value in message.get_all("Precedence", []))
+    if is_bulk or any(name.casefold().startswith("list-") for name in message):
         return "it went to many"
-    if str(message.get("Return-Path", "x")).strip() in ("<>", "") or message.get_content_type() == "multipart/report":
+    has_no_sender = any(str(value).strip() in ("<>", "") for value in message.get_all("Return-Path", []))
+    if has_no_sender or message.get_content_type() == "multipart/report":
         return "it has no sender"
     return ""
 
@@ -208,13 +259,11 @@ def _by_a_program(message: Message) -> str:
 # What it says ------------------------------------------------------------------------------------------------------------------
 
 
-def _text_of(message: Message) -> str:
-    """Return its text: the plain one, or what the HTML shows."""
-    parts = [part for part in _parts(message) if part.get_content_type() in ("text/plain", "text/html")]
-    plain = next((part for part in parts if part.get_content_type() == "text/plain"), None)
-    if plain is not None:
-        return _content(plain)
-    return shown_text(_content(parts[0])) if parts else ""
+def _text_of(message: Message) -> tuple[str, bool]:
+    """Return its plain text, and whether only HTML has words: HTML can hide what it says, so it is not read."""
+    parts = [*_parts(message)]
+    plain = "\n".join(_content(part) for part in parts if part.get_content_type() == "text/plain")
+    return plain, not plain.strip() and any(part.get_content_type() == "text/html" for part in parts)
 
 
 def _parts(message: Message) -> list[Message]:
@@ -253,47 +302,3 @@ def _word(word: bytes | str, charset: str | None) -> str:
         return word.decode(charset or "utf-8", "replace")
     except (LookupError, ValueError):
         return word.decode("utf-8", "replace")
-
-
-def shown_text(html: str) -> str:
-    """Return what HTML shows, up to what it quotes, a line for each block."""
-    reader = _Shown()
-    reader.feed(html)
-    reader.close()
-    return "\n".join(" ".join(line.split()) for line in "".join(reader.taken).split("\n"))
-
-
-class _Shown(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.taken: list[str] = []
-        self._unshown = 0
-        self._is_over = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a line with a block; end with a quote."""
-        names = " ".join(value or "" for name, value in attrs if name in ("class", "id", "type")).casefold()
-        if (tag == "blockquote" and "".join(self.taken).strip()) or any(end in names for end in _ENDS_QUOTE):
-            self._is_over = True
-        elif tag == "blockquote":
-            self._take("\n> ")
-        elif tag in _BLOCKS:
-            self._take("\n")
-        if tag in _UNSHOWN:
-            self._unshown += 1
-
-    def handle_endtag(self, tag: str) -> None:
-        """End a line with a block."""
-        if tag in _UNSHOWN:
-            self._unshown = max(0, self._unshown - 1)
-        elif tag in _BLOCKS and tag != "br":
-            self._take("\n")
-
-    def handle_data(self, data: str) -> None:
-        """Take text."""
-        if not self._unshown:
-            self._take(data.replace("\n", " "))
-
-    def _take(self, text: str) -> None:
-        if not self._is_over:
-            self.taken.append(text)

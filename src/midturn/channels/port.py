@@ -88,6 +88,7 @@ class Reply(Struct, frozen=True, kw_only=True):
             yes or a no decides nothing beside other words.
         place: The room; empty where they are alone with us.
         at: When it was written, by the clock of the platform that received it, in RFC 3339; empty where it does not say.
+        problem: Why what was typed cannot be an answer, in words for its sender; empty if it can.
         spoken_for: Whether the platform vouches for the account. What it does not vouch for is no answer.
         id: What names it at the platform, each time that it is told; words without it may count twice when a process dies.
     """
@@ -101,6 +102,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     place: str = ""
     at: str = ""
     spoken_for: bool = True
+    problem: str = ""
 
 
 class Fits(Struct, frozen=True, kw_only=True):

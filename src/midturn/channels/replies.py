@@ -162,7 +162,7 @@ class Replies:
             who = AnsweredBy("user", via=self._channel.kind, user=user, login=login)
             await self._store.admission.check_giver(question, who, turn)
             prompt = self._deck.prompt(question, turn, sent.steps)
-            said = _said(prompt, sent, reply, person)
+            said = _said(prompt, sent, _checked(reply), person)
             self._check_shown(question, prompt, sent, said)
             if question.form is not None and question.kind == "tool" and said is not None:
                 _check_for_form(said)
@@ -237,6 +237,17 @@ class Replies:
             await answer({name: value for name, value in walk.answers().items() if not isinstance(value, SecretValue)})
         else:
             await self._deck.keep(replace(step.sent, steps=tuple(walk.steps), pending=None))
+
+
+def _checked(reply: Reply) -> Reply:
+    """Return a reply whose words can be an answer.
+
+    Raises:
+        AnswerError: The channel says that they cannot.
+    """
+    if reply.problem:
+        raise AnswerError([Problem("", reply.problem)])
+    return reply
 
 
 def _as_of(store: ConversationStore, question: OpenQuestion, at: str) -> ConversationStore:

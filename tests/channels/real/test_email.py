@@ -128,11 +128,14 @@ def test_a_code_pairs_and_free_text_is_confirmed(store: ConversationStore, house
             house.post(hello, ANA, signed_by="ana.test")
             card = await house.mail(ANA)
             answer = reply(card)
-            answer.set_content(
-                "<div>Größer ist <b>schöner</b></div><div class='gmail_quote'>nein</div>", subtype="html", cte="quoted-printable"
-            )
+            answer.set_content("<div>nein</div>", subtype="html", cte="quoted-printable")
             house.post(answer, ANA, signed_by="ana.test")
-            shown = await house.mail(ANA, 2)
+            refused = await house.mail(ANA, 2)
+            assert "This mail has no plain text" in refused.get_content()
+            answer = reply(refused)
+            answer.set_content("Größer ist schöner\n", cte="quoted-printable")
+            house.post(answer, ANA, signed_by="ana.test")
+            shown = await house.mail(ANA, 3)
             assert "You wrote: Größer ist schöner. Shall it be sent?" in shown.get_content()
             assert await answers(store, question) == []
             house.post(reply(shown), ANA, signed_by="ana.test")
