@@ -277,7 +277,7 @@ def test_what_a_model_reads_is_quoted_to_the_letter() -> None:
         messages.refusal("<tool>", "invalid_static_answer", "<id>"),
         messages.assistant_failed("<tool>", "<text>", "<error>"),
         messages.prompt_failed("<tool>", "<text>", "<error>"),
-        messages.limit_exceeded("<tool>", "repeats", 3).replace("3 identical questions", "<n> <what>"),
+        messages.limit_exceeded("<tool>", "repeats", 3).replace("3 identical questions (limits.repeats)", "<n> <what> (limits.<limit>)"),
         messages.INPUT_CANCELLED,
         messages.TURN_ENDED,
     )

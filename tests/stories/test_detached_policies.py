@@ -146,6 +146,9 @@ def test_after_three_rejections_in_a_row_no_model_is_asked_any_more(
     results = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
     if policy == "auto":
         assert recorded(midturn)[3] == ("none", "limit_exceeded")
-        assert results[3] == "fs_modify_file: stopped after 3 rejections in a row. Do not retry this tool call in this turn."
+        assert (
+            results[3]
+            == "fs_modify_file: stopped after 3 rejections in a row (limits.rejected_cycles). Do not retry this tool call in this turn."
+        )
     else:
         assert len(results) == 3

@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from support.turn_crowd import came
 from support.turn_expected import REST, CallLog, Pair
 from support.turn_oracle_state import Refused, TurnOver, TurnState
@@ -23,7 +21,7 @@ INVALID = (
     "{tool}: the configured conversation.tools.{tool}.questions.{id}.answer value does not match the question's answer_type. Update the "
     "configuration; do not retry."
 )
-EXCEEDED = "{tool}: stopped after {count} {what}. Do not retry this tool call in this turn."
+EXCEEDED = "{tool}: stopped after {count} {what} (limits.{setting}). Do not retry this tool call in this turn."
 REJECTED = "The `{tool}` call was reviewed by a secondary assistant ({model}) and rejected.\n\nQuestion: {text}"
 REFUSED_BY_USER = "The user reviewed the `{tool}` call and rejected it.\n\nQuestion: {text}"
 
@@ -80,7 +78,7 @@ class QuestionOracle:
         limit = self._state.script.limits.repeats
         if self._emissions[bare] > limit:
             self._seen["the limit of repeats"] += 1
-            raise self._exceeded(asked, limit, "identical questions")
+            raise self._exceeded(asked, limit, "identical questions", "repeats")
         self._times[bare] += bare.kind != "secret"
         found = self._routed(asked)
         if found is None:  # nobody answered, and nothing is on record that would count
@@ -102,7 +100,6 @@ class QuestionOracle:
                 return known
         if question == self.agreed and not asked.revises and rule.target == "user" and self._emissions[question] == 1:
             self._seen["a foretold question that is asked"] += 1
-            self._state.shown.add(self._shown_as(asked))
             return self._answered(asked, Says(True), "user")
         breaker = self._state.breaker_is_open and not asked.revises
         target = "user" if asked.revises or breaker else rule.target
@@ -126,7 +123,6 @@ class QuestionOracle:
         self._seen["several votes"] += len(found.voters) > 1
         self._seen["people who may not"] += not all(found.counts)
         self._log.votes += [found.voters] if found.voters else []
-        self._state.shown.add(self._shown_as(asked))
         match found.end:
             case "late":
                 raise self._late(asked)
@@ -141,7 +137,7 @@ class QuestionOracle:
         if breaker:
             self._seen["the breaker stops the turn"] += 1
             self._state.stopped = True
-            raise self._exceeded(asked, self._state.script.limits.rejected_cycles, "rejections in a row")
+            raise self._exceeded(asked, self._state.script.limits.rejected_cycles, "rejections in a row", "rejected_cycles")
         raise self._cancelled(asked, "detached_denied", NOBODY_THERE)
 
     def _late(self, asked: Asked) -> Refused:
@@ -171,7 +167,6 @@ class QuestionOracle:
             self._seen["detached: defer"] += 1
             self._seen[f"a question that waits: {script.later}"] += 1
         if script.attached or (waits and script.later == "attach"):
-            self._limit(asked)
             if self.given_up:
                 return None
             if self._prompted(asked) != "away":
@@ -192,13 +187,6 @@ class QuestionOracle:
         error = f'{{tool}}: the assistant that was asked "{link.question.text}" failed to answer: {OVERLOADED}.'
         raise self._cancelled(link, "backend_error", error)
 
-    def _limit(self, asked: Asked) -> None:
-        """Row 6 shows a person only so much."""
-        limit, shown = self._state.script.limits.shown, self._state.shown
-        if self._shown_as(asked) not in shown and len(shown) >= limit:
-            self._seen["the limit of shown questions"] += 1
-            raise self._exceeded(asked, limit, "different questions in this turn")
-
     def _prompted(self, asked: Asked) -> str:
         """Open a prompt, and see how that goes."""
         how = manner_of(self._state.script, self._called, asked.question, asked.time)
@@ -216,7 +204,6 @@ class QuestionOracle:
             raise TurnOver("End Turn at a question")
         if deed == Does("late"):
             raise self._late(asked)
-        self._state.shown.add(self._shown_as(asked))
         match deed:
             case Says(value):
                 if deed.remember:
@@ -228,17 +215,13 @@ class QuestionOracle:
                 self._last = None
                 return deed, "user"
 
-    def _shown_as(self, asked: Asked) -> tuple[int, object]:
-        question = replace(asked.question, has_default=False) if asked.link else asked.question  # a link shows no default
-        return self._number, (question, asked.heading)
-
     def _detached(self, asked: Asked, *, human_only: bool, breaker: bool) -> tuple[Deed, str] | None:
         """Rows 8 to 12."""
         question, policy = asked.question, self._tool.detached["tool"]
         if breaker:
             self._seen["the breaker stops the turn"] += 1
             self._state.stopped = True
-            raise self._exceeded(asked, self._state.script.limits.rejected_cycles, "rejections in a row")
+            raise self._exceeded(asked, self._state.script.limits.rejected_cycles, "rejections in a row", "rejected_cycles")
         if human_only:
             raise self._cancelled(asked, "no_prompt_backend", NOBODY_THERE)
         self._seen[f"detached: {policy}"] += 1
@@ -310,8 +293,9 @@ class QuestionOracle:
         self._pair(asked, ("cancelled", None, reason))
         return Refused(reason, message.replace("{tool}", self._tool.name).replace("{id}", asked.question.id))
 
-    def _exceeded(self, asked: Asked, count: int, what: str) -> Refused:
-        return self._cancelled(asked, "limit_exceeded", EXCEEDED.replace("{count}", str(count)).replace("{what}", what))
+    def _exceeded(self, asked: Asked, count: int, what: str, setting: str) -> Refused:
+        error = EXCEEDED.replace("{count}", str(count)).replace("{what}", what).replace("{setting}", setting)
+        return self._cancelled(asked, "limit_exceeded", error)
 
     # What the model reads of it --------------------------------------------------------------------------
 

@@ -37,13 +37,12 @@ class Refused(Exception):  # noqa: N818  no error of the oracle
 
 
 class TurnState:
-    """What people have remembered, what they were shown, and how often a model said no."""
+    """What people have remembered, and how often a model said no."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
         self.answers: dict[tuple[str, str], Value] = {}
         self.permissions: dict[str, str] = {}
-        self.shown: set[tuple[int, object]] = set()
         self.stopped = False
         self.calls = 0
         self.seen = Counter[str]()

@@ -70,6 +70,25 @@ def test_a_tool_that_says_itself_that_one_may_retry_is_not_followed_by_the_same_
     assert response.content.count("You may retry") == 1
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        "You may retry with --force.",
+        "You may retry after 17:00, when the freeze ends.",
+        "You may retry with different input in eu-1.",
+        "You may retry, but run the tests first.",
+        "You may retry with different input: a version above 2",
+    ],
+)
+def test_a_last_sentence_of_a_tool_that_says_more_is_kept(last: str) -> None:
+    played, call = asked(reviewed("assistant"))
+    says(played, False)
+    played.fails(call, f"Not applied. {last}")
+
+    (response,) = played.recorded(ToolCallResponse)
+    assert response.content.endswith(f"\n\nNot applied. {last}\nYou may retry with different input, or ask the user to review.")
+
+
 def test_a_rejection_by_the_user_reads_differently() -> None:
     played = Played()
     (call,) = played.model_calls("deploy")

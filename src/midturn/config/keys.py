@@ -301,7 +301,7 @@ _LIMITS = {
     "context": "bytes of a question's context",
     "options": "options of a question",
     "form": "questions of a form",
-    "shown": "different questions that are shown in a turn",
+    "shown": "different questions of a turn that are put to named people while no one is attached",
     "repeats": "how often a call may ask the same question",
     "rejected_cycles": "rejections by a model in a row, until only a person may answer",
     "cycles": "model calls of a turn",

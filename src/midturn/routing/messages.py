@@ -41,8 +41,8 @@ def refusal(tool: str, reason: CancelReason, question_id: str) -> str:
 
 
 def limit_exceeded(tool: str, limit: LimitName, count: int) -> str:
-    """Say which limit stopped the call."""
-    return f"{tool}: stopped after {count} {_COUNTED[limit]}. Do not retry this tool call in this turn."
+    """Say which limit stopped the call, and which setting raises it."""
+    return f"{tool}: stopped after {count} {_COUNTED[limit]} (limits.{limit}). Do not retry this tool call in this turn."
 
 
 def assistant_failed(tool: str, text: str, error: str) -> str:

@@ -248,7 +248,7 @@ def _going(inquiry: Inquiry) -> decisions.Going:
 
 def _of_people(inquiry: Inquiry, poll: Poll) -> decisions.Going:
     """Put it to a person who is attached and may answer; else leave it to those who come by later, unless that is denied."""
-    if is_one_too_many(inquiry.request, inquiry.view.turn, inquiry.view.settings):
+    if not inquiry.attached and is_one_too_many(inquiry.request, inquiry.view.turn, inquiry.view.settings):
         return _exceed(inquiry, "shown")
     if why := poll.why_never:
         refuse = decisions.Refuse("backend_error", messages.too_few(inquiry.view.tool, inquiry.question.text, why))
@@ -266,8 +266,6 @@ def _carried_out(inquiry: Inquiry, way: Route) -> decisions.Going:
             return inquiry.answer(Answered(value, automatic=True), _giver(inquiry, way))
         case AskAssistant(escalate):
             return decisions.Consult(inquiry.request, None if inquiry.is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
-        case AskUser() if is_one_too_many(inquiry.request, inquiry.view.turn, inquiry.view.settings):
-            return _exceed(inquiry, "shown")
         case AskUser() | Suspend():
             return decisions.AwaitPerson("person" if isinstance(way, AskUser) else "inbox")
         case Fail(reason):

@@ -258,7 +258,10 @@ def is_repeated_too_often(emissions: int, limits: Limits) -> bool:
 
 
 def is_one_too_many(request: InquiryRequest, turn: TurnRecord, settings: TurnSettings) -> bool:
-    """Whether a person has been shown enough in this turn; what they have seen before may be shown again."""
+    """Whether enough questions of this turn were put to people while no one is attached. An attached person can end the turn instead.
+
+    A question that was shown before may be shown again.
+    """
     shown = len(turn.shown)
     if settings.family:
         shown += sum(len(other.shown) for other in _others(turn, settings))

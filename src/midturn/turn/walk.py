@@ -367,7 +367,8 @@ def recorded(chain: Chain, question: Question[Any]) -> Give | GoBack | Refuse:
 # The result of a call, as the model reads it --------------------------------------------------------------------------
 
 
-_RETRY: Final = r"\s+You may retry[^.\n]*\.\s*\Z"  # a tool's own last sentence, where ours says the same after it
+_RETRY: Final = r"\s+You may retry(?: with (?:different|other) (?:input|arguments|changes))?\.\s*\Z"
+"""A tool's own last sentence, if it says no more than ours, which comes after it."""
 
 
 def for_model(call: CallRecord, outcome: Success | ToolError, run: Replay) -> tuple[str, bool]:
