@@ -10,36 +10,43 @@ do anyway, and call `run` with them as `message_history` when the questions are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from pydantic_ai import AgentRunResult, DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolReturn
+from pydantic_ai import AgentRunResult, BinaryContent, DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolReturn
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, ToolFailedError, ToolRetryError
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, UserContent, UserPromptPart
 from pydantic_ai.tools import ToolDefinition
 
-from midturn.adapters.approval import check_approved
+from midturn.adapters.approval import APPROVE, check_approved
 from midturn.agent.inquirer import Inquirer
-from midturn.agent.inquirer_call import InquirerCall
-from midturn.errors import CallEnded, Suspended
+from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
+from midturn.errors import CallEnded, MidturnError, Suspended
+from midturn.record.events import Image
+from midturn.record.outcome import Success
+from midturn.runtime.foreign_turn import CallContent
 from midturn.tools.returned import Rejected
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
 _WAITS = {"midturn": "waits"}
 _ASKS = {"midturn": "asks"}
+_FILES = "(a file)"
+"""The recorded text of a result that consists of files."""
 
 
 async def run(
     agent: AbstractAgent[Deps, Output],
     inquirer: Inquirer,
-    text: str | None = None,
+    text: str | Sequence[UserContent] | None = None,
     *,
     message_history: Sequence[ModelMessage] | None = None,
     deferred_tool_results: DeferredToolResults | None = None,
+    key: str | None = None,
     **options: Any,
 ) -> AgentRunResult[Output]:
     """Run an agent of pydantic-ai, with its questions asked by an inquirer; call it again with the messages when they are answered.
@@ -50,14 +57,16 @@ async def run(
     Args:
         agent: The agent; `DeferredToolRequests` is among its output types.
         inquirer: Who asks, on the conversation that keeps the questions.
-        text: What the user says; it may be left out where calls of the history wait for their answers.
+        text: The message of the user: a text, or a list of texts, images and files. If calls of the history wait, leave it out, or pass
+            the message that began the turn.
         message_history: The messages so far, as `result.all_messages()` returned them.
         deferred_tool_results: Results of calls that you deferred yourself.
+        key: Your own name for the turn, as of `Inquirer.turn`.
         options: Whatever else `agent.run` takes.
 
     Raises:
         CallEnded: A person has ended the turn (`turn_ended`): begin the next one from the messages before it.
-        TurnOpen: The open turn of the conversation began with another text.
+        TurnOpen: The open turn of the conversation began with another text. A new message while calls wait is refused so, and lists them.
         StoreLocked: The conversation is being written elsewhere.
     """
     waiting = _unanswered(message_history or ())
@@ -67,7 +76,7 @@ async def run(
         results.update(deferred_tool_results)
     result = None
     try:
-        async with inquirer.turn("" if waiting else text or ""):
+        async with inquirer.turn(_words(text), key=key, calls_wait=bool(waiting)):
             result = await agent.run(
                 None if waiting else text,
                 message_history=message_history,
@@ -85,7 +94,7 @@ class Asking(AbstractCapability[Any]):
     """Makes the tools of a run calls of an inquirer, for programs that run the agent themselves: `agent.iter(…, capabilities=[…])`.
 
     Hold `inquirer.turn(…)` around it. Where no one is there to answer, the call is deferred as one that needs approval; approve it in the
-    next run, with `ToolApproved()`: that asks no one, it makes the call again.
+    next run, with `ToolApproved()`: that asks no one, it makes the call again, and the recorded decision is applied.
 
     Args:
         inquirer: Who asks.
@@ -94,19 +103,24 @@ class Asking(AbstractCapability[Any]):
     def __init__(self, inquirer: Inquirer) -> None:
         self._inquirer = inquirer
 
+    async def before_tool_validate(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: str | dict[str, Any]
+    ) -> str | dict[str, Any]:
+        """Tell tools and validators that a call is approved only if its approval was asked here, where the decision is recorded."""
+        if tool_def.kind != "unapproved":
+            ctx.tool_call_approved = self._is_asked(ctx, call)
+        return args
+
     async def wrap_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
     ) -> Any:
         """Make a call of the inquirer of a call of the agent."""
-        approving = tool_def.kind == "unapproved" or ctx.tool_call_metadata == _ASKS
-        made = _Call(call, args, handler, approving=approving)
+        made = _Call(call, args, handler, approving=tool_def.kind == "unapproved" or self._is_asked(ctx, call))
         try:
             content = await self._inquirer.run(
                 call.tool_name, call.tool_call_id, call.args_as_dict(), made.run, occurrence=_occurrence(ctx.messages, call)
             )
         except Suspended as suspended:
-            if made.left is not None:
-                raise made.left from None
             raise ApprovalRequired(metadata=_WAITS) from suspended
         if content.turn_ended:
             raise CallEnded(content, is_error=content.is_error, turn_ended=True)
@@ -114,7 +128,7 @@ class Asking(AbstractCapability[Any]):
             raise made.left
         if content.is_error:
             raise ToolFailed(str(content))
-        return str(content) if made.rich is None else replace(made.rich, return_value=str(content))
+        return made.returned(content)
 
     async def handle_deferred_tool_calls(self, ctx: RunContext[Any], *, requests: DeferredToolRequests) -> DeferredToolResults | None:
         """Let calls go on that need approval: they are made again, and ask for it as a question of theirs."""
@@ -126,6 +140,11 @@ class Asking(AbstractCapability[Any]):
             approvals=dict.fromkeys(ours, ToolApproved()), metadata={name: dict[str, Any](_ASKS) for name in ours}
         )
 
+    def _is_asked(self, ctx: RunContext[Any], call: ToolCallPart) -> bool:
+        """Say whether the approval of a call is asked as a question of it: because it wants one now, or because the record has one."""
+        recorded = self._inquirer.has_asked(call.tool_name, call.tool_call_id, call.args_as_dict(), APPROVE)
+        return ctx.tool_call_metadata == _ASKS or recorded
+
 
 class _Call:
     """One call, from inside: what its tool returned beside its content, and what it raised to steer pydantic-ai."""
@@ -135,7 +154,8 @@ class _Call:
         self._args = args
         self._handler = handler
         self._approving = approving
-        self.rich: ToolReturn[Any] | None = None
+        self._rich: ToolReturn[Any] | None = None
+        self._files: Any = None
         self.left: Exception | None = None
 
     async def run(self, call: InquirerCall) -> object:
@@ -145,23 +165,50 @@ class _Call:
         try:
             returned = await self._handler(self._args)
         except ApprovalRequired as error:  # it is made again, and asks then
-            self.left = error
-            raise Suspended("The tool asks for approval.") from error
+            raise CallUnfinished(error) from None
         except CallDeferred as error:
             self.left = error
             return "Its result comes from elsewhere."
         except (ModelRetry, ToolFailed, ToolRetryError, ToolFailedError) as error:
             self.left = error
             raise Rejected(str(error)) from error
+        except MidturnError:
+            raise
+        except Exception as error:  # noqa: BLE001  it ends the run, as in plain pydantic-ai, and the next run makes the call again
+            raise CallUnfinished(error) from None
+        value = returned
         if isinstance(returned, ToolReturn):
-            self.rich = cast("ToolReturn[Any]", returned)
-            return self._text(self.rich.return_value)
-        return self._text(returned)
+            self._rich = cast("ToolReturn[Any]", returned)
+            value = self._rich.return_value
+        part = ToolReturnPart(self._call.tool_name, value, self._call.tool_call_id)
+        if not part.files:
+            return value if isinstance(value, str) else part.model_response_str()
+        self._files = value
+        return Success(part.model_response_str() or _FILES, tuple(_recorded_images(part.files)))
 
-    def _text(self, value: Any) -> str:
-        return (
-            value if isinstance(value, str) else ToolReturnPart(self._call.tool_name, value, self._call.tool_call_id).model_response_str()
-        )
+    def returned(self, content: CallContent) -> Any:
+        """Return what pydantic-ai gets: the recorded text, and the files as the tool returned them, or as they are recorded."""
+        value: Any = str(content)
+        if self._files is not None:
+            value = self._files
+        elif content.images:
+            images = [BinaryContent(base64.b64decode(image.data), media_type=image.media_type) for image in content.images]
+            value = [*([] if value == _FILES else [value]), *images]
+        return value if self._rich is None else replace(self._rich, return_value=value)
+
+
+def _recorded_images(files: Sequence[object]) -> Iterator[Image]:
+    """Yield the images that are recorded: those whose bytes are here."""
+    for file in files:
+        if isinstance(file, BinaryContent) and file.is_image:
+            yield Image(file.media_type, base64.b64encode(file.data).decode())
+
+
+def _words(text: str | Sequence[UserContent] | None) -> str:
+    """Return what is recorded of a message: its texts, and the kind of everything else."""
+    if text is None or isinstance(text, str):
+        return text or ""
+    return "\n".join(part if isinstance(part, str) else f"[{getattr(part, 'kind', type(part).__name__)}]" for part in text)
 
 
 def _unanswered(messages: Sequence[ModelMessage]) -> list[ToolCallPart]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import cast
 
-from midturn.agent.inquirer_call import InquirerCall, check_call
+from midturn.agent.inquirer_call import CallUnfinished, InquirerCall, check_call
 from midturn.compose.agent import AgentSettings, compose_inquirer
 from midturn.compose.given import (
     GivenDetached,
@@ -106,7 +106,9 @@ class Inquirer:
         self._thread: LoopThread | None = None
 
     @asynccontextmanager
-    async def turn(self, text: str = "", *, author: str | None = None, key: str | None = None) -> AsyncGenerator[None]:
+    async def turn(
+        self, text: str = "", *, author: str | None = None, key: str | None = None, calls_wait: bool = False
+    ) -> AsyncGenerator[None]:
         """Hold one turn: the one that was left open, or a new one, which begins with what the user said, if that is known.
 
         Leaving the block normally completes the turn. Leaving it by an exception or cancellation leaves the turn open: hold it again
@@ -118,15 +120,17 @@ class Inquirer:
             key: Your own name for the turn, such as the id of a job: the same key finds the same turn, finished or not, so that what has
                 run in it does not run again where your program died after the turn's end and before it had saved that. A call that was
                 not a part of a finished turn is not run; its content says so, and `turn_ended` is true.
+            calls_wait: Whether your loop has calls of the open turn to make again. Another text is then never the beginning of a new turn,
+                also if people have ended all its calls meanwhile.
 
         Raises:
             Suspended: On leaving, where a question of the turn is open, also if the framework inside has swallowed it: make the calls
                 again when it is answered.
-            TurnOpen: The turn that was left open began with another text, or with another key.
+            TurnOpen: The turn that was left open began with another text, or with another key; the message lists what is open.
             StoreLocked: The conversation is being written elsewhere.
             StoreError: It cannot be read or written.
         """
-        async with self._held(text, author, key) as turn:
+        async with self._held(text, author, key, calls_wait=calls_wait) as turn:
             try:
                 yield
             except BaseException as error:
@@ -176,14 +180,31 @@ class Inquirer:
                     returned = await _ran(function, call)
                     call.refuse_going_on()
                     call.finish(returned)
-                except (Suspended, CallEnded):
+                except (Suspended, CallEnded, CallUnfinished):
+                    call.refuse_going_on()
                     raise
                 except Exception as error:  # noqa: BLE001  foreign code: the model is told, and the log
                     call.refuse_going_on()
                     return await call.fail(error)
                 return await call.end(call.outcome)
         except CallEnded as ended:
-            return CallContent(ended.content, is_error=ended.is_error, turn_ended=ended.turn_ended)
+            images = ended.content.images if isinstance(ended.content, CallContent) else ()
+            return CallContent(ended.content, is_error=ended.is_error, turn_ended=ended.turn_ended, images=images)
+        except CallUnfinished as unfinished:
+            left = unfinished.error
+        raise left
+
+    def has_asked(self, tool: str, call_id: str, arguments: JsonObject | None, question_id: str, *, agent: str = "") -> bool:
+        """Say whether a call of the held turn that has no result yet has asked a question, in this process or in another.
+
+        Args:
+            tool: The name of the tool.
+            call_id: The id that the model gave the call.
+            arguments: The arguments that it gave.
+            question_id: The id of the question.
+            agent: The name of the agent, as of `run`.
+        """
+        return self._turn is not None and self._turn.has_asked(CallBegun(call_id, tool, arguments or {}, agent), question_id)
 
     def run_sync(
         self,
@@ -289,11 +310,13 @@ class Inquirer:
                 call.leave()
 
     @asynccontextmanager
-    async def _held(self, text: str = "", author: str | None = None, key: str | None = None) -> AsyncGenerator[ForeignTurn]:
+    async def _held(
+        self, text: str = "", author: str | None = None, key: str | None = None, *, calls_wait: bool = False
+    ) -> AsyncGenerator[ForeignTurn]:
         """Hold the conversation and its turn as long as a call needs it; a call that comes while they are let go waits for that."""
         async with self._changing:
             if self._turn is None:
-                self._turn = await self._begun(text, author, key)
+                self._turn = await self._begun(text, author, key, calls_wait=calls_wait)
             self._holders += 1
         try:
             yield self._turn
@@ -305,13 +328,13 @@ class Inquirer:
                     async with self._closing.pop_all():
                         await turn.close()
 
-    async def _begun(self, text: str, author: str | None, key: str | None) -> ForeignTurn:
+    async def _begun(self, text: str, author: str | None, key: str | None, *, calls_wait: bool) -> ForeignTurn:
         if self._prompter is not None:
             self._store.require_person()
         async with AsyncExitStack() as undone:
             journal = await undone.enter_async_context(await self._store.open(self._conversation))
             turn = compose_inquirer(self._settings, RunParts(prompter=self._prompter), journal)
-            await turn.begin(text, author, key)
+            await turn.begin(text, author, key, calls_wait=calls_wait)
             self._closing = undone.pop_all()
         return turn
 
@@ -352,8 +375,10 @@ def _suspended(error: Exception, turn: ForeignTurn) -> Suspended | None:
 
 def _comes_of_suspension(error: BaseException | None) -> bool:
     """Say whether a framework has wrapped `Suspended` into an exception of its own."""
-    while error is not None:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # a framework may raise an error again inside of its own handler
         if isinstance(error, Suspended):
             return True
+        seen.add(id(error))
         error = error.__cause__ or error.__context__
     return False

@@ -26,6 +26,14 @@ from midturn.values.text import check_text
 T = TypeVar("T")
 
 
+class CallUnfinished(Exception):  # noqa: N818  it is no error of its own: it carries one out of a call
+    """Raised by an adapter's function: leave the call without a result, to be made again, and raise `error` to the framework."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 class InquirerCall(CallContext):
     """One call of a tool, and its ways to ask: `ask`, `ask_form`, `try_ask`, and their `_sync` forms for functions in a thread.
 

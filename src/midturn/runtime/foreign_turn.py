@@ -129,18 +129,22 @@ class CallContent(str):  # noqa: SLOT000  it has fields
         content: The text.
         is_error: Whether it is an error.
         turn_ended: Whether the person has ended the turn: make no further model request in it.
+        images: The recorded images of the result.
     """
 
     is_error: bool
     """Whether that is an error."""
     turn_ended: bool
     """Whether the person has ended the turn: make no further model request in it."""
+    images: tuple[ev.Image, ...]
+    """The recorded images of the result."""
 
-    def __new__(cls, content: str, *, is_error: bool = False, turn_ended: bool = False) -> Self:
+    def __new__(cls, content: str, *, is_error: bool = False, turn_ended: bool = False, images: tuple[ev.Image, ...] = ()) -> Self:
         """Mark a text."""
         made = super().__new__(cls, content)
         made.is_error = is_error
         made.turn_ended = turn_ended
+        made.images = images
         return made
 
 
@@ -160,12 +164,12 @@ class ForeignTurn:
         self._driver: Driver | None = None
         self._task: asyncio.Task[RunEnding] | None = None
 
-    async def begin(self, text: str, author: str | None = None, key: str | None = None) -> None:
+    async def begin(self, text: str, author: str | None = None, key: str | None = None, *, calls_wait: bool = False) -> None:
         """Record what the user said, unless the turn was left open.
 
         A turn that was left open with nothing to do, and began with another text, is recorded as failed first: no loop has completed it.
 
-        The turn with a `key` is the one that was begun with it, finished or not.
+        The turn with a `key` is the one that was begun with it, finished or not. `calls_wait` says that the loop has calls to make again.
 
         Raises:
             TurnOpen: The turn that was left open began with something else, and calls of it are unfinished.
@@ -186,17 +190,24 @@ class ForeignTurn:
             began = next((request.content for request in ev.user_requests(window.events)), "")
             if known or (key is None and text in ("", began)):
                 return
-            if stale.record.open_calls():
-                raise TurnOpen(
-                    f"Conversation {journal.conversation} has an open turn, which began with {began!r}. Go on with it: hold it with that "
-                    "text or none, and no other key, and make its calls again.",
-                    conversation=journal.conversation,
-                    text=began,
-                )
+            if stale.record.open_calls() or calls_wait:
+                raise TurnOpen(self._why_open(began), conversation=journal.conversation, text=began)
             left = stale.step(TurnFailed("the program went on with another message"))
             await record_effects(left, journal, self._services.clock, self._services.display)
         if text:
             self._running()[0].report(TurnRequested(text, author=author))
+
+    def _why_open(self, began: str) -> str:
+        """Return why a new message cannot begin a turn: which one is open, and what it waits for."""
+        conversation = self._services.journal.conversation
+        suspended = self.pending()
+        waiting = suspended.pending if suspended else ()
+        asked = "".join(f"\n  {question.id}  {question.tool} asks: {question.question.text}" for question in waiting)
+        return (
+            f"Conversation {conversation} has an open turn, which began with {began!r}. The new message was not recorded.{asked}\n"
+            "Go on with that turn: hold it with that text or none, and no other key, and make its calls again. To send the message now, "
+            "answer what is open, or pass it on as a reply: `await store.answer(id, reply=text)`."
+        )
 
     async def call(self, source: ev.Source, begun: CallBegun, occurrence: int | None = None) -> ForeignCall:
         """Begin a call, or begin one again that was left unfinished; `source` is who asks in it.
@@ -239,12 +250,20 @@ class ForeignTurn:
         if self._finished:
             raise CallEnded(messages.TURN_OVER, is_error=True, turn_ended=True)
 
+    def has_asked(self, begun: CallBegun, question: str) -> bool:
+        """Say whether a call that has no result yet has asked a question, by the question's id, in this process or in another."""
+        window = open_turn(self._services.journal.events)
+        events = window.events if window else ()
+        calls = {call.event_id for call in ev.call_requests(events) if is_call(call, begun)}
+        calls -= {result.call for result in ev.call_results(events)}
+        return any(request.call in calls and request.question_id == question for request in ev.inquiry_requests(events))
+
     def content(self, event: str) -> CallContent:
         """Return what the model is to read of a call that has its response."""
         response = self._response(event)
         if response is None:
             return CallContent("", is_error=True)
-        return CallContent(response.content, is_error=response.is_error, turn_ended=self._has_ended)
+        return CallContent(response.content, is_error=response.is_error, turn_ended=self._has_ended, images=response.images)
 
     def preview(self, event: str, outcome: Success | ToolError) -> str:
         """Return what the model is to read of a call that will end so."""
