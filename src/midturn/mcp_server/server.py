@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import INTERNAL_ERROR
 from msgspec import Struct
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from midturn import __version__
 from midturn.errors import MidturnError
@@ -32,6 +32,7 @@ from midturn.foreign.errands import Errands
 from midturn.foreign.hook_agent import PutForm
 from midturn.foreign.words import Approved, Decided, FormCompleted, Refused, RepliedTo, TurnStopped
 from midturn.http import Listening, bound
+from midturn.http_body import Bodies, BodyLimits, BodyRefused, admit, again, whole_body
 from midturn.http_server import connection_of, serve
 from midturn.mcp_server import client
 from midturn.mcp_server.asking import CallAnswer, ServedCalls, ServerWait
@@ -286,6 +287,9 @@ def _in_words(handle: _TaskCall[Params]) -> _TaskCall[Params]:
     return call
 
 
+_MOST_BYTES = 16 * 1024 * 1024  # of a message: a call may hold pictures
+
+
 async def serve_http(server: Server[Any], listening: Listening, ready: Callable[[str, str], None]) -> int:
     """Serve any number of clients over streamable HTTP until a signal comes; each shows a token that only this user has been told."""
     token = secrets.token_urlsafe(24)
@@ -303,6 +307,7 @@ class _Guarded:
         self._app = app
         self._expected = f"Bearer {token}".encode()
         self._any_user = any_user
+        self._bodies = Bodies(BodyLimits(bytes=_MOST_BYTES))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or say why not."""
@@ -315,7 +320,22 @@ class _Guarded:
         else:
             if connection:
                 connection.release()
-            await self._app(scope, receive, send)
+            if scope["type"] == "http":
+                await self._answer(scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the whole body, within its limits, before the library sees the request: it logs every error as its own."""
+        messages: list[Message] = []
+        async with self._bodies.limited(scope, receive) as limited:
+            admit(scope)
+            try:
+                messages = await whole_body(limited)
+            except BodyRefused as refused:
+                await PlainTextResponse(f"{refused.message}\n", refused.status, {"Connection": "close"})(scope, receive, send)
+        if messages:
+            await self._app(scope, again(messages, receive), send)
 
 
 async def serve_stdio(server: Server[Any], environment: Mapping[str, str]) -> None:

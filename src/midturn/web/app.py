@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 
 from midturn.agent.agent import Agent
 from midturn.errors import NoConversation, StoreError
+from midturn.http_body import BodyRefused
 from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
 from midturn.store.watching import StoreChange, Watch, happened_and_recorded
@@ -210,7 +211,7 @@ def application(site: Site, names: gate.Names | None, peers: gate.Peers = "any")
         *_sign_in(site),
         *_installed(site),
     ]
-    handlers = {gate.TooLarge: _too_large, HTTPException: _problem, StoreError: _unavailable}
+    handlers = {BodyRefused: _body_refused, HTTPException: _problem, StoreError: _unavailable}
     packed = [Middleware(GZipMiddleware, minimum_size=_PACKED_FROM, compresslevel=4)]
     app = Starlette(routes=routes, lifespan=lifespan, middleware=packed, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
     return gate.RequestGate(app, names, peers)
@@ -263,8 +264,8 @@ async def _static(request: Request) -> Response:
 _WORDS = {400: "not_readable", 404: "not_found", 405: "not_allowed", 415: "no_json", 503: "unavailable"}
 
 
-async def _too_large(request: Request, _error: Exception) -> Response:
-    return gate.too_large(request.scope)
+async def _body_refused(request: Request, refused: BodyRefused) -> Response:
+    return gate.body_refused(request.scope, refused)
 
 
 async def _unavailable(request: Request, error: StoreError) -> Response:

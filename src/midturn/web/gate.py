@@ -27,6 +27,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from midturn.http_body import Bodies, BodyLimits, BodyRefused, admit
 from midturn.http_server import connection_of
 from midturn.sandbox.peers import Doubt
 from midturn.values.text import canonical_name, check_text_or_none
@@ -87,10 +88,11 @@ class RequestGate:
     they are, and "any" asks nothing, where a proxy or a program stands in front.
     """
 
-    def __init__(self, app: ASGIApp, names: Names | None, peers: Peers = "any") -> None:
+    def __init__(self, app: ASGIApp, names: Names | None, peers: Peers = "any", limits: BodyLimits | None = None) -> None:
         self._app = app
         self._names = names
         self._peers = peers
+        self._bodies = Bodies(limits or BodyLimits(bytes=MOST_BYTES))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or say why not."""
@@ -102,7 +104,8 @@ class RequestGate:
             return
         refusal = await self._doubted(scope) or self._refusal(scope, Headers(scope=scope))
         app = self._app if refusal is None else refusal
-        await app(scope, _Limited(receive).receive, _leaving(send))
+        async with self._bodies.limited(scope, receive) as limited:
+            await app(scope, limited, _leaving(send))
 
     async def _doubted(self, scope: Scope) -> Response | None:
         connection = None if self._peers == "any" else connection_of(scope)
@@ -264,8 +267,10 @@ class CookieAccess:
 async def admitted(request: Request, access: Access) -> Visitor | None:
     """Return who is behind a request, and count the connection no more among those of strangers."""
     visitor = await access.visitor(request)
-    if visitor and (connection := connection_of(request.scope)):
-        connection.release()
+    if visitor:
+        admit(request.scope)
+        if connection := connection_of(request.scope):
+            connection.release()
     return visitor
 
 
@@ -294,6 +299,13 @@ def too_large(scope: Scope) -> Response:
     return _refused(scope, 413, "too_large", f"This is too much: a request holds at most {MOST_BYTES // 1024 // 1024} MiB.")
 
 
+def body_refused(scope: Scope, refused: BodyRefused) -> Response:
+    """Say why a body was not read to its end, and close the connection: the rest of the body may still arrive."""
+    response = _refused(scope, refused.status, refused.error, refused.message)
+    response.headers["Connection"] = "close"
+    return response
+
+
 def is_for_programs(scope: Scope) -> bool:
     """Say whether a request is one of the API's, whose errors are JSON."""
     return scope["path"].removeprefix(scope.get("root_path", "")).startswith("/api/")
@@ -303,25 +315,6 @@ def _refused(scope: Scope, status: int, error: str, message: str) -> Response:
     if is_for_programs(scope):
         return problem(status, error, message)
     return PlainTextResponse(f"{message}\n", status)
-
-
-class TooLarge(Exception):  # noqa: N818  it says what the body is
-    """A body is longer than it said, or than it may be."""
-
-
-class _Limited:
-    """Counts what arrives: a body need not announce its length, or tell the truth about it."""
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._read = 0
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        self._read += len(message.get("body", b""))
-        if self._read > MOST_BYTES:
-            raise TooLarge
-        return message
 
 
 def _leaving(send: Send) -> Send:
