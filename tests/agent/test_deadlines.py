@@ -311,9 +311,9 @@ def test_the_permission_of_a_programs_tool_has_its_deadline(later: Callable[[], 
     assert told(agent, result.conversation) == "ship: nobody allowed it before its deadline. This is not a no."
 
 
-@pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=400), 60])
+@pytest.mark.parametrize("wrong", [timedelta(0), timedelta(days=400), "soon"])
 def test_a_wrong_deadline_of_a_permission_is_refused(wrong: Any) -> None:
-    with pytest.raises(mt.ConfigError, match=r"deadline=.* is not a timedelta from a second to 365 days"):
+    with pytest.raises(mt.ConfigError, match=r"deadline=.* is not from a second to 365 days"):
         mt.tool(name="ship", run="ask", deadline=wrong)(lambda: "")
 
 

@@ -21,7 +21,7 @@ from midturn.routing.policy import QuestionPolicy, RunPolicy, ToolPolicy
 from midturn.runtime.driver import Session
 from midturn.runtime.foreign_turn import ForeignTools, ForeignTurn, Outside
 from midturn.runtime.surroundings import Silence, Surroundings
-from midturn.tools.names import RUN_POLICIES, source_of
+from midturn.tools.names import RUN_POLICIES, permission_deadline, source_of
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 
@@ -75,8 +75,11 @@ def _policy(tool: Tool, settings: AgentSettings) -> ToolPolicy:
     declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
     run = declared if declared in RUN_POLICIES else "unattended"
     policy = tool_policy(tool.definition.name, settings.routes, source=source_of(tool), run=run, detached=settings.detached)
-    deadline: object = getattr(tool, "deadline", None)
-    return replace(policy, deadline=deadline.total_seconds()) if isinstance(deadline, timedelta) else policy
+    given: object = getattr(tool, "deadline", None)
+    if not isinstance(given, timedelta | int | float | str):  # of a tool that is not ours it may be anything, such as a method
+        return policy
+    deadline = permission_deadline(tool.definition.name, given)
+    return replace(policy, deadline=deadline.total_seconds()) if deadline else policy
 
 
 def tool_policy(name: str, routes: Mapping[str, QuestionPolicy], *, source: Source, run: RunPolicy, detached: Detached) -> ToolPolicy:

@@ -13,9 +13,10 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.compose.reviewers import GivenTarget, Reviewers, converted
-from midturn.errors import ConfigError
+from midturn.errors import ConfigError, QuestionError
 from midturn.models.provider_model import LibraryModel, is_library_model, reached
 from midturn.ports import Model, Tool
+from midturn.question.people import brief, deadline_seconds
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target
 from midturn.routing.table import AskUser
 from midturn.tools.function import FunctionTool
@@ -168,12 +169,12 @@ def kind_of(given: object) -> str:
 
 
 GivenRoute: TypeAlias = GivenTarget
-"""A target, as a table, too, or a table with what configuration takes for a question: `target`, `answer`, `exclusive`, `prompt_label`."""
+"""A target, or a table with what configuration takes for a question: `target`, `answer`, `exclusive`, `prompt_label`, `deadline`."""
 GivenDetached: TypeAlias = DetachedPolicy | Mapping[str, DetachedPolicy | Mapping[str, DetachedPolicy]]
 """A policy; or policies by kind of prompt; or either by tool, `*` for every other one."""
 _POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
 _KINDS = ("run", "deliver", "tool")
-_OF_A_QUESTION = ("target", "answer", "exclusive", "prompt_label")
+_OF_A_QUESTION = ("target", "answer", "exclusive", "prompt_label", "deadline")
 _DEEPEST = 128
 
 
@@ -183,6 +184,7 @@ class _PolicyTable(Struct, frozen=True, forbid_unknown_fields=True):
     target: Any = UNSET
     exclusive: bool | UnsetType = UNSET
     prompt_label: str | UnsetType = UNSET
+    deadline: Any = UNSET
 
 
 class Detached(Struct, frozen=True):
@@ -293,7 +295,16 @@ def _question(key: str, table: Mapping[str, Any], origin: str, reviewers: Review
         origin=origin if "answer" in table else None,
         exclusive=None if fields.exclusive is UNSET else fields.exclusive,
         prompt_label=None if fields.prompt_label is UNSET else fields.prompt_label,
+        deadline=None if fields.deadline is UNSET else _deadline(where, fields.deadline),
     )
+
+
+def _deadline(where: str, given: object) -> float:
+    try:
+        return deadline_seconds(given)
+    except QuestionError as error:
+        allowed = 'Give seconds from 1 to 31,536,000 (`90`), a duration (`"2h"`), or a `timedelta`.'
+        raise ConfigError(f"{where}['deadline']: {brief(given)} is no length of time. {allowed}") from error
 
 
 def _answer(where: str, given: object) -> Json | SecretValue:

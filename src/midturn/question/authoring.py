@@ -5,7 +5,6 @@ from __future__ import annotations
 import marshal
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -164,7 +163,7 @@ def written(fields: Mapping[str, object]) -> Mapping[str, object]:
 def _with_deadline(fields: Mapping[str, object]) -> Mapping[str, object]:
     """Return the fields with a deadline of the program as it is written."""
     given = fields.get("deadline")
-    if not isinstance(given, timedelta | datetime):
+    if given is None or given is UNSET:
         return fields
     return {name: value for name, value in fields.items() if name != "deadline"} | deadline_as_json(given)
 
@@ -311,7 +310,9 @@ class _Reader:
             self.findings.add("/deadline", "`deadline_seconds` is there, too. Keep one of them.")
         moment = moment_of(value)
         if moment is None:
-            self.findings.add("/deadline", f"{shown(value)} is no moment. Give a date and a time with a zone (RFC 3339).")
+            self.findings.add(
+                "/deadline", f"{shown(value)} is no moment. Give a date and a time with a zone (RFC 3339), or `deadline_seconds`."
+            )
         return moment
 
     def _people(self, answer_type: AnswerType | None) -> People | None:

@@ -52,7 +52,7 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
             people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
@@ -123,7 +123,7 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
             people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
@@ -204,7 +204,7 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
             people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
@@ -272,7 +272,7 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
             people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
@@ -323,7 +323,7 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
             people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:
@@ -384,7 +384,7 @@ class Constructors:
             persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-            deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+            deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
             people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
         Raises:

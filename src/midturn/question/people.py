@@ -23,25 +23,58 @@ from midturn.values.text import PERSON, canonical_name, did_you_mean, is_same_na
 # Deadlines: as a program gives them, as they are written, and the one that holds for a form ----------------------------
 
 
-Deadline: TypeAlias = timedelta | datetime
-"""The time that an answer may take, or the moment until which it may."""
+Deadline: TypeAlias = timedelta | datetime | float | str
+"""The time that an answer may take (a `timedelta`, seconds, or a duration such as `2h`), or the moment until which it may."""
 SHORTEST: Final = 1
 LONGEST: Final = 31_536_000
 """Seconds that an answer may take."""
 
 
-def deadline_as_json(deadline: Deadline) -> dict[str, object]:
-    """Return the key of a question that says the same; a moment without a zone stays as it is, for the check to refuse."""
-    if isinstance(deadline, timedelta):
-        seconds = deadline.total_seconds()
-        return {"deadline_seconds": int(seconds) if seconds.is_integer() else seconds}
-    return {"deadline": rfc3339(deadline) if deadline.tzinfo else deadline.isoformat()}
+DEADLINE_FORMS: Final = (
+    f'Give seconds from {SHORTEST} to {LONGEST:,} (`90`), a duration (`"2h"`), a `timedelta`, or a moment: a `datetime` with a zone.'
+)
+
+
+def deadline_as_json(deadline: object) -> dict[str, object]:
+    """Return the key of a question that says the same.
+
+    Raises:
+        QuestionError: It is no deadline, too short or too long, or a moment without a zone.
+    """
+    if isinstance(deadline, datetime) or (isinstance(deadline, str) and seconds_of(deadline) is None):
+        moment = moment_of(deadline)
+        if moment is None:
+            raise QuestionError([Problem("/deadline", f"{brief(deadline)} is no deadline. {DEADLINE_FORMS}")])
+        return {"deadline": moment}
+    return {"deadline_seconds": deadline_seconds(deadline)}
+
+
+def brief(value: object) -> str:
+    """Return the `repr` of anything, at most 80 characters of it."""
+    try:
+        return f"{value!r:.80}"
+    except ValueError:  # a whole number of thousands of digits
+        return f"the `{type(value).__name__}`"
+
+
+def deadline_seconds(deadline: object) -> float:
+    """Return the seconds of a `timedelta`, of a number, or of a duration such as `2h`.
+
+    Raises:
+        QuestionError: It is something else, too short or too long.
+    """
+    seconds: object = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
+    if isinstance(seconds, str):
+        seconds = seconds_of(seconds)
+    if not is_number(seconds) or not SHORTEST <= seconds <= LONGEST:
+        raise QuestionError([Problem("/deadline", f"{brief(deadline)} is no deadline. {DEADLINE_FORMS}")])
+    return int(seconds) if isinstance(seconds, float) and seconds.is_integer() else seconds
 
 
 def moment_of(value: object) -> str | None:
-    """Return a moment as every deadline is recorded; None where it is none, or has no zone."""
+    """Return a moment as every deadline is recorded; None where it is none, has no zone, or is outside of the years that UTC has."""
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value if isinstance(value, datetime) else None
         return rfc3339(moment) if moment is not None and moment.tzinfo is not None else None
     except (ValueError, OverflowError):
         return None

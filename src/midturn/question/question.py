@@ -86,7 +86,7 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
         persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
         optional: The person may skip it; the answer is then None.
         when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-        deadline: How long an answer may take, or until when. Past it the question is over, which is no answer.
+        deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
         people: Whose question it is: who is asked, who alone may answer, how many have to say yes.
 
     Raises:
@@ -153,7 +153,7 @@ class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only
         persistence: `turn` where an answer may be remembered for the turn, else `none`.
         optional: Whether it may be skipped.
         when: In a form: ask only if an earlier question was answered so.
-        deadline: How long an answer may take, or until when. Past it the question is over, which is no answer. The question has the moment.
+        deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. The question has the moment.
         deadline_seconds: How many seconds an answer may take, where `deadline` says that.
         people: Whose question it is; None where anyone's.
     """

@@ -14,7 +14,7 @@ from midturn.errors import ConfigError
 from midturn.exchange import ToolDefinition
 from midturn.record.events import Source
 from midturn.routing.rules import Ruling
-from midturn.tools.names import check_deadline, check_run, name_problem, read_docstring
+from midturn.tools.names import check_run, name_problem, permission_deadline, read_docstring
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
 from midturn.values.text import check_text_or_none
 
@@ -54,7 +54,8 @@ class FunctionTool(Generic[P, R_co]):
         description: What the model is told, where that is not in the docstring.
         run: Who allows each call: `unattended` (without asking), `ask`, `edit` or `skip`; or a function of its arguments and its context
             that says `unattended`, `ask` or `skip`, or whom it is for: `People`.
-        deadline: How long a permission may take, where a person is asked; past it the call fails. Without it, without end.
+        deadline: How long a permission may take, where a person is asked: seconds, a duration such as `2h`, or a `timedelta`. Past it the
+            call fails. Without it, without end.
     """
 
     def __init__(
@@ -64,14 +65,12 @@ class FunctionTool(Generic[P, R_co]):
         name: str | None = None,
         description: str | None = None,
         run: RunPolicy | RunRuleFunction = "unattended",
-        deadline: timedelta | None = None,
+        deadline: timedelta | float | str | None = None,
     ) -> None:
         check_text_or_none("name", name)
         check_text_or_none("description", description)
         self._function = function
         self._run: RunPolicy | RunRuleFunction = run
-        self.deadline = deadline
-        """Time that a permission may take."""
         self._foretelling: Callable[P, Question[bool] | None] | None = None
         self._description = description
         self.is_unbound = _is_method(function)
@@ -83,7 +82,8 @@ class FunctionTool(Generic[P, R_co]):
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
 
         check_run(self._definition.name, run)
-        check_deadline(self._definition.name, deadline)
+        self.deadline = permission_deadline(self._definition.name, deadline)
+        """Time that a permission may take."""
         self._source = Source.tool(self._definition.name)
         functools.update_wrapper(self, written_function(function))
 
@@ -184,7 +184,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     run: RunPolicy | RunRuleFunction = "unattended",
-    deadline: timedelta | None = None,
+    deadline: timedelta | float | str | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -193,7 +193,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     run: RunPolicy | RunRuleFunction = "unattended",
-    deadline: timedelta | None = None,
+    deadline: timedelta | float | str | None = None,
 ) -> object:
     """Turn a typed function, a method, a bound method or a partial, sync or async, into a tool.
 
@@ -207,7 +207,8 @@ def tool(
         run: The permission policy; functions run unattended by default, for their author is the program's. A function in its place is
             given the arguments and the context of each call and says `unattended`, `ask` or `skip`; it runs nothing and asks nothing. What
             it decides is recorded as a policy under its name, and where it fails a person is asked.
-        deadline: How long a permission may take, from a second to 365 days; past it the call fails, which is not a no.
+        deadline: How long a permission may take, from a second to 365 days: seconds, a duration such as `2h`, or a `timedelta`. Past it the
+            call fails, which is not a no.
 
     Raises:
         TypeError: A parameter has no type, or one that JSON Schema cannot describe.

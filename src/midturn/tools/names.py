@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, get_args
 
 from msgspec import Struct
 
-from midturn.errors import ConfigError
-from midturn.question.people import LONGEST, SHORTEST
+from midturn.errors import ConfigError, QuestionError
+from midturn.question.people import brief, deadline_seconds
 from midturn.record.events import Source
 from midturn.routing.policy import RunPolicy
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, NAME, did_you_mean
@@ -75,16 +75,19 @@ def check_run(tool: str, run: object) -> None:
         raise ConfigError(f"Tool `{tool}`: run={run!r} is not one of {known}.{did_you_mean(str(run), RUN_POLICIES)}")
 
 
-def check_deadline(tool: str, deadline: object) -> None:
-    """Let the time pass that a permission may take.
+def permission_deadline(tool: str, deadline: object) -> timedelta | None:
+    """Return the time that a permission may take.
 
     Raises:
-        ConfigError: It is none, too short, or too long.
+        ConfigError: It is no length of time, too short, or too long.
     """
     if deadline is None:
-        return
-    if not isinstance(deadline, timedelta) or not SHORTEST <= deadline.total_seconds() <= LONGEST:
-        raise ConfigError(f"Tool `{tool}`: deadline={deadline!r} is not a timedelta from a second to 365 days.")
+        return None
+    try:
+        return timedelta(seconds=deadline_seconds(deadline))
+    except QuestionError as error:
+        message = f"Tool `{tool}`: deadline={brief(deadline)} is not from a second to 365 days. "
+        raise ConfigError(f'{message}Give seconds (`90`), a duration (`"2h"`), or a `timedelta`.') from error
 
 
 # ----------------------------------------------------------------------------------------------------------------------
