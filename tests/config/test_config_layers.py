@@ -18,7 +18,12 @@ from midturn.values.text import BUILT_IN_TOOLS
 from support.workspaces import Workspace
 
 LAYERS = ("user", "workspace", "environment", "recorded --cfg", "recorded flags", "--cfg", "flags")
-_NAMES = {"a tool's name": "fs_read_file", "a provider's name": "openai", "a variable": "variable"}
+_NAMES = {
+    "a tool's name": "fs_read_file",
+    "a provider's name": "openai",
+    "a variable": "variable",
+    "the absolute path of a directory": "/a",
+}
 
 
 def leaves(node: Node, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Leaf]]:
@@ -58,7 +63,7 @@ def values(leaf: Leaf) -> list[Json]:
 
 
 _STRUCTURAL = {"source", "command", "shell", "protocol", "rename", "plugin", "kind", "url"}  # what fits together is tested elsewhere
-_ELSEWHERE = {("providers", "mcp"), ("conversation", "store"), ("groups", "some")}
+_ELSEWHERE = {("providers", "mcp"), ("conversation", "store"), ("groups", "some"), ("projects", "/a")}
 KEYS_AND_LEAVES = [(path, leaf) for path, leaf in leaves(KEYS) if path[-1] not in _STRUCTURAL and path[:2] not in _ELSEWHERE]
 
 

@@ -127,7 +127,7 @@ def test_every_problem_is_found_at_once() -> None:
             '/answer_type/options/3/describtion: unknown key "describtion". Did you mean `description`?',
             '/answer_type/options/1: "A " reads like /options/0. Give them labels that differ.',
             '/exclusive: `exclusive` must be true or false, not "yes".',
-            '/persistence: `persistence` must be "turn" or "none", not "forever".',
+            '/persistence: `persistence` must be "turn", "conversation" or "none", not "forever".',
             '/when/question: unknown key "question". Did you mean `question_id`?',
             "/when/question_id: `question_id` is missing or not a string. Name an earlier question of the form.",
             "/when/equals: `equals` is missing. Give the answer at which this question is asked.",

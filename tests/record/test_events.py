@@ -25,6 +25,7 @@ SMALLEST = {
     "reminded": b',"id":"i","number":1',
     "escalated": b',"id":"i","number":1',
     "notified": b',"id":"i","about":"asked"',
+    "standing": b',"id":"a","tool":"deploy","rule":{"run":"unattended"}',
     "some_future_kind": b"",
 }
 

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from midturn.cli.tools import examined
 from midturn.errors import ConfigError
 from midturn.routing.policy import ToolPolicy
-from midturn.routing.rules import Ruling, RunRule, RunRules, narrowest, read_run_rules, strictest
+from midturn.routing.rules import Ruling, RunRule, RunRules, exact_rule, in_words, not_covered, read_run_rules, strictest
 from midturn.values.json_value import Json, JsonObject
 from support.turns import DEPLOY
 
@@ -271,16 +271,85 @@ def test_a_real_shell_runs_nothing_but_the_words_of_what_gets_through(tmp_path: 
         ({"to": ["a", {"b": 1}], "/x": "y"}, {"to": {"one_of": [["a", {"b": 1}]]}, "/~1x": "y"}),
     ],
 )
-def test_the_narrowest_rule_holds_for_just_these_values(arguments: JsonObject, when: JsonObject) -> None:
-    rule = narrowest(arguments)
-    assert rule == {"when": when, "run": "unattended"}
+def test_an_exact_rule_holds_for_just_these_values(arguments: JsonObject, when: JsonObject) -> None:
+    rule = exact_rule(arguments)
+    assert rule == {"when": when, "exact": True, "run": "unattended"}
     (read,) = read_run_rules([rule])
     assert read.holds(arguments)
+    assert not read.holds({**arguments, "one more": False})
     for name in arguments:
         assert not read.holds({**arguments, name: "something else"})
         assert not read.holds({key: value for key, value in arguments.items() if key != name})
 
 
-@pytest.mark.parametrize("arguments", [{}, {"text": "x" * 3000}, {"text": None}, "no object"])
-def test_no_rule_is_offered_that_would_hold_for_any_call_or_that_no_one_could_read(arguments: Json) -> None:
-    assert narrowest(arguments) is None
+@pytest.mark.parametrize("arguments", [{"text": "x" * 3000}, {"text": None}, {"to": {"deep": [None]}}, "no object"])
+def test_no_rule_is_offered_that_could_not_be_written_or_read(arguments: Json) -> None:
+    assert exact_rule(arguments) is None
+
+
+def test_an_exact_rule_for_a_call_without_arguments_covers_nothing_else() -> None:
+    (rule,) = read_run_rules([exact_rule({})])
+    assert rule.holds({})
+    assert not rule.holds({"force": True})
+
+
+@pytest.mark.parametrize(
+    ("written", "other"),
+    [("1", 1), (1, "1"), (True, "true"), ("true", True), (1, True), (0, False), ("", False), (1.5, "1.5"), ([], {}), (["1"], [1])],
+)
+def test_an_exact_rule_compares_values_with_their_types(written: Json, other: Json) -> None:
+    (rule,) = read_run_rules([exact_rule({"n": written})])
+    assert rule.holds({"n": written})
+    assert not rule.holds({"n": other})
+
+
+def test_one_and_one_point_zero_are_one_number_in_json() -> None:
+    (rule,) = read_run_rules([exact_rule({"n": 1})])
+    assert rule.holds({"n": 1.0})
+
+
+def test_a_rule_written_by_hand_keeps_its_meaning() -> None:
+    (rule,) = read_run_rules([{"when": {"n": "1"}, "run": "unattended"}])
+    assert rule.holds({"n": 1})
+    assert rule.holds({"n": "1", "more": True})
+
+
+@pytest.mark.parametrize(
+    ("when", "arguments", "holds"),
+    [
+        ({"/at/x": 1}, {"at": {"x": 1}}, True),
+        ({"/at/x": 1}, {"at": {"x": 1, "y": 2}}, False),
+        ({"/at/0": 1, "/at/1": 2}, {"at": [1, 2]}, True),
+        ({"/at/0": 1}, {"at": [1, 2]}, False),
+        ({"at": {"one_of": [{"x": 1}]}}, {"at": {"x": 1}}, True),
+        ({"a": "x*"}, {"a": 1}, False),
+        ({"a": {"matches": "[0-9]"}}, {"a": 1}, False),
+    ],
+)
+def test_an_exact_rule_needs_a_condition_for_every_value(when: JsonObject, arguments: JsonObject, holds: bool) -> None:  # noqa: FBT001
+    (rule,) = read_run_rules([{"when": when, "exact": True, "run": "unattended"}])
+    assert rule.holds(arguments) is holds
+
+
+def test_a_rule_for_another_definition_of_its_tool_does_not_hold_and_is_named() -> None:
+    (rule,) = read_run_rules([exact_rule({"to": "a"}, "old")])
+    rules = (RunRules((rule,), ("mine:1",)),)
+    assert strictest(Ruling("ask"), rules, {"to": "a"}, "old").run == "unattended"
+    assert strictest(Ruling("ask"), rules, {"to": "a"}, "new") == Ruling("ask", changed="mine:1")
+    assert strictest(Ruling("ask"), rules, {"to": "a"}) == Ruling("ask", changed="mine:1")
+    assert strictest(Ruling("ask"), rules, {"to": "b"}, "new") == Ruling("ask")
+
+
+def test_a_rule_is_described_with_a_call_that_it_does_not_cover() -> None:
+    (rule,) = read_run_rules([exact_rule({"to": "staging", "n": 2})])
+    assert in_words(rule, "deploy") == 'deploy with to = "staging", n = 2, and nothing else'
+    assert not_covered(rule, "deploy", {"to": "staging", "n": 2}) == 'deploy {"to": "staging", "n": 2, "force": true}'
+    (empty,) = read_run_rules([exact_rule({})])
+    assert in_words(empty, "deploy") == "deploy without arguments"
+    assert not_covered(empty, "deploy", {}) == 'deploy {"force": true}'
+    (wide,) = read_run_rules([{"when": {}, "run": "unattended"}])
+    assert in_words(wide, "deploy") == "every call of deploy"
+    assert not_covered(wide, "deploy", {"to": "a"}) == ""
+    (glob,) = read_run_rules([{"when": {"to": "stag*"}, "run": "unattended"}])
+    assert not_covered(glob, "deploy", {"to": "staging"}) == 'deploy {"to": "other"}'
+    assert in_words(glob, "deploy") == 'deploy with to like "stag*", whatever its other arguments'

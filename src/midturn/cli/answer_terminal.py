@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from midturn.cli.asking import terminal
+from midturn.cli.asking import project_asked_from, terminal
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import Place
@@ -53,7 +53,7 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: A
     visiting = StoredVisit(store, question, last.turn.events, who)
     asks = _Shown(question.source.header, reason, parameters_of(place, question))
     agent = question.asker.agent if question.asker else ""
-    return asyncio.run(_walk(terminal(settings, agent=agent), visiting, asks))
+    return asyncio.run(_walk(terminal(settings, agent=agent, project=project_asked_from(place, question)), visiting, asks))
 
 
 class _Shown(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,24 +12,27 @@ from msgspec.structs import asdict
 
 from midturn.cli.loading import load_here, model_to_be_trusted, settings_if_right
 from midturn.cli.output import ExitStatus
-from midturn.cli.place import environment
-from midturn.config.places import own_name
+from midturn.cli.place import Place, environment
+from midturn.config.places import own_name, project_of
 from midturn.config.settings import Settings
 from midturn.prompter import Prompter, ask_once
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable
+from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
+from midturn.store.workspace import Workspace
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import TerminalSettings
 
 ASKED_BY = "midturn"
 
 
-def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: str = "") -> Prompter:
+def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: str = "", project: str = "") -> Prompter:
     """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks.
 
-    A person may write rules there, for our own tools or for those of another `agent`.
+    A person may write rules there, for our own tools or for those of another `agent`. Those for a project are bound to the directory
+    `project`; by default to this workspace, or this directory outside of any.
     """
     from midturn.cli.config import WrittenRules  # only a person who is there needs these
     from midturn.terminal.prompter import TerminalPrompter
@@ -36,9 +40,24 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: 
     if settings is None:
         return TerminalPrompter(TerminalSettings(tidies=True))
     asks = TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None, tidies=True)
-    prompter = TerminalPrompter(asks, gate, WrittenRules(agent))
+    prompter = TerminalPrompter(asks, gate, WrittenRules(project or _project_here(), agent))
     prompter.user = own_name(environment())
     return prompter
+
+
+def _project_here() -> str:
+    here = Path.cwd()
+    workspace = Workspace.find(here)
+    return project_of(workspace.root if workspace else here)
+
+
+def project_asked_from(place: Place, question: OpenQuestion) -> str:
+    """Return the project that a question is asked from: the directory that another agent works in, or that of the conversation."""
+    if question.asker is None or not question.asker.cwd:
+        return place.project
+    directory = Path(question.asker.cwd)
+    workspace = Workspace.find(directory)
+    return project_of(workspace.root if workspace else directory)
 
 
 def ask_here(question: Question[Any]) -> Reply:

@@ -10,8 +10,9 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, assert_never, cast
 
 import click
 import msgspec
@@ -26,17 +27,21 @@ from midturn.cli.output import ExitStatus, Shown, block, columns, line, note, sa
 from midturn.cli.place import environment
 from midturn.compose.models import refuse_no_model, refuse_unusable
 from midturn.config.approvals import Approvals
-from midturn.config.edit import Explanation, Setting, SetValue, add_rule, explain, get, keep_trust, remove_rule, set_value, show
+from midturn.config.edit import Explanation, Setting, SetValue, explain, get, keep_trust, remove_rule, set_value, show
 from midturn.config.load import Loaded
-from midturn.config.places import parse, read_bytes, shown, state_directory, user_config_file
+from midturn.config.places import project_of, shown, state_directory, user_config_file
+from midturn.config.settings import Settings
+from midturn.config.standing import OwnRule, own_rules, rules_here, write_rule
 from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
-from midturn.record.open_question import approval_text
+from midturn.prompts.keys import one_line
+from midturn.question.reply import Scope
 from midturn.record.prompt import CallSubject, Prompt, RuleDraft
-from midturn.routing.rules import narrowest, read_run_rules
+from midturn.routing.rules import exact_rule, in_words, not_covered, read_run_rules
 from midturn.sandbox.doors import for_people_only
 from midturn.store.workspace import Workspace
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, JsonObject
+from midturn.values.text import exact
 
 command = lazy_group(
     "config",
@@ -56,6 +61,7 @@ command = lazy_group(
 
 _INDENT = "  "
 _GOES_ON = "\\"
+_LAST_SHORT = 0xFFFF
 
 
 def assignments(table: Mapping[str, Json], path: KeyPath = ()) -> Iterator[tuple[str, str]]:
@@ -99,11 +105,18 @@ def toml(value: Json) -> str:
             table = cast("Mapping[str, Json]", value)
             return "{ " + ", ".join(f"{dotted((key,))} = {toml(one)}" for key, one in table.items()) + " }" if table else "{}"
         case str():
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML wants that one escaped, too
+            return "".join(map(_visible, json.dumps(value, ensure_ascii=False)))
         case Sequence():
             return f"[{', '.join(map(toml, cast('Sequence[Json]', value)))}]"
         case _:
             return json.dumps(value)
+
+
+def _visible(character: str) -> str:
+    """Escape a character that nobody sees, or that acts on a terminal: text is read, and may be edited, as it is printed."""
+    if exact(f"a{character}") == f"a{character}":
+        return character
+    return f"\\u{ord(character):04X}" if ord(character) <= _LAST_SHORT else f"\\U{ord(character):08X}"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -262,79 +275,77 @@ def _json(one: Explanation) -> Json:
 
 
 class WrittenRules(Struct, frozen=True):
-    """Offers a rule at each permission, for the calls of our own tools or, with `agent`, of that other agent's."""
+    """Offers a standing permission at each prompt for a call, for calls of our own tools or, with `agent`, of that other agent's.
 
+    `project` is the directory that a rule for a project holds for.
+    """
+
+    project: str
     agent: str = ""
 
     def draft(self, prompt: Prompt) -> RuleDraft | None:
-        """Return the narrowest rule that would have let this call run; none where a yes answers what its tool would ask as well."""
-        if prompt.question.text != approval_text(prompt.kind, prompt.tool):
+        """Return the rule for calls with equal arguments, if a yes may have a scope."""
+        if not prompt.scopes or not isinstance(prompt.subject, CallSubject):
             return None
-        rule = narrowest(prompt.subject.call.arguments) if isinstance(prompt.subject, CallSubject) else None
-        return RuleDraft(toml(rule), lambda typed: _problem(typed, prompt)) if rule is not None else None
+        rule = exact_rule(prompt.subject.call.arguments, prompt.definition)
+        if rule is None:
+            return None
+        return RuleDraft(toml(rule), partial(_problem, prompt), prompt.scopes, partial(self._said, prompt))
 
-    def keep(self, prompt: Prompt, rule: str) -> str:
+    def _said(self, prompt: Prompt, typed: str, scope: Scope) -> tuple[str, ...]:
+        try:
+            (rule,) = read_run_rules([_read(typed)])
+        except (ConfigError, tomllib.TOMLDecodeError):
+            return ()
+        tool, example = one_line(prompt.tool), not_covered(rule, one_line(prompt.tool), prompt.arguments)
+        covers = f"Runs without asking, {where(scope, self.project)}: {in_words(rule, tool)}."
+        return (covers, f"Does not cover: {example}." if example else "It covers every similar call that was tried.")
+
+    def table(self, rule: str) -> JsonObject:
+        """Return a rule that was typed, as a table."""
+        return cast("JsonObject", _read(rule))
+
+    def keep(self, prompt: Prompt, rule: str, scope: Scope) -> str:
         """Write a rule into the user's own configuration.
 
         Raises:
             ConfigError: It cannot be written.
         """
-        file = user_config_file().resolve()
-        add_rule(file, shown(file), self._path(prompt.tool), _read(rule))
-        return f"The rule stands in {shown(file)}, and holds from the next turn on. `midturn tools rules` lists your rules."
+        project = self.project if scope == "project" else ""
+        file = write_rule(_read(rule), prompt.tool, agent=self.agent, project=project)
+        return f"Written to {shown(file)}, {where(scope, self.project)}, from the next turn on. `midturn tools rules` lists your rules."
 
-    def _path(self, tool: str) -> KeyPath:
-        return ("agents", self.agent, "tools", tool, "rules") if self.agent else ("conversation", "tools", tool, "rules")
+
+def where(scope: Scope, project: str) -> str:
+    """Say where a standing permission holds."""
+    match scope:
+        case "conversation":
+            return "in this conversation"
+        case "project":
+            return f"in the project {shown(Path(project))}"
+        case "everywhere":
+            return "in every project"
+        case _ as other:
+            assert_never(other)
 
 
 def _read(typed: str) -> Json:
     return cast("Json", tomllib.loads(f"rule = {typed}")["rule"])
 
 
-def _problem(typed: str, prompt: Prompt) -> str:
-    """Say why a rule cannot be written for the call of a prompt; empty where it can."""
+def _problem(prompt: Prompt, typed: str) -> str:
+    """Say why a rule cannot be written for the call of a prompt; empty if it can."""
     try:
         (rule,) = read_run_rules([_read(typed)])
     except (ConfigError, tomllib.TOMLDecodeError) as error:
         return str(error)
     if rule.run != "unattended":
         return 'A rule that is written with a yes lets calls run: `run = "unattended"`.'
+    if rule.definition != prompt.definition:
+        return "`definition` is the fingerprint of the tool that the rule is for: leave it as it is."
     if not rule.holds(prompt.arguments):
         return "This rule does not hold for this call; a pattern takes plain words alone, unless the rule says `shell = true`."
     return ""
-
-
-class OwnRule(Struct, frozen=True):
-    """A rule of the user's own configuration; `number` counts those at its `path`."""
-
-    path: KeyPath
-    number: int
-    rule: Mapping[str, Any]
-
-    @property
-    def about(self) -> str:
-        """The tool that it is about, with the agent whose it is."""
-        return self.path[2] if self.path[0] == "conversation" else f"{self.path[3]} of {self.path[1]}"
-
-
-def own_rules() -> list[OwnRule]:
-    """Return the rules of the user's own configuration, in its order.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
-    file = user_config_file()
-    document = parse((read_bytes(file, shown(file), follow=True) or b"").decode(), shown(file))
-    return [OwnRule(path, number, rule) for path, rules in _rules(document) for number, rule in enumerate(rules, 1)]
-
-
-def _rules(document: Mapping[str, Any]) -> Iterator[tuple[KeyPath, list[Mapping[str, Any]]]]:
-    places: list[tuple[KeyPath, Any]] = [(("conversation", "tools"), document.get("conversation", {}).get("tools", {}))]
-    places += [(("agents", agent, "tools"), of.get("tools", {})) for agent, of in document.get("agents", {}).items()]
-    for path, tools in places:
-        for tool, said in tools.items():
-            if isinstance(said, Mapping) and isinstance(rules := cast("Mapping[str, Any]", said).get("rules"), list):
-                yield (*path, tool, "rules"), cast("list[Mapping[str, Any]]", rules)
 
 
 @click.command
@@ -346,11 +357,11 @@ def rules_command(*, remove: int | None, as_json: bool) -> ExitStatus:
     if remove is not None:
         _remove(rules, remove)
     elif as_json:
-        say_json([{"number": number, "about": one.about, "rule": dict(one.rule)} for number, one in enumerate(rules, 1)])
+        say_json([{"number": number, **rule_json(one)} for number, one in enumerate(rules, 1)])
     elif not rules:
         say("Your own configuration has no rules.")
     else:
-        for row in table([(line("{}", number), line("{}", one.about), line("{}", _said(one.rule))) for number, one in enumerate(rules, 1)]):
+        for row in table([(line("{}", number), *rule_row(one)) for number, one in enumerate(rules, 1)]):
             say(row)
     return ExitStatus.DONE
 
@@ -366,3 +377,20 @@ def _remove(rules: list[OwnRule], number: int) -> None:
 
 def _said(rule: Mapping[str, Any]) -> str:
     return toml(cast("Json", json.loads(json.dumps(rule, default=str))))
+
+
+def rule_row(one: OwnRule, stale: str = "") -> tuple[Shown, ...]:
+    """Return a rule as a row: what it is about, where it holds, the rule and its place, and why it does not apply, if so."""
+    holds = shown(Path(one.project)) if one.project else "everywhere"
+    return line("{}", one.about), line("{}", holds), line("{}", _said(one.rule)), line("{}{}", one.place, f" ({stale})" if stale else "")
+
+
+def rule_json(one: OwnRule, stale: str = "") -> JsonObject:
+    """Return a rule for programs."""
+    found: JsonObject = {"about": one.about, "scope": one.scope, "project": one.project or None, "rule": dict(one.rule), "place": one.place}
+    return {**found, "stale": stale} if stale else found
+
+
+def standing_here(settings: Settings, directory: Path) -> list[tuple[OwnRule, str]]:
+    """Return the rules of the user's own configuration that let calls run in a directory, each with why it does not apply, if so."""
+    return [(rule, rule.stale(settings)) for rule in rules_here(project_of(directory))]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.cli.output import note
-from midturn.config.places import configured_store
+from midturn.config.places import configured_store, project_of
 from midturn.errors import StoreError
 from midturn.files import create_private, ensure_private, user_state
 from midturn.store.open_index import OpenIndex
@@ -135,6 +135,11 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
     def root(self) -> Path:
         """The directory in which tools work."""
         return self.workspace.root if self.workspace else self.cwd
+
+    @property
+    def project(self) -> str:
+        """The directory that standing permissions of this project are bound to."""
+        return project_of(self.root)
 
     @property
     def directory(self) -> str | None:

@@ -66,7 +66,8 @@ def toolbox(settings: Settings, workspace_id: str = "", others: Sequence[Tool] =
 def known_tools(settings: Settings, others: Sequence[Tool] = ()) -> dict[str, ToolSettings]:
     """Return what the configuration itself declares or has built in, enabled or not, and `others` as it says about them."""
     declared = {name: tool for name, tool in settings.tools.items() if tool.source in ("builtin", "local", "plugin")}
-    return declared | {tool.definition.name: settings.tool(tool.definition.name) for tool in others}
+    named = ((tool.definition.name, str(getattr(tool, "server", ""))) for tool in others)
+    return declared | {name: settings.tool_of_server(name, server) for name, server in named}
 
 
 def definition_of(tool: ToolSettings, others: Sequence[Tool] = ()) -> ToolDefinition:

@@ -65,7 +65,7 @@ def set_value(file: Path, name: str, key: str, words: str, check: CheckModel | N
 
 
 def add_rule(file: Path, name: str, path: KeyPath, rule: Json) -> None:
-    """Add a rule at the end of those that stand at `path` in `file`, which messages call `name`; the file is made where there is none.
+    """Add a rule at the end of those at `path` in `file`, which messages call `name`, unless it is there. The file is created if needed.
 
     Raises:
         ConfigError: It is no rule, or the file cannot be read, edited without harm, or written.
@@ -97,6 +97,8 @@ def remove_rule(file: Path, name: str, path: KeyPath, number: int) -> None:
 
 def _appended(table: TomlTable, key: str, rule: Json) -> None:
     rules: Any = table.get(key)
+    if rules is not None and rule in rules:
+        return
     if rules is not None:
         rules.append(_headed(rule) if isinstance(rules, AoT) else rule)
     elif isinstance(table, Table):

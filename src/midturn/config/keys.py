@@ -273,8 +273,11 @@ TOOL = Branch(
         "rename": Leaf(why="puts a tool in another's place", help="the name of an MCP server's tool here"),
     }
 )
-AGENT = Branch(
-    keys={"tools": Branch(names=Names(Branch(keys={"rules": RULES}), "a tool's name", ".+", star=Branch(keys={"rules": RULES})))}
+_RULED_TOOLS = Branch(names=Names(Branch(keys={"rules": RULES}), "a tool's name", ".+", star=Branch(keys={"rules": RULES})))
+AGENT = Branch(keys={"tools": _RULED_TOOLS})
+PROJECT = Branch(
+    keys={"tools": _RULED_TOOLS, "agents": Branch(names=Names(AGENT, "an agent's name", NAME))},
+    why="sets which calls run without asking",
 )
 MCP = Branch(
     keys={
@@ -396,6 +399,7 @@ KEYS = Branch(
         "groups": GROUPS,
         "channels": Branch(names=Names(CHANNEL, "a channel's name", NAME)),
         "agents": Branch(names=Names(AGENT, "an agent's name", NAME)),
+        "projects": Branch(names=Names(PROJECT, "the absolute path of a directory", "/.*")),
         "limits": LIMITS,
         "prompt": PROMPT,
         "display": Branch(keys={"reasoning": Leaf(kind="boolean", help="draw what the model thinks")}),

@@ -16,10 +16,10 @@ from midturn.config.approvals import Approvals, FileSubject, scripts, sha256
 from midturn.config.assign import Assignment, Delta, environment_values, key_value, read_delta
 from midturn.config.check import Checker
 from midturn.config.keys import KEYS
-from midturn.config.places import Document, read_document, shown, state_directory, user_config_file
+from midturn.config.places import Document, project_of, read_document, shown, state_directory, user_config_file
 from midturn.config.resolve import Resolving, resolve
 from midturn.config.settings import AssistantSettings, DisplaySettings, Settings, Toggle, UserSettings, WebSettings
-from midturn.config.tree import BUILT_IN, KeyPath, Origin, Tree, dotted, entry, merge
+from midturn.config.tree import BUILT_IN, KeyPath, Origin, Tree, branch, dotted, entries, entry, merge
 from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, tightening, waiting, without
 from midturn.errors import ConfigError
 from midturn.prompts.settings import ScreenSettings
@@ -31,7 +31,9 @@ WORKSPACE = ".midturn"
 RECORDED = "recorded"
 """Prefix of the names of layers with flags of an earlier process."""
 _STORE = ("conversation", "store")
+_PROJECTS = "projects"
 _OWN = frozenset({"built-in", "user", "environment"})
+_ONLY_YOURS = "only your own configuration file has rules for single projects; move them to {}"
 _WHOSE = "only your own configuration, or MIDTURN_CFG_CONVERSATION__STORE, says where conversations are; a command takes `--store`"
 
 
@@ -66,16 +68,20 @@ class Layers:
         named = entry(tree, *_STORE)
         if named and name not in _OWN:
             self.problems.append(f"{named.place}: `{dotted(_STORE)}`: {_WHOSE}")
+        if name != "user" and (rule := next((found for _, found in entries(branch(tree, _PROJECTS))), None)):
+            self.problems.append(f"{rule.place}: `{_PROJECTS}`: {_ONLY_YOURS.format(shown(user_config_file()))}")
         if tree:
             self.stack.append(Layer(name, tree))
             self.parts += parts
             self.merged = merge(self.merged, tree, KEYS)
 
-    def user(self, file: Path) -> None:
-        """Read the user's own file."""
+    def user(self, file: Path, project: str) -> None:
+        """Read the user's own file, with the rules in it for the project in this directory."""
         document = self._document(file, shown(file), follow=True)
         if document is not None:
-            self.add("user", self._tree(document, (str(file.parent),)))
+            tree = self._tree(document, (str(file.parent),))
+            self.add("user", tree)
+            self.add("project", _of_project(branch(tree, _PROJECTS, project)))
 
     def workspace(self, root: Path, approvals: Approvals) -> None:
         """Read `.midturn/config.toml` and `config.d/*.toml`; what is not approved and needs to be is left out."""
@@ -85,7 +91,7 @@ class Layers:
         for file in self._workspace_files(directory):
             document = self._document(file, f"{WORKSPACE}/{file.relative_to(directory)}", follow=False)
             if document is not None:
-                tree = self._tree(document, (str(file.parent), *bases))
+                tree = self._tree(document, (str(file.parent), *bases), in_workspace=True)
                 parts.append(self._allowed(document, tree, overlay(*parts), approvals))
         self._below = self.merged
         self.add("workspace", *parts)
@@ -132,8 +138,8 @@ class Layers:
             return read_document(file, name, follow=follow)
         return None
 
-    def _tree(self, document: Document, bases: tuple[str, ...]) -> Tree:
-        return self._checked(Origin(document.name, document.text, bases), document.values)
+    def _tree(self, document: Document, bases: tuple[str, ...], *, in_workspace: bool = False) -> Tree:
+        return self._checked(Origin(document.name, document.text, bases, in_workspace=in_workspace), document.values)
 
     def _checked(self, origin: Origin, values: Mapping[str, Any]) -> Tree:
         checker = Checker(origin)
@@ -177,6 +183,12 @@ class Layers:
 
     def _withhold(self, weak: tuple[NeedsTrust, ...]) -> None:
         self.withheld.update(one.path for one in weak)
+
+
+def _of_project(tree: Tree) -> Tree:
+    """Return the rules for one project as a layer."""
+    tools, agents = branch(tree, "tools"), branch(tree, "agents")
+    return {**({"conversation": {"tools": tools}} if tools else {}), **({"agents": agents} if agents else {})}
 
 
 def _listed(directory: Path, wanted: Callable[[Path], bool]) -> list[Path]:
@@ -268,6 +280,11 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     user_file: Path = msgspec.field(default_factory=user_config_file)
     state: Path = msgspec.field(default_factory=state_directory)
 
+    @property
+    def project(self) -> str:
+        """The directory that rules for a project name."""
+        return project_of(self.root or self.cwd)
+
 
 class Loaded(Struct, frozen=True, kw_only=True):
     """The settings, and how they came about.
@@ -321,7 +338,7 @@ def _resolving(layers: Layers) -> Resolving:
 
 
 def _files(layers: Layers, request: LoadRequest) -> None:
-    layers.user(request.user_file)
+    layers.user(request.user_file, request.project)
     with layers.collecting():
         approvals = Approvals.of(request.state, request.environment)
         if request.root is not None:

@@ -107,6 +107,11 @@ def user_config_file() -> Path:
     return user_config() / "config.toml"
 
 
+def project_of(directory: Path) -> str:
+    """Return the name of the project in a directory (a workspace, or any other): its real path."""
+    return os.path.realpath(directory)
+
+
 def configured_store(environment: Mapping[str, str]) -> Path | str | None:
     """Return where `conversation.store` says that conversations are, in the environment or in the user's own file; no other file may.
 

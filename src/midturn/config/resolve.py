@@ -35,16 +35,21 @@ from midturn.record.events import ASSISTANT, Source
 from midturn.routing import policy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared
-from midturn.values.json_value import Json, JsonObject, Limits, overlay
-from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, canonical_name, did_you_mean, is_same_name
+from midturn.values.json_value import Json, JsonObject, Limits, canonical, overlay
+from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, canonical_name, did_you_mean, is_same_name, sha256
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Targets of a tool's questions
 
 
+_PROGRAM = ("command", "shell", "plugin", "cwd", "environment")
+"""The keys that say which program a tool runs."""
+
+
 def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> policy.ToolPolicy:
     """Return what applies to the tool `name`, whose values are `tool`."""
     values = plain(tool)
+    is_program = "command" in values or "plugin" in values
     return policy.ToolPolicy(
         source=ASSISTANT if name == ASK_USER else Source.tool(name),
         run=cast("policy.RunPolicy", values["run"]),
@@ -55,6 +60,25 @@ def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> poli
         is_program="command" in values,
         deadline=cast("float | None", values.get("deadline")),
         takes_deadlines=values.get("deadlines") is True,
+        definition=_fingerprint(tool, _PROGRAM) if is_program else "",
+        is_local=is_program and _is_local(tool, _PROGRAM),
+    )
+
+
+_DIGITS = 16
+
+
+def _fingerprint(table: Tree, keys: Sequence[str]) -> str:
+    """Return a fingerprint of the program that a table names."""
+    values = plain(table)
+    return sha256(canonical({key: values[key] for key in keys if key in values}))[:_DIGITS]
+
+
+def _is_local(table: Tree, keys: Sequence[str]) -> bool:
+    """Say whether a file of the workspace sets one of these keys."""
+    found = (below for key in keys if (below := table.get(key)) is not None)
+    return any(
+        one.origin.in_workspace for below in found for one in ([below] if isinstance(below, TreeEntry) else dict(entries(below)).values())
     )
 
 
@@ -493,6 +517,10 @@ def _agent(resolving: Resolving, agent: str) -> dict[str, tuple[RunRules, ...]]:
     return {tool: resolving.rules(*path, tool) for tool in branch(resolving.merged, *path)}
 
 
+_SERVER = ("command", "url", "environment")
+"""The keys that say which program, or which address, a server is."""
+
+
 def _servers(resolving: Resolving) -> dict[str, McpServer]:
     found = {name: _server(resolving, (*_MCP, name)) for name in branch(resolving.merged, *_MCP)}
     return {name: server for name, server in found.items() if server is not None}
@@ -505,7 +533,10 @@ def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
     if ("command" in values) == ("url" in values):
         resolving.problem(path, "an MCP server has either a `command` (we start it) or a `url` (it runs already)")
         return None
+    table = branch(resolving.merged, *path)
     return McpServer(
+        definition=_fingerprint(table, _SERVER),
+        is_local=_is_local(table, _SERVER),
         command=resolving.command(values.get("command"), (*path, "command")),
         url=cast("str | None", values.get("url")),
         headers=cast("Mapping[str, str]", values.get("headers", {})),

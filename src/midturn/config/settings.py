@@ -144,6 +144,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     """Access to an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`.
 
     `protocol` is the version that is spoken; `auto` is the newest that both sides know.
+    `definition` is a fingerprint of these, `is_local`: a file of the workspace sets them.
     """
 
     command: tuple[str, ...] = ()
@@ -153,6 +154,8 @@ class McpServer(Struct, frozen=True, kw_only=True):
     sandbox: Declared = Declared()
     sampling: bool = False
     protocol: McpProtocol = "auto"
+    definition: str = ""
+    is_local: bool = False
 
 
 class DisplaySettings(Struct, frozen=True, kw_only=True):
@@ -223,6 +226,21 @@ class Settings(Struct, frozen=True, kw_only=True):
     def ruling(self, agent: str, tool: str, arguments: Json) -> Ruling:
         """Say what the rules say about a call of another agent: it is asked about where none holds."""
         return self.with_people(strictest(Ruling("ask"), self.agent_rules(agent, tool), arguments))
+
+    def definition_of(self, name: str) -> str:
+        """Return the fingerprint of what a tool runs; of a tool of an MCP server, that of the server. Empty if nothing is known."""
+        found = self.tool(name)
+        if found.policy.definition:
+            return found.policy.definition
+        return next((server.definition for known, server in self.mcp.items() if name.startswith(f"{known}_")), "")
+
+    def tool_of_server(self, name: str, server: str) -> ToolSettings:
+        """Return what applies to a tool of an MCP server. Standing permissions are bound to the server, too."""
+        found, access = self.tool(name), self.mcp.get(server)
+        if access is None:
+            return found
+        policy = replace(found.policy, definition=access.definition, is_local=access.is_local)
+        return replace(found, policy=policy)
 
     def with_people(self, ruling: Ruling) -> Ruling:
         """Return what rules say about a call with the people behind the names that they put it to."""

@@ -23,12 +23,14 @@ class Origin(Struct, frozen=True):
     """The origin of values: a file (`text` is its content), a flag, an environment variable, or `built-in`.
 
     A relative `scripted:` file of a value is looked for in `bases`, in this order. One that is not `approved` only tightens.
+    `in_workspace`: it is a file of the workspace.
     """
 
     name: str
     text: str | None = None
     bases: tuple[str, ...] = ()
     approved: bool = True
+    in_workspace: bool = False
 
     def place(self, path: KeyPath) -> str:
         """Return `config.toml:14` for the key `path` or its nearest parent that is written there; the name alone without a text."""

@@ -115,6 +115,7 @@ _Wire: TypeAlias = (
     | ev.Reminded
     | ev.Escalated
     | ev.Notified
+    | ev.Standing
 )
 
 KINDS: Final = frozenset(cast("str", kind.__struct_config__.tag) for kind in get_args(_Wire))

@@ -127,6 +127,11 @@ class McpTool:
         """The tool as its server describes it."""
         return self._definition
 
+    @property
+    def server(self) -> str:
+        """The name of its server."""
+        return self._connection.spec.name
+
     def inquiry_source(self) -> Source:
         """It is always the tool that asks, under its registered name: no server sets who asks."""
         return Source.tool(self._definition.name)

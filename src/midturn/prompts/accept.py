@@ -14,6 +14,7 @@ from midturn.prompts.keys import Ruled, description, initial, label, one_line, p
 from midturn.question import answer
 from midturn.question.answer import NotChosen, SelectOptions, named_option
 from midturn.question.answer_type import MultiSelectType, SchemaType, SelectOption, folded
+from midturn.question.reply import Scope
 from midturn.question.schema_check import misfits
 from midturn.record.prompt import CallSubject, Prompt, RuleDraft
 from midturn.values.json_text import NotJson, read_json
@@ -334,12 +335,34 @@ def unmarked(key: str) -> str:
     return f"nothing is marked: {key} marks; press Enter again to send none"
 
 
-def by_rule(draft: RuleDraft, typed: str) -> Ruled:
-    """Return the yes of a person who has written a rule.
+def by_rule(draft: RuleDraft, typed: str, scope: Scope) -> Ruled:
+    """Return the yes of a person who has written a rule with this scope.
 
     Raises:
         NotAccepted: It is no rule, or none for this call.
     """
     if problem := draft.problem(typed):
         raise NotAccepted([problem])
-    return Ruled(value=True, rule=typed)
+    return Ruled(value=True, scope=scope, written=typed)
+
+
+class ChosenScope:
+    """The scope of a rule that is being written; it begins with the project."""
+
+    def __init__(self, draft: RuleDraft) -> None:
+        self._draft = draft
+        self.scope: Scope = draft.first_scope
+
+    @property
+    def can_change(self) -> bool:
+        """Whether there is another one."""
+        return len(self._draft.scopes) > 1
+
+    def change(self) -> None:
+        """Choose the next one."""
+        scopes = self._draft.scopes
+        self.scope = scopes[(scopes.index(self.scope) + 1) % len(scopes)]
+
+    def said(self, typed: str) -> list[str]:
+        """Describe the rule with its scope."""
+        return [exact(sentence) for sentence in self._draft.said(typed, self.scope)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never, cast
+from typing import Any, Final, assert_never, cast
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from midturn.errors import Problem
 from midturn.prompts.keys import is_beside_a_turn, one_line, other_text, pretty, scalar_text, scope
 from midturn.question import answer_type as answers
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
+from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Scope, Submitted, Unavailable, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_text import compact
 from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, items, members, objects, text
@@ -21,6 +21,14 @@ from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, ite
 HIDDEN = "(hidden)"
 
 _QUOTATION = ('""', "''", "“”")
+
+
+IN_SCOPE: Final[Mapping[Scope, str]] = {
+    "conversation": "in this conversation",
+    "project": "in this project",
+    "everywhere": "everywhere",
+}
+"""Where an answer with a scope counts."""
 
 
 def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for each kind of reply)
@@ -48,6 +56,7 @@ def answered_text(prompt: Prompt, reply: Answered) -> str:
     """Say what was answered, whether it is remembered, and the reason that was typed."""
     text = HIDDEN if isinstance(reply.value, SecretValue) else value_text(prompt.question, reply.value)
     remembered = "" if not reply.remember else ", always" if prompt.always else ", for this turn"
+    remembered += "" if reply.scope is None else f", {IN_SCOPE[reply.scope]}"
     reason = f": {quoted(reply.reason)}" if reply.reason else ""
     return text + remembered + reason
 
@@ -60,6 +69,8 @@ def quoted(words: str) -> str:
 
 def covered_text(prompt: Prompt, reply: Reply) -> str:
     """Say what a remembered answer covers from now on; empty where nothing is remembered."""
+    if isinstance(reply, Answered) and reply.scope == "conversation" and prompt.kind == "tool":
+        return f"From now on {'yes' if reply.value is True else 'no'} to this question in this conversation."
     if not isinstance(reply, Answered) or not reply.remember:
         return ""
     if prompt.always:

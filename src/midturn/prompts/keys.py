@@ -161,6 +161,8 @@ _NAMES = {
     **{word: "y" if yes else "n" for word, yes in YES_OR_NO.items() if len(word) > 1},  # a single letter is a key
     **dict.fromkeys(("always", "yes always", "always yes"), "Y"),
     **dict.fromkeys(("never", "no always", "always no"), "N"),
+    **dict.fromkeys(("conversation", "yes conversation"), "C"),
+    **dict.fromkeys(("no conversation",), "X"),
     **dict.fromkeys(("because", "no because"), "p"),
     **dict.fromkeys(("back",), "b"),
     **dict.fromkeys(("reply",), "r"),
@@ -286,12 +288,16 @@ def remembering(prompt: Prompt) -> str:
         return ""
     if len(prompt.always) > 1:
         return f"Always: {scope(prompt)}"
-    return f"Y always: {scope(prompt)}" if prompt.always else f"Y yes, N no to {covered(prompt)}"
+    kept = f"; {_FOR_CONVERSATION}" if prompt.kind == "tool" and "conversation" in prompt.scopes else ""
+    return f"Y always: {scope(prompt)}" if prompt.always else f"Y yes, N no to {covered(prompt)}{kept}"
+
+
+_FOR_CONVERSATION = "C yes, X no to this question in this conversation"
 
 
 def is_remembered(command: Command) -> bool:
     """Tell whether a key gives an answer that is remembered."""
-    return isinstance(command.does, Answered) and bool(command.does.remember)
+    return isinstance(command.does, Answered) and bool(command.does.remember or command.does.scope)
 
 
 def find(offered: Commands, key: str) -> Command | None:
@@ -312,7 +318,7 @@ _RUN: Commands = (
     Command("p", "skip it, and say why", KeyStep.GIVE_REASON, word="no, because…"),
     Command("e", "edit the arguments, then run it", KeyStep.EDIT, word="edit"),
 )
-_BY_RULE = Command("A", "run it, and write a rule for such calls: you see it first", KeyStep.RULE, word="rule…")
+_BY_RULE = Command("A", "run it, and allow such calls from now on: you see the rule and choose where it holds", KeyStep.RULE, word="rule…")
 _DELIVER: Commands = (Command("e", "edit the result, then give it to the model", KeyStep.EDIT, word="edit"),)
 _SKIP = Command("-", "skip this question", Answered(None), "Skip", "skip", spoken="skip")
 _NO_BECAUSE = Command("p", "no, and say why", KeyStep.GIVE_REASON, word="no, because…")
@@ -361,6 +367,16 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
         Command("Y", f"{words.yes}, and so for {every}", Answered(True, remember=True), spoken="always"),
         Command("n", f"{words.no}, just this once", Answered(False), word=words.n),
         Command("N", f"{words.no}, and so for {every}", Answered(False, remember=True), spoken="never"),
+        *(_for_conversation(words) if prompt.kind == "tool" and "conversation" in prompt.scopes else ()),
+    )
+
+
+def _for_conversation(words: _Words) -> Commands:
+    """Return the keys of an answer that holds for the rest of the conversation."""
+    what = "whenever this is asked in this conversation"
+    return (
+        Command("C", f"{words.yes}, {what}", Answered(True, scope="conversation"), spoken="yes conversation"),
+        Command("X", f"{words.no}, {what}", Answered(False, scope="conversation"), spoken="no conversation"),
     )
 
 
@@ -374,9 +390,9 @@ def _keeping(words: _Words, key: str, kept: str) -> Command:
 
 
 class Ruled(Answered, frozen=True):
-    """A yes, with a rule (TOML) that the person has written for such calls."""
+    """A yes, with a rule (TOML) that the person has written for such calls, and its scope."""
 
-    rule: str = ""
+    written: str = ""
 
 
 class BackTo(WentBack, frozen=True):

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, cast
 from msgspec import Struct
 
 from midturn.prompts import keys as keyboard
-from midturn.prompts.accept import Argument, NotAccepted, accept_argument, accept_arguments, arguments_of, by_rule
+from midturn.prompts.accept import Argument, ChosenScope, NotAccepted, accept_argument, accept_arguments, arguments_of, by_rule
 from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
 from midturn.prompts.cells import cells, clip, glued, hang, unglued
@@ -239,21 +239,34 @@ def _edit(field: DraftField, draft: Draft, rows: list[str], width: int) -> Gener
 def _edit_rule(prompt: Prompt, width: int) -> Generator[Saying, str, Reply | None]:
     if prompt.rule is None:
         return None
-    field = DraftField("the rule in TOML, as it will stand in your configuration", str, (_RETURN_KEYS, EDITOR, _HELP), ".toml")
+    chosen = ChosenScope(prompt.rule)
+    offered = (*((_SCOPE,) if chosen.can_change else ()), _RETURN_KEYS, EDITOR, _HELP)
+    field = DraftField("the rule in TOML", str, offered, ".toml")
     draft = Draft(prompt.rule.text, kept=True)
-    rows = draft_rows("Now:", draft.text)
+    rows = [*draft_rows("Now:", draft.text), *_said_of_rule(chosen, draft, width)]
     while True:
         entered = yield from fill(field, draft, rows, width)
         if not isinstance(entered, Entered):
             command, draft = entered
             if command is _RETURN_KEYS:
                 return None
-            rows = ["  :c - return to the question", "  :e - edit it in your editor"]
+            if command is _SCOPE:
+                chosen.change()
+                rows = _said_of_rule(chosen, draft, width)
+                continue
+            rows = [f"  :{each.key} - {each.help}" for each in offered if each is not _HELP]
             continue
         try:
-            return by_rule(prompt.rule, str(entered.value))
+            return by_rule(prompt.rule, str(entered.value), chosen.scope)
         except NotAccepted as error:
             draft, rows = Draft(str(entered.value), kept=True), [f"Not accepted: {line}" for line in error.lines]
+
+
+_SCOPE = keyboard.Command("w", "change where the rule holds", keyboard.KeyStep.EDIT, word="change where it holds")
+
+
+def _said_of_rule(chosen: ChosenScope, draft: Draft, width: int) -> list[str]:
+    return [row for sentence in chosen.said(draft.text) for row in hang(sentence, width, "  ")]
 
 
 INDENT = "  "

@@ -167,7 +167,8 @@ def folded(label: str) -> str:
 # Fields of a question -------------------------------------------------------------------------------------------------
 
 
-Persistence: TypeAlias = Literal["none", "turn"]
+Persistence: TypeAlias = Literal["none", "turn", "conversation"]
+"""How long an answer may be remembered: not at all, for the turn, or, if the person chooses so, for the conversation."""
 
 
 class When(Struct, frozen=True):

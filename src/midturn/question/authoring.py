@@ -273,9 +273,11 @@ class _Reader:
 
     def _persistence(self) -> Persistence:
         value = self._fields.get("persistence", "turn")
-        if isinstance(value, str) and value in {"none", "turn"}:
+        if isinstance(value, str) and value in {"none", "turn", "conversation"}:
+            if value == "conversation" and _is_secret(self._fields.get("answer_type")):
+                self.findings.add("/persistence", "a secret is never remembered. Remove `persistence`.")
             return cast("Persistence", value)
-        self.findings.mistyped("/persistence", "persistence", '"turn" or "none"', value)
+        self.findings.mistyped("/persistence", "persistence", '"turn", "conversation" or "none"', value)
         return "turn"
 
     def _when(self) -> When | None:
@@ -335,3 +337,8 @@ class _Reader:
         if value is UNSET:
             self.findings.add(f"/{name}", f"`{name}` is missing. {advice}")
         return value
+
+
+def _is_secret(answer_type: object) -> bool:
+    named = cast("Mapping[str, object]", answer_type).get("type") if isinstance(answer_type, Mapping) else answer_type
+    return named == "secret"

@@ -49,7 +49,8 @@ class Constructors:
             default: The answer that Enter gives; without one, Enter does nothing.
             context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
             exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
+                too, `none` if every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
@@ -120,7 +121,8 @@ class Constructors:
             default: The value (not the position) of the option that Enter picks.
             context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
             exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
+                too, `none` if every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
@@ -201,7 +203,8 @@ class Constructors:
             default: The values that are chosen already.
             context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
             exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
+                too, `none` if every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
@@ -269,7 +272,8 @@ class Constructors:
             default: What stands in the field when it opens.
             context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
             exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
+                too, `none` if every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
@@ -320,7 +324,8 @@ class Constructors:
             text: The question, one line of at most 2,048 characters.
             context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
             exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
+                too, `none` if every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
@@ -381,7 +386,8 @@ class Constructors:
             default: A value of the type.
             context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
             exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+            persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
+                too, `none` if every question is to be answered anew.
             optional: The person may skip it; the answer is then None.
             when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
             deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.

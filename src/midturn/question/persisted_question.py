@@ -23,7 +23,7 @@ from midturn.question.schema import check_schema
 from midturn.values.json_value import Json, JsonObject, canonical, is_canonical
 
 if TYPE_CHECKING:
-    from midturn.question.answer_type import AuthoredFields, PersistedType
+    from midturn.question.answer_type import AuthoredFields, PersistedType, Persistence
     from midturn.question.question import Question
     from midturn.values.json_value import SecretValue
 else:
@@ -55,7 +55,7 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
         default: The answer that stands in for none; `UNSET` where there is none.
         context: What is shown above it.
         exclusive: Whether only a human, or a configured value, may answer it.
-        persistence: How long an answer is kept: `turn` or `none`.
+        persistence: How long an answer may be remembered: `turn`, `conversation` or `none`.
         optional: Whether it may stay without an answer.
     """
 
@@ -149,7 +149,7 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
             context=self.context,
             answer_type=answer_type,
             exclusive=self.exclusive,
-            persistence="turn" if self.persistence == "turn" else "none",
+            persistence=_persistence(self.persistence),
             optional=self.optional,
         )
         if self.default is not UNSET:
@@ -157,6 +157,10 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
         if question.persistence == self.persistence and not isinstance(answer_type, SchemaType):  # a schema can be changed
             vars(question)[PERSISTED] = self
         return question
+
+
+def _persistence(written: str) -> Persistence:
+    return cast("Persistence", written) if written in ("turn", "conversation") else "none"
 
 
 def _refuse_outside_subset(schema: JsonObject) -> None:

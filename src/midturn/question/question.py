@@ -83,7 +83,8 @@ def _ask_for_text(  # noqa: PLR0913  the terms of a question
         default: What stands in the field when it opens.
         context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
         exclusive: Only a human may answer, never a model.
-        persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
+        persistence: `turn` if the person may have the answer remembered for the turn, `conversation` if for the whole conversation,
+            too, `none` if every question is to be answered anew.
         optional: The person may skip it; the answer is then None.
         when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
         deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. Past it there is no answer.
@@ -150,7 +151,7 @@ class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only
         answer_type: The type of the answer.
         context: What the person should know first; None where there is nothing.
         exclusive: Whether only a human may answer.
-        persistence: `turn` where an answer may be remembered for the turn, else `none`.
+        persistence: How long an answer may be remembered: `turn`, `conversation` or `none`.
         optional: Whether it may be skipped.
         when: In a form: ask only if an earlier question was answered so.
         deadline: How long an answer may take (seconds, `2h`, a `timedelta`), or until when. The question has the moment.

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.values.json_value import Json, SecretValue
+from midturn.values.json_value import Json, JsonObject, SecretValue
 from midturn.values.text import check_text, check_text_or_none
+
+Scope: TypeAlias = Literal["conversation", "project", "everywhere"]
+"""How far a standing permission reaches: this conversation, this project (a directory), every project of this user."""
+SCOPES: Final[tuple[Scope, ...]] = ("conversation", "project", "everywhere")
+DEFAULT_SCOPE: Final[Scope] = "project"
 
 
 class Answered(Struct, frozen=True):
@@ -17,12 +22,16 @@ class Answered(Struct, frozen=True):
 
     Args:
         value: The answer; a secret as a `SecretValue`.
+        scope: One of `Prompt.scopes`: how far the answer counts for later questions or calls. None: for this one.
+        rule: With a `scope`, the calls that a yes to a call covers, as a rule of the configuration. None: those with equal arguments.
     """
 
     value: Json | SecretValue
     reason: str | None = None
     remember: bool | str = False
     automatic: bool = False
+    scope: Scope | None = None
+    rule: JsonObject | None = None
 
     def __post_init__(self) -> None:
         """Refuse a reason that could not be recorded.

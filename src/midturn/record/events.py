@@ -379,6 +379,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     `rule` is the place of the rule that had a person asked about the run, `deadline` until when a yes counts that is waited for (RFC 3339),
     `people` whose decision it is while it waits (`configured` as of a question), and `votes` the votes that made a
     decision, by their `event_id`.
+    `definition` is the fingerprint of the tool of a call that waits, and `is_local` says that a file of the workspace defines it.
     """
 
     id: str
@@ -402,11 +403,46 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     people: People | None = None
     configured: bool = False
     votes: tuple[str, ...] = ()
+    definition: str = ""
+    is_local: bool = False
 
     @property
     def is_reply(self) -> bool:
         """Whether a person said something else at a review instead of sending the answers."""
         return self.kind == "review" and self.state == "skipped" and self.answered_by is not None and self.answered_by.was_asked
+
+
+# Decisions that hold for the rest of a conversation ----------------------------------------------------------------------
+
+
+class Standing(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="standing"):
+    """A decision that holds for the rest of the conversation: a permission for calls of `tool`, or the answer to one of its questions.
+
+    `id` is the approval or the inquiry with which it was given. A permission has a `rule`, and the `definition` (fingerprint) of the tool.
+    An answer has the `question_id`, and the `question_sha256` of the question as it was shown: to another question it is no answer.
+    `withdraws` is the `event_id` of the decision that does not hold any more; such an event says nothing else.
+    """
+
+    id: str = ""
+    tool: str = ""
+    rule: JsonObject | None = None
+    definition: str = ""
+    question_id: str = ""
+    question_sha256: str = ""
+    answer: Json | UnsetType = UNSET
+    answered_by: AnsweredBy | None = None
+    withdraws: str = ""
+
+
+def standing_in(events: Iterable[Event]) -> tuple[Standing, ...]:
+    """Return the decisions that hold for the rest of a conversation, the oldest first."""
+    found: dict[str, Standing] = {}
+    for event in events:
+        if type(event) is Standing:
+            found.pop(event.withdraws, None)
+            if not event.withdraws:
+                found[event.event_id] = event
+    return tuple(found.values())
 
 
 # Notes on a request: `id` is that of the inquiry or the approval that they are about. None of them answers it ---------------

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from midturn.question.people import People, time_left
 from midturn.question.question import Question
+from midturn.question.reply import DEFAULT_SCOPE, SCOPES, Scope
 from midturn.record.events import Image, ToolCall
 from midturn.record.open_question import OpenQuestion, PromptKind
 from midturn.values.json_value import Json, JsonObject
@@ -77,11 +78,30 @@ def _nowhere() -> None:
     return None
 
 
+def _nothing_said(text: str, scope: Scope) -> tuple[str, ...]:
+    del text, scope
+    return ()
+
+
 class RuleDraft(Struct, frozen=True):
-    """A rule that a person may write about calls such as this one: `text` is the narrowest, in TOML; `problem` says what one lacks."""
+    """A standing permission that a person may write about calls such as this one.
+
+    Args:
+        text: The rule for calls with equal arguments, in TOML.
+        problem: Says why a rule cannot be written; empty if it can.
+        scopes: The scopes that it may have.
+        said: Describes a rule with a scope: the calls that it covers, where, and an example that it does not cover.
+    """
 
     text: str
     problem: Callable[[str], str]
+    scopes: tuple[Scope, ...] = SCOPES
+    said: Callable[[str, Scope], tuple[str, ...]] = _nothing_said
+
+    @property
+    def first_scope(self) -> Scope:
+        """The scope that is chosen at first."""
+        return DEFAULT_SCOPE if DEFAULT_SCOPE in self.scopes else self.scopes[0]
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -94,7 +114,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     `people` are those whose question it is, where it is not anyone's.
     `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers. `deadline` is until when an
     answer counts (RFC 3339), and `time_left` says for people how long that is now; both are empty where that is open. `rule` is there where
-    a person may have calls such as this one run from now on, by a rule of their own configuration.
+    a person may have calls such as this one run from now on, by a rule of their own configuration. `scopes` are the scopes that the
+    answer may have (`Answered.scope`); `definition` is the fingerprint of the tool of a call.
 
     Args:
         kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a form).
@@ -131,6 +152,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     people: People | None = None
     parameters: JsonObject = {}
     rule: RuleDraft | None = None
+    scopes: tuple[Scope, ...] = ()
+    definition: str = ""
     deadline: str = ""
     time_left: Callable[[], str] = str
     find_open: Callable[[], OpenQuestion | None] = _nowhere

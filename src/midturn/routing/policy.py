@@ -69,6 +69,7 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     `is_program`: what a model sends becomes the words and the input of a program, so that control characters in it are refused.
     `deadline` says within how many seconds its calls have to be allowed. A tool that returns its questions runs again when no one has
     answered them in time, where it `takes_deadlines`.
+    `definition` is the fingerprint of the program behind the tool; `is_local`: a file of the workspace defines it.
     """
 
     source: Source
@@ -80,11 +81,13 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     is_program: bool = False
     deadline: float | None = None
     takes_deadlines: bool = False
+    definition: str = ""
+    is_local: bool = False
 
     def ruling(self, arguments: Json) -> Ruling:
         """Say whether a call with these arguments may run, and which rule says so."""
         otherwise = Ruling(self.run)
-        return strictest(otherwise, self.rules, arguments) if self.rules else otherwise
+        return strictest(otherwise, self.rules, arguments, self.definition) if self.rules else otherwise
 
     def question(self, id: str) -> QuestionPolicy:
         """Return what applies to the question `id`."""

@@ -20,7 +20,7 @@ from midturn.question.people import People, in_a_table, read_people
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate
 from midturn.values.json_text import compact
-from midturn.values.json_value import Json, JsonObject, canonical, is_number
+from midturn.values.json_value import Json, JsonObject, canonical, is_number, pointer_to
 
 _WILD: Final = frozenset("*?[")
 _PLAIN: Final = frozenset(" _-./:=@%+,")
@@ -53,27 +53,52 @@ class Conditional(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         """Whether what the rule says lets something happen that a person would be asked about."""
         return True
 
+    @property
+    def fit(self) -> "Fit":
+        """How exactly a value has to fit a condition."""
+        return Fit(whole=self.lets_through, plain=self.lets_through and not self.shell)
+
     def holds(self, arguments: Json) -> bool:
         """Say whether every condition holds; one on an argument that is not there does not."""
-        fits = Fit(whole=self.lets_through, plain=self.lets_through and not self.shell)
+        fits = self.fit
         return all(_holds(condition, _found(arguments, name), fits) for name, condition in self.when.items())
 
 
 class Fit(Struct, frozen=True):
-    """The fit that a pattern needs: the `whole` of it, and only where it is made of `plain` words."""
+    """The fit that a pattern needs: the `whole` of it, and only where it is made of `plain` words. `typed`: a text fits texts only."""
 
     whole: bool
     plain: bool
+    typed: bool = False
 
 
 RuledRun: TypeAlias = Literal["unattended", "ask", "skip"]
 
 
 class RunRule(Conditional, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whether a call may run where all conditions hold. A rule with `people` asks them, and does not say so in `run`, too."""
+    """Whether a call may run where all conditions hold. A rule with `people` asks them, and does not say so in `run`, too.
+
+    An `exact` rule does not match a call that has an argument without a condition, and compares values with their types. `definition`
+    is the fingerprint of the tool that the rule was written for: the rule does not apply to a tool with another one.
+    """
 
     run: RuledRun = "ask"
     people: People | None = None
+    exact: bool = False
+    definition: str = ""
+
+    @property
+    def fit(self) -> Fit:
+        """How exactly a value has to fit a condition."""
+        return replace(super().fit, typed=self.exact)
+
+    def holds(self, arguments: Json) -> bool:
+        """Say whether every condition holds and, in an exact rule, whether every argument has one."""
+        return super().holds(arguments) and (not self.exact or _is_covered(arguments, "", [_pointer(name) for name in self.when]))
+
+    def is_about(self, definition: str) -> bool:
+        """Say whether the rule applies to a tool with this fingerprint."""
+        return not self.definition or self.definition == definition
 
     @property
     def lets_through(self) -> bool:
@@ -91,18 +116,23 @@ class RunRules(Struct, frozen=True):
     places: tuple[str, ...]
     only_tightens: bool = False
 
-    def ruling(self, arguments: Json) -> "Ruling | None":
-        """Return what the first rule says that holds."""
+    def ruling(self, arguments: Json, definition: str = "") -> "Ruling | None":
+        """Return what the first rule says that holds for a tool with this fingerprint."""
         for rule, place in zip(self.rules, self.places, strict=True):
-            if rule.holds(arguments):
+            if rule.is_about(definition) and rule.holds(arguments):
                 return Ruling(rule.run, place, rule.reason, people=rule.people)
         return None
+
+    def changed(self, arguments: Json, definition: str) -> str:
+        """Return the place of a rule that would hold, but was written for another definition of the tool; empty if there is none."""
+        pairs = zip(self.rules, self.places, strict=True)
+        return next((place for rule, place in pairs if not rule.is_about(definition) and rule.holds(arguments)), "")
 
 
 class Ruling(Struct, frozen=True):
     """Whether a call may run, and the rule that says so: its `place` is empty where none holds. `by` as in `AnsweredBy`.
 
-    `people` are those who are asked.
+    `people` are those who are asked. `changed` is the place of a rule that does not apply any more, because its tool has changed.
     """
 
     run: Literal["unattended", "ask", "edit", "skip"]
@@ -110,23 +140,36 @@ class Ruling(Struct, frozen=True):
     reason: str | None = None
     by: str = "configuration"
     people: People | None = None
+    changed: str = ""
 
 
 _MOST_IN_A_RULE: Final = 2_000
-"""Characters of the arguments of a call that a rule is written for: a person reads it."""
+"""Maximum length in characters of the arguments of a call that a rule is written for: a person has to read them."""
 
 
-def narrowest(arguments: Json) -> JsonObject | None:
-    """Return the rule, as a table, that lets calls with just these values run; None where it would hold for any, or none could read it.
+def exact_rule(arguments: Json, definition: str = "") -> JsonObject | None:
+    """Return the rule, as a table, that lets calls with exactly these arguments run; None if it could not be written or read.
 
-    A text with a sign that a pattern would read otherwise stands as one of a list of one.
+    TOML has no null. A text that a pattern would read otherwise becomes a list of one value.
     """
-    if not isinstance(arguments, Mapping) or not arguments or len(compact(cast("Json", arguments))) > _MOST_IN_A_RULE:
+    if not isinstance(arguments, Mapping) or len(compact(cast("Json", arguments))) > _MOST_IN_A_RULE or _has_null(arguments):
         return None
     when = {
         f"/{name.replace('~', '~0').replace('/', '~1')}" if name.startswith("/") else name: _just(one) for name, one in arguments.items()
     }
-    return None if None in arguments.values() else {"when": when, "run": "unattended"}
+    return {"when": when, "exact": True, "run": "unattended", **({"definition": definition} if definition else {})}
+
+
+def _has_null(value: Json) -> bool:
+    match value:
+        case None:
+            return True
+        case Mapping():
+            return any(map(_has_null, value.values()))
+        case list() | tuple():
+            return any(map(_has_null, value))
+        case _:
+            return False
 
 
 def _just(value: Json) -> Json:
@@ -134,13 +177,67 @@ def _just(value: Json) -> Json:
     return value if is_plain else {"one_of": [value]}
 
 
+def in_words(rule: RunRule, tool: str) -> str:
+    """Describe the calls that a rule covers, for the person who writes it."""
+    conditions = [f"{name} {_condition_words(condition)}" for name, condition in rule.when.items()]
+    if not conditions:
+        return f"{tool} without arguments" if rule.exact else f"every call of {tool}"
+    rest = "and nothing else" if rule.exact else "whatever its other arguments"
+    return f"{tool} with {', '.join(conditions)}, {rest}"
+
+
+def _condition_words(condition: Condition) -> str:
+    if isinstance(condition, str):
+        return f"like {compact(condition)}" if _WILD & set(condition) else f"= {compact(condition)}"
+    if not isinstance(condition, dict):
+        return f"= {compact(cast('Json', condition))}"
+    comparison = msgspec.convert(condition, Comparison)
+    if comparison.below is not None:
+        return f"below {compact(comparison.below)}"
+    if comparison.one_of is not None:
+        return f"= {' or '.join(compact(cast('Json', one)) for one in comparison.one_of)}"
+    return f"matching {compact(comparison.matches)}"
+
+
+def not_covered(rule: RunRule, tool: str, arguments: Json) -> str:
+    """Return an example of a similar call that a rule does not cover; empty if it covers all that were tried."""
+    given = dict(cast("JsonObject", arguments)) if isinstance(arguments, Mapping) else {}
+    free = next(name for name in ("force", "extra", *map("extra{}".format, range(len(given) + 1))) if name not in given)
+    tried = [{**given, free: True}, *({**given, name: other} for name, value in given.items() for other in _others(value))]
+    found = next((call for call in tried if not rule.holds(call)), None)
+    return "" if found is None else f"{tool} {compact(found)}"
+
+
+def _others(value: Json) -> Sequence[Json]:
+    match value:
+        case bool():
+            return [not value]
+        case str():
+            return [f"{value}2", "other"]
+        case int() | float():
+            return [value + 1, -value - 1]
+        case _:
+            return ["other"]
+
+
 _STRICTNESS: Final = {"unattended": 0, "ask": 1, "edit": 1, "skip": 3}
 _OF_PEOPLE: Final = 2
 
 
-def strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json) -> Ruling:
-    """Return what the rules of all origins come to: of each the first that holds, of these the strictest; `otherwise` where none holds."""
-    said = [(origin, ruling) for origin in origins if (ruling := origin.ruling(arguments))]
+def strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json, definition: str = "") -> Ruling:
+    """Return what the rules of all origins come to: of each the first that holds, of these the strictest; `otherwise` where none holds.
+
+    `definition` is the fingerprint of the tool. A rule that was written for another one does not hold; the result names its place.
+    """
+    found = _strictest(otherwise, origins, arguments, definition)
+    if found.run in ("unattended", "skip"):
+        return found
+    changed = next(filter(None, (origin.changed(arguments, definition) for origin in origins)), "")
+    return replace(found, changed=changed) if changed else found
+
+
+def _strictest(otherwise: Ruling, origins: Sequence[RunRules], arguments: Json, definition: str) -> Ruling:
+    said = [(origin, ruling) for origin in origins if (ruling := origin.ruling(arguments, definition))]
     own = [ruling for origin, ruling in said if not origin.only_tightens] or [otherwise]
     added = [ruling for origin, ruling in said if origin.only_tightens]
     return max([max(own, key=_strictness), *added], key=_strictness)
@@ -181,7 +278,8 @@ def _running(where: str, table: object) -> RunRule:
 
 
 _RUN_RULE: Final = (
-    'a rule has `run` ("unattended", "ask" or "skip") or says who is asked (`ask`), and may have `when`, `reason` and `shell`'
+    'a rule has `run` ("unattended", "ask" or "skip") or says who is asked (`ask`), and may have `when`, `exact`, `reason`, `shell` and '
+    "`definition`"
 )
 
 
@@ -225,6 +323,22 @@ def _problem(condition: Condition) -> str | None:
     return broken[0].message if broken else None
 
 
+def _pointer(name: str) -> str:
+    """Return the JSON pointer of what a condition is about."""
+    return name if name.startswith("/") else pointer_to("", name)
+
+
+def _is_covered(value: Json, pointer: str, conditions: Sequence[str]) -> bool:
+    """Say whether a condition is about a value, or conditions are about everything in it."""
+    if pointer and pointer in conditions:
+        return True
+    if isinstance(value, Mapping) and (value or not pointer):
+        return all(_is_covered(member, pointer_to(pointer, key), conditions) for key, member in value.items())
+    if isinstance(value, list | tuple) and value:
+        return all(_is_covered(member, pointer_to(pointer, place), conditions) for place, member in enumerate(value))
+    return False
+
+
 def _found(arguments: Json, name: str) -> list[Json]:
     """Return the argument, in a list: an empty one where it is not there."""
     steps = [step.replace("~1", "/").replace("~0", "~") for step in name[1:].split("/")] if name.startswith("/") else [name]
@@ -251,7 +365,7 @@ def _holds(condition: Condition, found: list[Json], fits: Fit) -> bool:
         return _compares(msgspec.convert(condition, Comparison), value, fits)
     if not isinstance(condition, str):
         return canonical(value) == canonical(cast("Json", condition))
-    return _matches(condition, _text(value), fits)
+    return _matches(condition, _text(value, fits), fits)
 
 
 def _matches(glob: str, text: str | None, fits: Fit) -> bool:
@@ -265,7 +379,7 @@ def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
         return is_number(value) and value < comparison.below
     if comparison.one_of is not None:
         return any(canonical(value) == canonical(cast("Json", one)) for one in comparison.one_of)
-    text = _text(value)
+    text = _text(value, fits)
     if text is None or comparison.matches is None:
         return False
     problems = validate(_pattern(comparison.matches, whole=fits.whole), text)
@@ -274,11 +388,11 @@ def _compares(comparison: Comparison, value: Json, fits: Fit) -> bool:
     return not problems and (not fits.plain or _is_plain(text))
 
 
-def _text(value: Json) -> str | None:
-    """Return what a glob looks at: a text, or a number or yes and no as JSON writes it."""
+def _text(value: Json, fits: Fit) -> str | None:
+    """Return what a glob looks at: a text, or a number or yes and no as JSON writes it, unless types count."""
     if isinstance(value, str):
         return value
-    return None if value is None or isinstance(value, list | tuple | Mapping) else compact(value)
+    return None if fits.typed or value is None or isinstance(value, list | tuple | Mapping) else compact(value)
 
 
 def _is_plain(text: str) -> bool:

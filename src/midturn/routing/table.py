@@ -128,7 +128,7 @@ def route(  # noqa: PLR0913  a public signature
     Args:
         question: What is asked.
         target: Who the configuration wants asked.
-        cached: What was remembered for it in this turn; ignored where it does not fit, and for `persistence = none` and secrets.
+        cached: The remembered answer; ignored where it does not fit, and for `persistence = none` and secrets.
         configured: The configured answer; one that does not fit fails the call.
         attached: Whether a person is at a prompt now.
         detached: The policy when no one is.
@@ -141,7 +141,7 @@ def route(  # noqa: PLR0913  a public signature
     _check("target", kind, _TARGETS)
     _check("detached", detached, _POLICIES)
     secret = isinstance(question.answer_type, SecretType)
-    remembers = question.persistence == "turn" and not secret
+    remembers = question.persistence != "none" and not secret
     static = UNSET if configured is UNSET else _fitting(question, configured)
     return decide(
         Situation(

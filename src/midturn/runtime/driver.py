@@ -41,7 +41,7 @@ from midturn.errors import ConfigError, ModelError, NotOpen, TurnOpen
 from midturn.exchange import Usage
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan, ToolEnded
-from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd
+from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd, standing_in
 from midturn.record.window import last_turn, open_turn
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold
@@ -446,7 +446,7 @@ class Session:
         if self.turn_is_open:
             conversation = self._services.journal.conversation
             raise TurnOpen(f"The last turn of conversation {conversation} is still open.", conversation=conversation)
-        turn = Turn(self._settings, self._services.ids)
+        turn = Turn(with_standing(self._settings, self._services.journal), self._services.ids)
         return await self._drive(turn, turn.step(requested))
 
     async def resume(self) -> RunEnding:
@@ -461,7 +461,8 @@ class Session:
         if was_ended_by_user(self._services.journal.events):
             return RunEnding("ended_by_user")
         await record_expired(self._services)
-        turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)
+        settings = with_standing(self._settings, self._services.journal)
+        turn = Turn.load(open_window(self._services.journal), settings, self._services.ids)
         self._check_tools(turn)
         if turn.needs_time(steps.TurnResumed()):
             turn.step(time_of(self._services))
@@ -495,6 +496,12 @@ class Session:
             return await self._driver.run(effects)
         finally:
             self._driver = None
+
+
+def with_standing(settings: steps.TurnSettings, journal: Journal) -> steps.TurnSettings:
+    """Return the settings with the decisions that hold for the rest of the conversation."""
+    standing = standing_in(journal.events)
+    return replace(settings, standing=standing) if standing != settings.standing else settings
 
 
 def was_ended_by_user(events: Sequence[Event]) -> TurnEnd | None:

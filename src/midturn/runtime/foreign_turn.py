@@ -16,7 +16,7 @@ from midturn.record import events as ev
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.record.window import Window, open_turn, turns
 from midturn.routing import messages
-from midturn.runtime.driver import Driver, RunEnding, record_effects, time_of
+from midturn.runtime.driver import Driver, RunEnding, record_effects, time_of, with_standing
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.pending import pending
 from midturn.turn.step import CallBegun, CallLeft, LoopEnded, TurnFailed, TurnRequested, TurnSettings
@@ -383,7 +383,8 @@ class ForeignTurn:
         if self._has_ended:
             raise CallEnded(messages.TURN_ENDED, turn_ended=True)
         window = open_turn(self._services.journal.events)
-        self._turn = Turn.load(window.events if window else (), self._settings, self._services.ids)
+        settings = with_standing(self._settings, self._services.journal)
+        self._turn = Turn.load(window.events if window else (), settings, self._services.ids)
         if TurnView(window).deadlines:
             self._turn.step(time_of(self._services))
         self._driver = Driver(self._turn, self._services, self._surroundings)

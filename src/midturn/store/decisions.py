@@ -20,6 +20,7 @@ from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.pending import pending
 from midturn.turn.people import handed_as, note_batch, under_key
+from midturn.turn.standing import refusal, rule_problem
 from midturn.turn.view import TurnView
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def answer_batch(
     visit = _load_visit()(turn, event_id, event_ids(), conversation, directory)
     _check_way(visit, submission)
     _check_memory(visit, submission)
+    _check_scope(visit, submission)
     batch = visit.take(submission.as_reply(), submission.by, submission.digest)
     if not batch:
         raise AnswerError([_nothing_to_record(turn, event_id)])
@@ -130,6 +132,23 @@ def _check_memory(visit: Visit, submission: Submission) -> None:
     reply = submission.as_reply()
     if not isinstance(reply, Answered) or not isinstance(reply.value, bool):
         raise AnswerError([Problem("", "Only a plain yes or no can be remembered for the turn.")])
+
+
+def _check_scope(visit: Visit, submission: Submission) -> None:
+    """Refuse a scope that this answer may not have, and one that nothing would be done with."""
+    if submission.scope is None:
+        return
+    prompt = visit.prompt()
+    if prompt is None:
+        return
+    reply = submission.as_reply()
+    rule = str(getattr(visit.request, "rule", ""))
+    if why := refusal(submission.scope, prompt.scopes, rule, has_people=prompt.people is not None):
+        raise AnswerError([Problem("", why)])
+    if not isinstance(reply, Answered) or (prompt.kind != "tool" and reply.value is not True):
+        raise AnswerError([Problem("", "Only a plain answer, or a yes to a call, may have a scope.")])
+    if submission.rule is not None and (why := rule_problem(submission.rule, prompt.arguments, prompt.definition)):
+        raise AnswerError([Problem("", why)])
 
 
 def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:

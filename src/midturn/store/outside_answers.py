@@ -41,7 +41,8 @@ class Receipt(Struct, frozen=True):
     """An answer that is safe: recorded, or durably with the process that runs the turn.
 
     `id` is the question's address. `held` says whether a process runs the turn now, so that you need not resume it. `votes` says how many
-    have said yes, of how many (`1 of 2`), where the question still waits for others; else it is empty.
+    have said yes, of how many (`1 of 2`), where the question still waits for others; else it is empty. `standing` says where a permission
+    for later calls was written, or why it was not.
 
     Args:
         conversation: The id of the conversation.
@@ -51,11 +52,12 @@ class Receipt(Struct, frozen=True):
     id: str
     held: bool = False
     votes: str = ""
+    standing: str = ""
 
     def to_json(self) -> dict[str, str | bool]:
         """Return the receipt as JSON, for a web service."""
-        votes = {"votes": self.votes} if self.votes else {}
-        return {"conversation": self.conversation, "id": self.id, "held": self.held, **votes}
+        more = {key: said for key, said in (("votes", self.votes), ("standing", self.standing)) if said}
+        return {"conversation": self.conversation, "id": self.id, "held": self.held, **more}
 
 
 Given: TypeAlias = "Submission | ev.Note"

@@ -30,17 +30,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, TimeOfDay, trusted
-from midturn.errors import Renamed, StoreError, StoreLocked, TooOld
+from midturn.errors import AnswerError, MidturnError, Problem, Renamed, StoreError, StoreLocked, TooOld
 from midturn.question.people import checked_names
+from midturn.question.reply import Scope
 from midturn.record.events import AnsweredBy, Child, Escalated, Notified, Reassigned, Reminded, Vote
 from midturn.record.open_question import OpenQuestion
 from midturn.record.window import last_turn, parent_of
@@ -57,7 +59,7 @@ from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_l
 from midturn.store.tail import Mark, Part
 from midturn.store.watching import OnWake, StoreChange, Watch, changes, happened, happened_and_recorded, wake
 from midturn.turn.ending import Ending
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import check_text
 
 _LOG = logging.getLogger("midturn.store")
@@ -67,6 +69,12 @@ if TYPE_CHECKING:
     from midturn.store.outside_answers import Given, OutsideAnswers, Receipt
 
 T = TypeVar("T")
+WriteRule: TypeAlias = "Callable[[OpenQuestion, JsonObject | None, Scope], str]"
+"""Writes a standing permission into a configuration; returns a sentence for the user."""
+NO_WRITER = (
+    "A permission for the project, or for everywhere, is a rule in a configuration, and this program writes none. "
+    "Use the scope `conversation`, or answer with `midturn answer` at a terminal."
+)
 
 
 class ConversationStore(Renamed):
@@ -79,7 +87,12 @@ class ConversationStore(Renamed):
     _gone: ClassVar[Mapping[str, str]] = {"woken": "`store.woken()` is `store.port.woken()` now."}
 
     def __init__(
-        self, port: StorePort, admission: Admission | None = None, clock: TimeOfDay = SYSTEM, on_wake: OnWake | None = None
+        self,
+        port: StorePort,
+        admission: Admission | None = None,
+        clock: TimeOfDay = SYSTEM,
+        on_wake: OnWake | None = None,
+        rule_writer: WriteRule | None = None,
     ) -> None:
         """Stand on a place where conversations are kept."""
         self.port = port
@@ -87,13 +100,28 @@ class ConversationStore(Renamed):
         self.admission = Admission() if admission is None else admission
         """The rules of who may answer."""
         self._clock = clock
+        self._rule_writer = rule_writer
         self._on_wake = on_wake
         self._left: dict[str, float] = {}  # the conversations that this version is too old for, and until when they are left alone
         self._told: set[str] = set()  # the versions of which it was said that they are needed
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
-        return ConversationStore(self.port, self.admission.with_rule(may_answer), self._clock, self._on_wake)
+        return ConversationStore(self.port, self.admission.with_rule(may_answer), self._clock, self._on_wake, self._rule_writer)
+
+    def with_rule_writer(self, write: WriteRule) -> ConversationStore:
+        """Return the same conversations, for a program that writes standing permissions into a configuration.
+
+        Args:
+            write: Called as `write(question, rule, scope)` after a yes with the scope `project` or `everywhere` has counted. `rule` is None
+                for calls with equal arguments. It returns a sentence for the user.
+        """
+        return ConversationStore(self.port, self.admission, self._clock, self._on_wake, write)
+
+    @property
+    def writes_rules(self) -> bool:
+        """Whether a yes may have the scope `project` or `everywhere`."""
+        return self._rule_writer is not None
 
     def with_people(self, people: CurrentPeople) -> ConversationStore:
         """Return the same conversations, answered by the people that a configuration names when they answer.
@@ -103,7 +131,7 @@ class ConversationStore(Renamed):
         Args:
             people: Returns the configured people as they are now.
         """
-        return ConversationStore(self.port, self.admission.with_people(people), self._clock, self._on_wake)
+        return ConversationStore(self.port, self.admission.with_people(people), self._clock, self._on_wake, self._rule_writer)
 
     def waking(self, on_wake: OnWake) -> ConversationStore:
         """Return the same conversations; after each answer that lets a turn go on, `on_wake(conversation)` is called, sync or async.
@@ -111,7 +139,7 @@ class ConversationStore(Renamed):
         For programs that run jobs in a way of their own: have the job call `await agent.resume(conversation)`. It is called after the
         answer is recorded, in the process that records it. A call may be lost with that process, so look at `ready()` now and then.
         """
-        return ConversationStore(self.port, self.admission, self._clock, on_wake)
+        return ConversationStore(self.port, self.admission, self._clock, on_wake, self._rule_writer)
 
     # Conversations --------------------------------------------------------------------------------------------------------
 
@@ -270,6 +298,8 @@ class ConversationStore(Renamed):
         digest: str = "",
         login: str | None = None,
         answered_by: Literal["user", "agent"] = "user",
+        scope: Scope | None = None,
+        rule: JsonObject | None = None,
     ) -> Receipt:
         """Answer the open question `id` (its whole address) in exactly one way. It counts in whatever process the turn runs.
 
@@ -294,6 +324,11 @@ class ConversationStore(Renamed):
             login: The sign-in or the account by which the interface knows the user, where it is not their name; recorded.
             answered_by: `agent` where a program answers for itself, and no person does: recorded so, and refused where only a person may
                 answer (an approval, an exclusive question, a secret, or a question that is put to people).
+            scope: How far the answer counts: `conversation`, `project` or `everywhere`. A yes to a call then counts for later calls with
+                equal arguments, an answer to a question of a tool that allows it (`persistence = "conversation"`) for the rest of the
+                conversation. None: for this question only. It is refused where certain people decide. A permission for the project, or
+                for everywhere, is written into a configuration: see `with_rule_writer`.
+            rule: With a `scope`, the calls that a yes covers, as a rule of the configuration. None: those with equal arguments.
 
         Raises:
             AnswerError: It does not fit; `problems` says why. A secret is never taken here.
@@ -304,8 +339,26 @@ class ConversationStore(Renamed):
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """
-        given = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, digest, login, answered_by)
-        return await self._submit(id, given)
+        given = Submission(
+            value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, digest, login, answered_by, scope, rule
+        )
+        if scope is None or scope == "conversation":
+            return await self._submit(id, given)
+        return await self._submit_with_rule(id, given, scope)
+
+    async def _submit_with_rule(self, id: str | OpenQuestion, given: Submission, scope: Scope) -> Receipt:
+        """Submit a yes and, if it counts, write the rule that makes it count for later calls."""
+        if self._rule_writer is None:
+            raise AnswerError([Problem("", NO_WRITER)])
+        address = _address(id)
+        question = next((each for each in await self.port.questions(address) if each.id == address), None)
+        receipt = await self._submit(id, given)
+        if question is None:
+            return receipt
+        try:
+            return replace(receipt, standing=self._rule_writer(question, given.rule, scope))
+        except (MidturnError, OSError) as error:
+            return replace(receipt, standing=f"The call may run, but no rule was written: {error}")
 
     async def pass_on(
         self, id: str | OpenQuestion, to: Sequence[str], *, reason: str | None = None, user: str | None = None, via: str = "api"

@@ -21,10 +21,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.clock import pause
 from midturn.errors import AnswerError, Problem
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
+from midturn.question.reply import SCOPES, Answered, Edited, EndedTurn, Replied, Reply, Scope, WentBack
 from midturn.record.events import AnsweredBy, Note
 from midturn.store.folder import Folder, telling
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, JsonObject
 from midturn.values.text import canonical_name, check_text, check_text_or_none, sha256
 
 _YES_OR_NO = frozenset({bool, type(None)})
@@ -39,7 +39,8 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     """Exactly one of `value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel` says what the person did.
 
     `reason` explains a value or a decision, `remember` keeps it for the turn, or names what another
-    agent keeps of it; `user` and `via` say who it was and how, `login` by which name the interface knows them, and `answered_by`
+    agent keeps of it; `scope` says how far it counts for later questions or calls, and `rule` which calls it covers; `user` and `via` say
+    who it was and how, `login` by which name the interface knows them, and `answered_by`
     whether a person (`user`) or a program (`agent`) answers. `approve=True` may
     come with `arguments` or `content`. `digest` is that of
     the subject that the person saw (see `OpenQuestion.digest`).
@@ -59,6 +60,8 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     digest: str = msgspec.field(name="about", default="")
     login: str | None = None
     answered_by: str = "user"
+    scope: Scope | None = None
+    rule: JsonObject | None = None
 
     def __post_init__(self) -> None:
         """Take nothing that could not be read back.
@@ -78,6 +81,8 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         check_text("digest", self.digest)
         if self.content is not UNSET:
             check_text("content", self.content)
+        if self.scope not in (None, *SCOPES):
+            raise TypeError(f"`scope` takes {', '.join(map(repr, SCOPES))} or None, not {self.scope!r:.80}.")
         if not _YES_OR_NO.issuperset((type(self.approve), type(self.back), type(self.cancel))):
             self._refuse_what_is_no_yes_or_no()
         if not isinstance(self.remember, bool):
@@ -119,9 +124,10 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     def _reply(self, given: str) -> Reply:
         match given:
             case "value":
-                return Answered(self.value, reason=self.reason, remember=self.remember)  # type: ignore[arg-type]  # it is set: that is why it was chosen
+                return Answered(self.value, reason=self.reason, remember=self.remember, scope=self.scope)  # type: ignore[arg-type]  # it is set: that is why it was chosen
             case "approve":
-                return Answered(bool(self.approve), reason=self.reason, remember=self.remember)
+                standing = self.scope if self.scope == "conversation" else None  # the other scopes are rules in a configuration
+                return Answered(bool(self.approve), reason=self.reason, remember=self.remember, scope=standing, rule=self.rule)
             case "arguments" | "content":
                 return Edited(self.arguments if given == "arguments" else self.content)  # type: ignore[arg-type]  # as above
             case "reply":

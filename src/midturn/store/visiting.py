@@ -122,9 +122,9 @@ def _asked_next(turn: Sequence[Event], answered: OpenQuestion) -> OpenQuestion |
 def _as_given(reply: Reply, kind: str) -> dict[str, Any]:
     """Return what `store.answer` takes for a reply at a prompt."""
     match reply:
-        case Answered(value, reason=reason, remember=remember):
+        case Answered(value, reason=reason, remember=remember, scope=scope, rule=rule):
             how = {"value": value} if kind == "tool" else {"approve": value is True}
-            return {**how, "reason": reason, "remember": remember}
+            return {**how, "reason": reason, "remember": remember, "scope": scope, "rule": rule}
         case Edited(value):
             return {"content" if kind == "deliver" else "arguments": value}
         case Replied(text):

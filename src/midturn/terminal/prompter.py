@@ -30,7 +30,7 @@ from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.pager import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
 from midturn.prompts.rich.screen import Sign, row, row_cells
-from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
+from midturn.question.reply import DEFAULT_SCOPE, Answered, EndedTurn, Reply, Scope, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt, RuleDraft
 from midturn.terminal.attributes import can_open_terminal, key_mode
@@ -43,6 +43,7 @@ from midturn.terminal.look import TerminalSettings, choose_mode
 from midturn.terminal.markdown.context import context_rows
 from midturn.terminal.markdown.layout import ASCII, UNICODE
 from midturn.terminal.notify import NotifyCommand, called_off, calling, question_of
+from midturn.values.json_value import JsonObject
 from midturn.values.text import exact
 
 _HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it
@@ -55,7 +56,11 @@ class OwnRules(Protocol):
         """Return the rule that is offered at a prompt."""
         ...
 
-    def keep(self, prompt: Prompt, rule: str) -> str:
+    def table(self, rule: str) -> JsonObject:
+        """Return a rule that was typed, as a table."""
+        ...
+
+    def keep(self, prompt: Prompt, rule: str, scope: Scope) -> str:
         """Write a rule down; return what is said of that.
 
         Raises:
@@ -142,8 +147,11 @@ class TerminalPrompter(Prompter):
             prompt = replace(prompt, rule=self._rules.draft(prompt))
         self._gate.asked.add(prompt.event)
         while isinstance(reply := await self._ask(prompt, device), Ruled) and self._rules:
+            if reply.scope == "conversation":
+                reply = Answered(value=True, scope=reply.scope, rule=self._rules.table(reply.written))
+                break
             try:
-                device.write(f"{exact(self._rules.keep(prompt, reply.rule))}\n")
+                device.write(f"{exact(self._rules.keep(prompt, reply.written, reply.scope or DEFAULT_SCOPE))}\n")
             except MidturnError as error:
                 prompt = replace(prompt, error=str(error))
             else:

@@ -13,14 +13,14 @@ from midturn.question.answer_type import BooleanType
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
+from midturn.question.reply import Answered, Edited, Replied, Scope, Submitted, WentBack
 from midturn.record.events import AnsweredBy, Approval, ApprovalState, Image, Vote, required_by
 from midturn.record.open_question import PromptKind, address, approval_text, arguments_sha256
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, Subject
 from midturn.routing import messages
 from midturn.routing.policy import DetachedPolicy
 from midturn.routing.rules import Ruling
-from midturn.turn import decision as decisions
+from midturn.turn import decision as decisions, standing
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord
 from midturn.values.json_value import Json, pointer_to
@@ -164,7 +164,36 @@ class Permission(_Approving, frozen=True):
                 assert_never(other)
 
     def _waits_for_a_yes(self) -> Approval | None:
-        return self._waits(reason=self.ruling.reason, deadline=self.until, **self._as_foretold())
+        policy = self.view.policy
+        bound = {"definition": policy.definition, "is_local": policy.is_local}
+        return self._waits(reason=self._reason, deadline=self.until, **bound, **self._as_foretold())
+
+    @property
+    def _reason(self) -> str | None:
+        """Why a person is asked: the reason of a rule, or that a rule does not apply any more."""
+        changed = "" if self.ruling.place else self.ruling.changed
+        return standing.changed(self.view.tool, changed) if changed else self.ruling.reason
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The scopes that a yes may have. It may have none where certain people decide, or where a rule has a person asked."""
+        if self.poll is not None or self._asking_rule or self.foretold is not None:
+            return ()
+        waiting = self.waiting
+        is_local = self.view.policy.is_local or (waiting is not None and waiting.is_local)
+        return standing.scopes_for(self.view.call.arguments, is_local=is_local)
+
+    @property
+    def _asking_rule(self) -> str:
+        """The place of the rule that has a person asked."""
+        waiting = self.waiting
+        return waiting.rule if waiting else self.ruling.place if self.ruling.run == "ask" else ""
+
+    @property
+    def _definition(self) -> str:
+        """The fingerprint of the tool; a process that only answers knows it from the record."""
+        waiting = self.waiting
+        return self.view.policy.definition or (waiting.definition if waiting else "")
 
     @property
     def deadline(self) -> str:
@@ -213,9 +242,12 @@ class Permission(_Approving, frozen=True):
             return self._skip(self._ruler, self.ruling.reason)
         if self.poll is not None:
             return None
-        remembered = self.view.turn.memory.permission(self.view.tool, self.ruling.place if self.ruling.run == "ask" else "")
+        memory = self.view.turn.memory
+        remembered = memory.permission(self.view.tool, self._asking_rule)
         if remembered is not None:
             return self._approve(AnsweredBy("cached")) if remembered == "y" else self._skip(AnsweredBy("cached"))
+        if not self._asking_rule and memory.allows(self.view.tool, self.view.call.arguments, self._definition):
+            return self._approve(AnsweredBy("cached", origin="conversation"))
         return self._approve(self._ruler, self.ruling.reason) if self.ruling.run == "unattended" else None
 
     def prompt(self) -> Prompt:
@@ -225,6 +257,7 @@ class Permission(_Approving, frozen=True):
         if poll is not None and not isinstance(poll.arguments, UnsetType):
             call = replace(call, arguments=poll.arguments)
         shown = replace(self._shown(CallSubject(call), may_remember=poll is None), arguments=call.arguments)
+        shown = replace(shown, scopes=self.scopes, definition=self._definition)
         if self.foretold is None:
             return replace(shown, question=replace(shown.question, context=self._why)) if self._why else shown
         return replace(shown, question=replace(shown.question, text=self._text, context=self.foretold.question.context))
@@ -241,7 +274,7 @@ class Permission(_Approving, frozen=True):
     def _why(self) -> str | None:
         """Why a rule has a person asked; it stands in the record that is waited for."""
         waiting = self.waiting
-        return waiting.reason if waiting else self.ruling.reason
+        return waiting.reason if waiting else self._reason
 
     @property
     def _ruler(self) -> AnsweredBy:
@@ -252,19 +285,30 @@ class Permission(_Approving, frozen=True):
     def _record(self, state: ApprovalState, **fields: Any) -> Approval:
         """Return a record; what a person is asked, and says, is under the rule that had them asked."""
         who: AnsweredBy | None = fields.get("answered_by")
-        waiting = self.waiting
-        place = waiting.rule if waiting else self.ruling.place if self.ruling.run == "ask" else ""
         is_asked = who is None or who.was_asked
-        return super()._record(state, **fields, rule=place if is_asked else "")
+        return super()._record(state, **fields, rule=self._asking_rule if is_asked else "")
 
     def take(self, reply: decisions.Spoken, who: AnsweredBy) -> decisions.Closing | decisions.Counted | decisions.Misfit:
         """Run, run with other arguments, or skip."""
         poll = self.poll
         if poll is not None and (why := poll.barred(who)):
             return decisions.Misfit.barring(why)
+        if isinstance(reply, Answered) and reply.scope is not None:
+            return self._allowed(reply, who)
         if poll is None:
             return self._decided(reply, who)
         return self._voted(poll, reply, poll.named(who))
+
+    def _allowed(self, reply: Answered, who: AnsweredBy) -> decisions.Closing | decisions.Misfit:
+        """Take a yes that counts for later calls, too."""
+        scope = reply.scope or "conversation"
+        if why := standing.refusal(scope, self.scopes, self._asking_rule, has_people=self.poll is not None):
+            return decisions.Misfit.because(why)
+        event = standing.permission_event(self.id, self.view.tool, self.view.call.arguments, reply, self._definition, who)
+        if isinstance(event, str):
+            return decisions.Misfit.because(event)
+        closing = self._approve(who, reply.reason)
+        return replace(closing, records=(*closing.records, event))
 
     def has_changed(self, digest: str) -> bool:
         """Whether the arguments are others than those that someone was shown: one of several people has edited them since."""

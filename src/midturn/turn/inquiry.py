@@ -22,8 +22,9 @@ from midturn.routing.messages import LimitName
 from midturn.routing.policy import DetachedPolicy, QuestionPolicy, Words
 from midturn.routing.table import AskAssistant, AskUser, Fail, Route, Suspend, UseCached, UseConfigured, UseDefault, route
 from midturn.turn import decision as decisions
-from midturn.turn.memory import answer_key, may_be_remembered
+from midturn.turn.memory import answer_key, may_be_remembered, scopes_of
 from midturn.turn.people import Poll, open_poll
+from midturn.turn.standing import answer_event
 from midturn.turn.state import allowed, is_one_too_many, is_repeated_too_often
 from midturn.turn.step import AssistantFailed, AssistantReplied
 from midturn.values.json_value import Json, SecretValue, shown
@@ -90,6 +91,7 @@ class Inquiry(Struct, frozen=True):
             error=self.request.problem,
             can_go_back=self.ask.can_go_back,
             may_remember=may_be_remembered(self.question) and self.request.people is None,
+            scopes=() if self.request.people else tuple(scopes_of(self.question)),
             id=address(self.view.settings.conversation, self.request.event_id),
             event=self.request.event_id,
             conversation=self.view.settings.conversation,
@@ -177,7 +179,11 @@ class Inquiry(Struct, frozen=True):
         except AnswerError as error:
             return decisions.Misfit(error.problems)
         remember = bool(reply.remember) and may_be_remembered(self.question)
-        return self.answer(Answered(value, reason=reply.reason, remember=remember, automatic=who.by != "user"), who)
+        closing = self.answer(Answered(value, reason=reply.reason, remember=remember, automatic=who.by != "user"), who)
+        if reply.scope is None:
+            return closing
+        event = answer_event(self.request, self.view.tool, self.question, replace(reply, value=value), who)
+        return decisions.Misfit.because(event) if isinstance(event, str) else replace(closing, records=(*closing.records, event))
 
     def _take_vote(self, poll: Poll, reply: Answered, who: ev.AnsweredBy) -> decisions.Closing | decisions.Counted | decisions.Misfit:
         """Count a yes where several have to say it; the first no, and whatever one person may say alone, is the answer."""
@@ -329,7 +335,11 @@ def _cached(inquiry: Inquiry) -> Json | UnsetType:
     """Return what was remembered, unless this call has had it for an equal question already."""
     asked, call = inquiry.request, inquiry.view.call
     had = partial(call.has_had, asked.question_id, asked.question.key)
-    return inquiry.view.turn.memory.answer(answer_key(inquiry.view.tool, asked.question_id), had)
+    memory, tool = inquiry.view.turn.memory, inquiry.view.tool
+    answer = memory.answer(answer_key(tool, asked.question_id), had)
+    if not isinstance(answer, UnsetType) or not scopes_of(inquiry.question):
+        return answer
+    return memory.standing_answer(tool, asked.question_id, asked.question.key, had)
 
 
 def _without_review(inquiry: Inquiry) -> decisions.Closing | None:

@@ -1,17 +1,21 @@
-"""Answers that count for later: remembered answers and remembered permissions of a turn, two maps that never mix.
+"""Answers that count for later: remembered answers and permissions of a turn, two maps that never mix, and those of the conversation.
 
 Where a question stands between what is remembered, what is configured and who may answer is a row of the routing table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
-from midturn.question.answer_type import BooleanType
+from midturn.question.answer_type import BooleanType, SecretType
+from midturn.question.reply import Scope
+from midturn.record.events import Standing
+from midturn.routing.rules import read_run_rules
 from midturn.values.json_value import Json
+from midturn.values.text import sha256
 
 if TYPE_CHECKING:
     from midturn.question.question import Question
@@ -25,6 +29,25 @@ class Memory:
         self.permissions: dict[str, str] = {}
         self._ruled: dict[tuple[str, str], str] = {}  # by tool, and the rule under which a person was asked
         self._set_by: dict[str, str] = {}  # the inquiry behind each answer
+        self._standing: dict[str, Standing] = {}
+
+    def recall(self, decisions: Iterable[Standing]) -> None:
+        """Take note of decisions that hold for the rest of the conversation, and of those that do not hold any more."""
+        for decision in decisions:
+            self._standing.pop(decision.withdraws, None)
+            if not decision.withdraws:
+                self._standing[decision.event_id] = decision
+
+    def standing_answer(self, tool: str, question_id: str, key: bytes, had: Callable[[Json], bool]) -> Json | UnsetType:
+        """Return the answer that was given to this question (`PersistedQuestion.key`) for the whole conversation."""
+        asked = [each for each in self._standing.values() if (each.tool, each.question_id) == (tool, question_id)]
+        found = next((each for each in reversed(asked) if each.question_sha256 == sha256(key)), None) if question_id and asked else None
+        return UNSET if found is None or isinstance(found.answer, UnsetType) or had(found.answer) else found.answer
+
+    def allows(self, tool: str, arguments: Json, definition: str) -> bool:
+        """Say whether calls of a tool with these arguments were permitted for the whole conversation."""
+        given = [each for each in self._standing.values() if each.tool == tool and each.rule is not None and each.definition == definition]
+        return any(rule.lets_through and rule.holds(arguments) for each in given for rule in read_run_rules([each.rule]))
 
     def remember_answer(self, key: str, value: Json, inquiry: str) -> None:
         """Keep an answer, and which inquiry it came from."""
@@ -54,7 +77,12 @@ class Memory:
 
 def may_be_remembered(question: Question[Any]) -> bool:
     """Whether "remember" is offered, and so counts: for a yes or a no, unless its tool wants it given anew each time."""
-    return question.persistence == "turn" and isinstance(question.answer_type, BooleanType)
+    return question.persistence != "none" and isinstance(question.answer_type, BooleanType)
+
+
+def scopes_of(question: Question[Any]) -> Sequence[Scope]:
+    """Return the scopes that an answer may have: the author of a question says whether it may hold for the conversation."""
+    return ("conversation",) if question.persistence == "conversation" and not isinstance(question.answer_type, SecretType) else ()
 
 
 def answer_key(tool: str, question_id: str) -> str:

@@ -343,6 +343,8 @@ class TurnRecord:
                 self._follow_child(event)
             case ev.Vote() | ev.Reassigned() | ev.Reminded() | ev.Escalated() | ev.Notified():
                 self.notes.setdefault(event.id, []).append(event)
+            case ev.Standing():
+                self.memory.recall([event])
             case ev.ConfigDelta():
                 return
             case ev.OpaqueEvent():

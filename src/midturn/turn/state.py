@@ -128,6 +128,7 @@ class TurnState:
     def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
         self.settings = settings
         self.record = TurnRecord(settings.limits)
+        self.record.memory.recall(settings.standing)
         self.desk = Desk(settings.prompts_at_once)
         self.drafts: dict[str, dict[str, Json]] = {}
         self.foretelling: set[str] = set()

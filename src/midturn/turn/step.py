@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 from msgspec import Struct
 
 from midturn.question.people import Directory, People
-from midturn.record.events import AnsweredBy, Child, Event, InquiryRequest, Note, Said, Source, ToolCall, TurnStart, TurnStatus
+from midturn.record.events import AnsweredBy, Child, Event, InquiryRequest, Note, Said, Source, Standing, ToolCall, TurnStart, TurnStatus
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn.record import TurnRecord
@@ -280,7 +280,7 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     `prompts_at_once` is how many prompts may be open (a terminal shows one). The tools in `foretelling` can say before they run what they
     would ask first. `start` is how a turn begins that is new. `family` are the turns of agents
     inside of tools, and those around them, by the event that names them: they share the limits of what a person is shown, and of how often
-    models are asked.
+    models are asked. `standing` are the decisions that hold for the rest of the conversation, as of the start of the turn.
     """
 
     tools: Mapping[str, ToolPolicy]
@@ -294,6 +294,7 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     foretelling: frozenset[str] = frozenset()
     start: TurnStart = TurnStart()
     family: dict[str, TurnRecord] = {}
+    standing: tuple[Standing, ...] = ()
 
     @property
     def known_people(self) -> Directory | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen, Problem
 from midturn.question.form import Form
 from midturn.question.people import Directory
-from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
+from midturn.question.reply import Answered, EndedTurn, Reply, Scope, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
 from midturn.record.open_question import Address, asker_of, shown
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
@@ -20,6 +20,7 @@ from midturn.turn.decision import Spoken
 from midturn.turn.ending import ended_by_user
 from midturn.turn.forms import TELLS_REPLIES
 from midturn.turn.record import CallRecord, Chain
+from midturn.turn.standing import refusal
 from midturn.turn.state import Ticket, TurnState
 from midturn.turn.step import FormWanted, OnFailure, Record, TurnSettings
 from midturn.turn.view import TurnView, went_on, why_closed
@@ -69,6 +70,11 @@ class Visit:
         self._held = self._drained()
 
     @property
+    def request(self) -> Event | None:
+        """The request that is to be answered."""
+        return next((asked for asked in put_to_people(self._window) if asked.event_id == self._event_id), None)
+
+    @property
     def form(self) -> Form | None:
         """The form that the question belongs to, alone or not; None at a call's permission or delivery."""
         return self._walk[1].form if self._walk else None
@@ -94,7 +100,8 @@ class Visit:
         if prompt is None or asker is None:
             return prompt
         always = asker.always if prompt.kind == "run" else ()
-        return replace(prompt, may_remember=bool(always), always=always)  # a call of another agent is a turn of its own
+        scopes: tuple[Scope, ...] = tuple(scope for scope in prompt.scopes if scope == "project")
+        return replace(prompt, may_remember=bool(always), always=always, scopes=scopes)  # a call of another agent is a turn of its own
 
     def take(self, reply: Reply, who: AnsweredBy, digest: str = "") -> tuple[Event, ...]:
         """Return the batch that a reply appends, durably, before the next question is shown.
@@ -110,6 +117,7 @@ class Visit:
         if ticket is None:
             raise self._closed([])
         reply = self._naming_what_is_kept(reply)
+        self._check_scope(reply)
         keeps_all = isinstance(reply, WentBack)
         match reply:
             case EndedTurn() if misfit := self._call.docket.barred(ticket, who):
@@ -150,6 +158,18 @@ class Visit:
         if kept not in prompt.always:
             raise AnswerError([Problem("", f"Say which of these is to be kept: {'; '.join(map(repr, prompt.always))}.")])
         return replace(reply, remember=kept)
+
+    def _check_scope(self, reply: Reply) -> None:
+        """Refuse a scope that is not offered.
+
+        Raises:
+            AnswerError: It is not.
+        """
+        prompt = self.prompt()
+        if prompt is None or not isinstance(reply, Answered) or reply.scope is None or asker_of(self._window) is None:
+            return
+        if why := refusal(reply.scope, prompt.scopes, has_people=prompt.people is not None):
+            raise AnswerError([Problem("", why)])
 
     def catch_up(self, window: Sequence[Event]) -> None:
         """Bring the same call up anew: another process has written to the turn since the visit began.

@@ -351,9 +351,30 @@ def test_the_time_that_is_left_stands_below_the_keys_and_is_looked_at_with_each_
 def test_a_rule_is_seen_and_may_be_edited_before_it_is_written_with_a_yes() -> None:
     draft = RuleDraft('{ run = "unattended" }', lambda typed: "" if "unattended" in typed else "no rule")
     keys = pressed(replace(RUN, rule=draft), "A")
-    assert "The rule, as it will stand in your configuration:" in "\n".join(keys.live)
+    assert "The rule for such calls:" in "\n".join(keys.live)
     assert keys.press("c-u", "x", "enter").reply is None
     assert "! no rule" in keys.live
     again = pressed(replace(RUN, rule=draft), "A", "enter")
-    assert again.reply == Ruled(value=True, rule='{ run = "unattended" }')
+    assert again.reply == Ruled(value=True, scope="project", written='{ run = "unattended" }')
     assert pressed(RUN, "A").outcome is Sign.RING
+
+
+def test_tab_changes_the_scope_of_a_rule_which_is_described_below_it() -> None:
+    draft = RuleDraft('{ run = "unattended" }', lambda _: "", said=lambda typed, scope: (f"{scope}: {typed}",))
+    keys = pressed(replace(RUN, rule=draft), "A")
+    assert 'project: { run = "unattended" }' in keys.live
+    assert "Tab changes the scope" in "\n".join(keys.live)
+    keys.press("tab")
+    assert 'everywhere: { run = "unattended" }' in keys.live
+    keys.press("tab")
+    assert 'conversation: { run = "unattended" }' in keys.live
+    keys.press("enter")
+    assert keys.reply == Ruled(value=True, scope="conversation", written='{ run = "unattended" }')
+
+
+def test_a_rule_with_one_scope_offers_no_other() -> None:
+    draft = RuleDraft('{ run = "unattended" }', lambda _: "", scopes=("project",))
+    keys = pressed(replace(RUN, rule=draft), "A")
+    assert "Tab" not in "\n".join(keys.live)
+    keys.press("enter")
+    assert keys.reply == Ruled(value=True, scope="project", written='{ run = "unattended" }')

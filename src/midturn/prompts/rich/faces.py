@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import assert_never, cast
 
 from msgspec import UNSET
@@ -164,11 +163,14 @@ def _json_field(prompt: Prompt, arguments: Json) -> TextField:
 
 
 def rule_field(prompt: Prompt) -> TextField | None:
-    """Return the field in which a rule for such calls is seen and edited; what is submitted is written, and the call runs."""
+    """Return the field in which a rule for such calls is edited, with its scope. Submitting it writes the rule, and the call runs."""
     draft = prompt.rule
     if draft is None:
         return None
-    return TextField(FieldSettings("The rule, as it will stand in your configuration:"), draft.text, partial(accepting.by_rule, draft))
+    chosen = accepting.ChosenScope(draft)
+    tab = chosen.change if chosen.can_change else None
+    settings = FieldSettings("The rule for such calls:", notes=chosen.said, tab=tab, tab_word="Tab changes the scope")
+    return TextField(settings, draft.text, lambda typed: accepting.by_rule(draft, typed, chosen.scope))
 
 
 def _default(prompt: Prompt, offered: keyboard.Commands) -> keyboard.Command | None:

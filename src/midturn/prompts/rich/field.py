@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -31,7 +31,8 @@ class FieldSettings(Struct, frozen=True):
     """Text above the field, kind of input (plain words or JSON), and the effect of Escape.
 
     `shape` is a text to fill in: it is shown dimly, and is no answer until it was changed. `about` says what is expected. `as_json` opens
-    another field, in which everything is edited as JSON.
+    another field, in which everything is edited as JSON. `notes` describes what was typed, below it; `tab` changes something of that,
+    which `tab_word` names.
     """
 
     title: str
@@ -40,6 +41,9 @@ class FieldSettings(Struct, frozen=True):
     shape: str = ""
     about: str = ""
     as_json: Callable[[], Pressed] | None = None
+    notes: Callable[[str], Sequence[str]] | None = None
+    tab: Callable[[], None] | None = None
+    tab_word: str = ""
 
 
 class TextField:
@@ -80,6 +84,9 @@ class TextField:
         """Edit, submit, or leave."""
         if self._settings.as_json and key == Press("m-j"):
             return self._settings.as_json()
+        if self._settings.tab and key == Press("tab"):
+            self._settings.tab()
+            return None
         outcome = self._press(key)
         self._shaped = self._shaped and self.text in ("", self._settings.shape)
         return outcome
@@ -121,15 +128,16 @@ class TextField:
         title = self._title(size)
         errors = [row(text, "error") for line in self._errors for text in hang(f"! {line}", size.columns, "  ")]
         hint = parts_rows(self._hint(size).split(BETWEEN), size.columns)
+        notes = self._notes(size)[: max(0, size.rows - len(title) - len(errors) - len(hint) - 1)]
         self._width = max(1, size.columns - len(POINTER))
         at, column = self._buffer.place(self._width)
-        room = max(1, size.rows - len(title) - len(errors) - len(hint))
+        room = max(1, size.rows - len(title) - len(notes) - len(errors) - len(hint))
         self._first = min(max(self._first, at - room + 1), at)
         ranges = self._buffer.rows(self._width)[self._first : self._first + room]
         texts = [self._drawn(start, end, first=start == 0) for start, end in ranges]
         if self._shaped and not self.text:
             texts = self._shape_rows(room, size.columns)
-        return Frame(joined(title, texts, errors, hint), (len(title) + at - self._first, column + len(POINTER)))
+        return Frame(joined(title, texts, notes, errors, hint), (len(title) + at - self._first, column + len(POINTER)))
 
     def retitle(self, title: str) -> None:
         """Put another last row of the question above: the window has another width."""
@@ -147,7 +155,13 @@ class TextField:
         about = [row(text, "dim") for text in hang(self._settings.about, size.columns, "  ")] if self._settings.about else []
         return [*title, *about]
 
+    def _notes(self, size: Size) -> list[Row]:
+        lines = self._settings.notes(self.text) if self._settings.notes else ()
+        return [row(text, "dim") for line in lines for text in hang(line, size.columns, "  ")]
+
     def _hint(self, size: Size) -> str:
+        if self._settings.tab:
+            return f"{self._settings.tab_word}{BETWEEN}{_HINT}{BETWEEN}Esc goes back"
         escape = "Esc menu · F1 help" if self._settings.escape is Sign.MENU else "Esc goes back"
         if self._shaped and not self.text:
             return f"{_SHAPE_HINT} · {escape}"
