@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from midturn.cli.config import WrittenRules, own_rules
+from midturn.cli.config import WrittenRules
+from midturn.config.standing import own_rules
 from midturn.question.question import Question
 from midturn.record.events import ToolCall
 from midturn.record.open_question import approval_text
@@ -274,27 +276,67 @@ def permitted(midturn: CommandLine, *keys: str, plain: bool = True) -> str:
     midturn.asker(run="ask")
     midturn.hasty()
     with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", say="shipped")), "Ship it", plain=plain) as terminal:
-        for key in keys:
-            terminal.wait_at(": " if not plain or key != keys[-1] else "> ")
+        for number, key in enumerate(keys):
+            terminal.wait_at("> " if plain and number else ": ")
             terminal.send(key)
         assert terminal.wait_for_end() == 0
         return terminal.text
 
 
+def written_rules(midturn: CommandLine) -> list[dict[str, Any]]:
+    """Return the rules of the user's own configuration, without the fingerprint of their tools."""
+    rules = midturn.ok("tools", "rules", "--json").json
+    for rule in rules:
+        rule["rule"].pop("definition", None)
+    return rules
+
+
 def test_a_yes_may_write_a_rule_which_is_seen_first_and_then_asked_for_no_more(midturn: CommandLine) -> None:
     shown = permitted(midturn, "A\r", "\r")
-    assert '{ when = { say = "shipped" }, run = "unattended" }' in shown
-    assert midturn.ok("tools", "rules").stdout == '1  deploy  { when = { say = "shipped" }, run = "unattended" }\n'
+    assert '{ when = { say = "shipped" }, exact = true, run = "unattended" }' in shown
+    assert f'Runs without asking, in the project {midturn.root}: deploy with say = "shipped", and nothing else.' in " ".join(shown.split())
+    assert 'Does not cover: deploy {"say": "shipped", "force": true}.' in " ".join(shown.split())
+    (rule,) = written_rules(midturn)
+    assert (rule["about"], rule["scope"], rule["project"]) == ("deploy", "project", str(midturn.root))
+    assert rule["rule"] == {"when": {"say": "shipped"}, "exact": True, "run": "unattended"}
     assert [event["answered_by"]["by"] for event in midturn.events() if event.get("state") == "approved"] == ["user"]
-    assert '[[conversation.tools.deploy.rules]]\nwhen = {say = "shipped"}\nrun = "unattended"\n' in midturn.config.read_text()
 
     midturn.ok("query", "-m", midturn.script(calls("deploy", say="shipped")), "Again")
     (approved,) = (event for event in midturn.events() if event["type"] == "approval")
     assert approved["answered_by"]["by"] == "configuration"
+    for others in ({"say": "other"}, {"say": "shipped", "note": "x"}):
+        midturn.run("query", "-m", midturn.script(calls("deploy", **others)), "Again", "--non-interactive")
+        assert [event["state"] for event in midturn.events() if event["type"] == "approval"] == ["skipped"]
 
     assert midturn.ok("tools", "rules", "--remove", "1").stderr.startswith("midturn: removed the rule about deploy from ")
     assert midturn.ok("tools", "rules").stdout == "Your own configuration has no rules.\n"
     assert midturn.run("tools", "rules", "--remove", "1").status == 2
+
+
+def test_a_rule_may_hold_everywhere_or_in_this_conversation_alone(midturn: CommandLine) -> None:
+    shown = permitted(midturn, "A\r", ":w\r", "\r")
+    assert "Runs without asking, in every project" in " ".join(shown.split())
+    (rule,) = written_rules(midturn)
+    assert (rule["scope"], rule["project"]) == ("everywhere", None)
+    midturn.ok("tools", "rules", "--remove", "1")
+
+    script = midturn.script(calls("deploy", say="once"), {"text": "Shipped."}, calls("deploy", say="once"))
+    with midturn.on_a_terminal("query", "-m", script, "Ship it") as terminal:
+        terminal.wait_at(": ")
+        terminal.send("A\r")
+        for _ in range(2):
+            terminal.wait_at("> ")
+            terminal.send(":w\r")
+        terminal.wait_for("in this conversation")
+        terminal.wait_at("> ")
+        terminal.send("\r")
+        assert terminal.wait_for_end() == 0
+    assert written_rules(midturn) == []
+    midturn.ok("query", "-c", "-m", script, "Again", "--non-interactive")
+    approvals = [event for event in midturn.events() if event["type"] == "approval" and event["state"] == "approved"]
+    assert [approval["answered_by"]["by"] for approval in approvals] == ["user", "cached"]
+    refused = midturn.run("query", "-m", script, "Elsewhere", "--non-interactive")
+    assert [event["state"] for event in midturn.events() if event["type"] == "approval"] == ["skipped"], refused
 
 
 def test_a_rule_that_does_not_hold_for_the_call_is_refused_where_it_is_typed(midturn: CommandLine) -> None:
@@ -303,7 +345,7 @@ def test_a_rule_that_does_not_hold_for_the_call_is_refused_where_it_is_typed(mid
     with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", say="git x; rm y")), "Ship it") as terminal:
         terminal.wait_at(": ")
         terminal.send("A\r")
-        terminal.wait_for('{ when = { say = "git x; rm y" }, run = "unattended" }')
+        terminal.wait_for('{ when = { say = "git x; rm y" }, exact = true, run = "unattended" }')
         terminal.wait_at("> ")
         terminal.send('{ when = { say = "git *" }, run = "unattended" }\r')
         terminal.wait_for("Not accepted: This rule does not hold for this call")
@@ -319,12 +361,13 @@ def test_a_rule_about_the_calls_of_another_agent_stands_under_its_name(tmp_path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     call = ToolCall("e1", "c1", "Bash", {"command": "git status"})
     question = Question.boolean("run", approval_text("run", "Bash"))
-    prompt = Prompt(question=question, kind="run", subject=CallSubject(call), tool="Bash", arguments=call.arguments)
-    rules = WrittenRules("claude")
+    prompt = Prompt(question=question, kind="run", subject=CallSubject(call), tool="Bash", arguments=call.arguments, scopes=("project",))
+    rules = WrittenRules("/work", "claude")
     draft = rules.draft(prompt)
     assert draft is not None
     assert draft.problem(draft.text) == ""
-    rules.keep(prompt, draft.text)
-    assert [(one.about, one.rule) for one in own_rules()] == [
-        ("Bash of claude", {"when": {"command": "git status"}, "run": "unattended"}),
+    assert draft.scopes == ("project",)
+    rules.keep(prompt, draft.text, "project")
+    assert [(one.about, one.project, one.rule) for one in own_rules()] == [
+        ("Bash of claude", "/work", {"when": {"command": "git status"}, "exact": True, "run": "unattended"}),
     ]

@@ -18,6 +18,7 @@ _NAMES = {
     "a parameter of the model": "<parameter>",
     "a question id": "<id>",
     "a variable": "<VARIABLE>",
+    "the absolute path of a directory": "<directory>",
     "a tool's name": "<tool>",
     "a person's name": "<name>",
     "a group's name": "<name>",

@@ -287,7 +287,7 @@ class WrittenRules(Struct, frozen=True):
         """Return the rule for calls with equal arguments, if a yes may have a scope."""
         if not prompt.scopes or not isinstance(prompt.subject, CallSubject):
             return None
-        rule = exact_rule(prompt.subject.call.arguments, prompt.definition)
+        rule = exact_rule(prompt.subject.call.arguments)
         if rule is None:
             return None
         return RuleDraft(toml(rule), partial(_problem, prompt), prompt.scopes, partial(self._said, prompt))
@@ -301,9 +301,10 @@ class WrittenRules(Struct, frozen=True):
         covers = f"Runs without asking, {where(scope, self.project)}: {in_words(rule, tool)}."
         return (covers, f"Does not cover: {example}." if example else "It covers every similar call that was tried.")
 
-    def table(self, rule: str) -> JsonObject:
-        """Return a rule that was typed, as a table."""
-        return cast("JsonObject", _read(rule))
+    def table(self, prompt: Prompt, rule: str) -> JsonObject:
+        """Return a rule that was typed, as a table that is bound to the tool of the call."""
+        read = cast("JsonObject", _read(rule))
+        return {**read, "definition": prompt.definition} if prompt.definition else read
 
     def keep(self, prompt: Prompt, rule: str, scope: Scope) -> str:
         """Write a rule into the user's own configuration.
@@ -312,7 +313,7 @@ class WrittenRules(Struct, frozen=True):
             ConfigError: It cannot be written.
         """
         project = self.project if scope == "project" else ""
-        file = write_rule(_read(rule), prompt.tool, agent=self.agent, project=project)
+        file = write_rule(self.table(prompt, rule), prompt.tool, agent=self.agent, project=project)
         return f"Written to {shown(file)}, {where(scope, self.project)}, from the next turn on. `midturn tools rules` lists your rules."
 
 
@@ -341,8 +342,8 @@ def _problem(prompt: Prompt, typed: str) -> str:
         return str(error)
     if rule.run != "unattended":
         return 'A rule that is written with a yes lets calls run: `run = "unattended"`.'
-    if rule.definition != prompt.definition:
-        return "`definition` is the fingerprint of the tool that the rule is for: leave it as it is."
+    if rule.definition:
+        return "`definition` is the fingerprint of the tool, which is added when the rule is written: leave it out."
     if not rule.holds(prompt.arguments):
         return "This rule does not hold for this call; a pattern takes plain words alone, unless the rule says `shell = true`."
     return ""

@@ -56,8 +56,8 @@ class OwnRules(Protocol):
         """Return the rule that is offered at a prompt."""
         ...
 
-    def table(self, rule: str) -> JsonObject:
-        """Return a rule that was typed, as a table."""
+    def table(self, prompt: Prompt, rule: str) -> JsonObject:
+        """Return a rule that was typed, as a table that is bound to the tool of the call."""
         ...
 
     def keep(self, prompt: Prompt, rule: str, scope: Scope) -> str:
@@ -148,7 +148,7 @@ class TerminalPrompter(Prompter):
         self._gate.asked.add(prompt.event)
         while isinstance(reply := await self._ask(prompt, device), Ruled) and self._rules:
             if reply.scope == "conversation":
-                reply = Answered(value=True, scope=reply.scope, rule=self._rules.table(reply.written))
+                reply = Answered(value=True, scope=reply.scope, rule=self._rules.table(prompt, reply.written))
                 break
             try:
                 device.write(f"{exact(self._rules.keep(prompt, reply.written, reply.scope or DEFAULT_SCOPE))}\n")

@@ -1,0 +1,157 @@
+"""Standing permissions hold where they were given, for the program and the calls that they were given for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import CommandLine, calls
+from support.pty_session import PtySession
+
+DEPLOY = '[conversation.tools.deploy]\ncommand = ["echo", "{word}"]\n[conversation.tools.deploy.parameters.to]\n'
+ASKED = ": "
+FIELD = "> "
+
+
+def project(midturn: CommandLine, name: str, word: str) -> Path:
+    """Make another workspace whose own, trusted file defines a tool `deploy`; later commands run there."""
+    midturn.root = midturn.root.parent / name
+    (midturn.root / ".midturn").mkdir(parents=True, mode=0o700)
+    define(midturn, word)
+    return midturn.root
+
+
+def define(midturn: CommandLine, word: str) -> None:
+    """Have the workspace's `deploy` print another word."""
+    midturn.workspace_file(DEPLOY.format(word=word))
+    midturn.ok("trust", "--yes")
+
+
+@contextmanager
+def asked(midturn: CommandLine, tool: str = "deploy", **arguments: Any) -> Iterator[PtySession]:
+    """Have a call asked about at a plain terminal."""
+    script = midturn.script(calls(tool, **(arguments or {"to": "staging"})))
+    with midturn.on_a_terminal("query", "-m", script, "Ship it", size=(100, 40)) as terminal:
+        terminal.wait_at(ASKED)
+        yield terminal
+
+
+def allow(midturn: CommandLine, *scope: str) -> str:
+    """Allow `deploy` from now on; return the screen. Each `scope` is typed in the field of the rule."""
+    with asked(midturn) as terminal:
+        terminal.send("A\r")
+        for typed in (*scope, ""):
+            terminal.wait_at(FIELD)
+            terminal.send(f"{typed}\r")
+        assert terminal.wait_for_end() == 0
+        return " ".join(terminal.text.split())
+
+
+def is_asked(midturn: CommandLine, **arguments: Any) -> bool:
+    """Say whether a call would need a person."""
+    midturn.run("query", "-m", midturn.script(calls("deploy", **(arguments or {"to": "staging"}))), "Ship it", "--non-interactive")
+    (decided,) = (event for event in midturn.events() if event["type"] == "approval" and event["state"] != "waiting")
+    return decided["state"] == "skipped"
+
+
+def test_a_permission_of_one_project_does_not_run_another_program_of_that_name(midturn: CommandLine) -> None:
+    midturn.hasty()
+    first = project(midturn, "first", "harmless")
+    shown = allow(midturn)
+    assert f"in the project {first}" in shown
+    assert not is_asked(midturn)
+    assert is_asked(midturn, to="production")
+    assert is_asked(midturn, to="staging", force=True)
+
+    project(midturn, "second", "dangerous")
+    assert is_asked(midturn)
+    midturn.root = first
+    assert not is_asked(midturn)
+
+
+def test_a_permission_does_not_apply_to_another_command_of_the_tool_and_the_prompt_says_so(midturn: CommandLine) -> None:
+    midturn.hasty()
+    project(midturn, "first", "harmless")
+    allow(midturn)
+    define(midturn, "dangerous")
+    assert is_asked(midturn)
+    with asked(midturn) as terminal:
+        assert "written for another command of deploy, so it does not apply any more" in " ".join(terminal.text.replace("|", " ").split())
+        terminal.send("n\r")
+        assert terminal.wait_for_end() == 0
+    define(midturn, "harmless")
+    assert not is_asked(midturn)
+
+
+def test_a_permission_for_a_tool_of_the_workspace_cannot_hold_everywhere(midturn: CommandLine) -> None:
+    midturn.hasty()
+    project(midturn, "first", "harmless")
+    shown = allow(midturn, ":w", ":w")
+    assert "in this conversation" in shown
+    assert "in every project" not in shown
+
+
+def test_a_permission_for_everywhere_is_bound_to_the_program_too(midturn: CommandLine) -> None:
+    """A workspace gives the user's own tool another command."""
+    midturn.configure(DEPLOY.format(word="harmless"))
+    midturn.hasty()
+    allow(midturn, ":w")
+    assert not is_asked(midturn)
+    project(midturn, "second", "dangerous")
+    assert is_asked(midturn)
+
+
+def test_the_rules_of_projects_are_in_the_users_own_file_only(midturn: CommandLine) -> None:
+    rule = f'[[projects."{midturn.root}".tools.deploy.rules]]\nrun = "unattended"\n'
+    midturn.workspace_file(rule)
+    ignored = midturn.run("query", "-m", midturn.script(), "Hi", "--non-interactive")
+    assert (ignored.status, "not trusted" in ignored.stderr) == (2, True)
+    midturn.run("trust", "--yes")
+    refused = midturn.run("tools", "ls")
+    assert (refused.status, "only your own configuration file has rules for single projects" in refused.stderr) == (2, True)
+
+
+def test_a_rule_that_has_certain_people_asked_offers_no_permission_for_later_calls(midturn: CommandLine) -> None:
+    midturn.configure(
+        DEPLOY.format(word="harmless")
+        + '[people.ana]\n[people.bo]\n[[conversation.tools.deploy.rules]]\nask = ["ana", "bo"]\nonly = true\napprovals = 2\n'
+    )
+    midturn.hasty()
+    with asked(midturn) as terminal:
+        assert "A rule" not in terminal.text
+        terminal.send("A\r")
+        terminal.wait_for("A is not an option")
+        terminal.wait_at(ASKED)
+        terminal.send("s\r")
+        terminal.wait_at(ASKED)
+        terminal.send("s\r")
+        terminal.wait_for_end()
+    assert midturn.ok("tools", "rules", "--json").json[0]["rule"]["ask"] == ["ana", "bo"]
+
+
+def test_a_rule_that_has_a_person_asked_offers_no_permission_that_would_not_hold(midturn: CommandLine) -> None:
+    midturn.configure(f'{DEPLOY.format(word="harmless")}[[conversation.tools.deploy.rules]]\nrun = "ask"\n')
+    midturn.hasty()
+    with asked(midturn) as terminal:
+        assert "A rule" not in terminal.text
+        terminal.send("n\r")
+        assert terminal.wait_for_end() == 0
+
+
+@pytest.mark.parametrize("character", ["\u202e", "\u200b", "\xa0", "\u3164"])
+def test_what_nobody_sees_is_written_as_an_escape_in_the_rule(midturn: CommandLine, character: str) -> None:
+    midturn.configure(DEPLOY.format(word="harmless"))
+    midturn.hasty()
+    with asked(midturn, to=f"a{character}b") as terminal:
+        terminal.send("A\r")
+        terminal.wait_at(FIELD)
+        assert f'to = "a\\u{ord(character):04X}b"' in terminal.text
+        terminal.send("\r")
+        assert terminal.wait_for_end() == 0
+    assert not is_asked(midturn, to=f"a{character}b")
+    assert is_asked(midturn, to="ab")
+    assert is_asked(midturn, to="a?b")
