@@ -78,8 +78,8 @@ def test_fields_that_a_client_sorts_come_back_as_they_were_asked(tmp_path: Path)
     asyncio.run(work())
 
 
-@pytest.mark.parametrize(("name", "is_reply"), [("claude-code", True), ("codex-mcp-client", False), ("nobody-knows", False)])
-def test_a_no_counts_only_from_a_dialog_that_is_known_to_have_one(tmp_path: Path, name: str, *, is_reply: bool) -> None:
+@pytest.mark.parametrize(("name", "is_reply"), [("claude-code", True), ("codex-mcp-client", False), ("nobody-knows", True)])
+def test_a_decline_counts_unless_the_client_declines_by_itself(tmp_path: Path, name: str, *, is_reply: bool) -> None:
     async def work() -> None:
         async with client_of(server_on(tmp_path), LeavesToRunOn(), name) as (client, tasks):
             id = await begun(client, tasks, SURE)

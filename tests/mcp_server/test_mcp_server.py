@@ -223,13 +223,37 @@ def test_what_no_person_can_have_said_leaves_the_question_open(midturn: CommandL
     assert answers(stored(midturn)[0]) == []
 
 
-@pytest.mark.parametrize("name", ["codex-mcp-client", "something-new"])
-def test_a_decline_counts_only_where_the_dialog_is_known_to_have_one(midturn: CommandLine, name: str) -> None:
+def test_a_decline_of_a_client_that_declines_by_itself_counts_for_nothing(midturn: CommandLine) -> None:
     async def work() -> None:
-        async with connected(midturn, "--slice", "1", name=name, person=Person("decline")) as client:
+        async with connected(midturn, "--slice", "1", name="codex-mcp-client", person=Person("decline")) as client:
             assert data(await client.call_tool("ask_user", SURE))["status"] == "waiting"
 
     run(work())
+
+
+@each_era
+def test_a_decline_in_an_unknown_client_is_a_persons_and_the_record_names_the_client(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, name="something-new", person=Person("decline"), era=era) as client:
+            result = data(await client.call_tool("ask_user", SURE))
+            assert result["status"] == "replied"
+            assert "The user did not choose" in result["text"]
+
+    run(work())
+    (events,) = stored(midturn)
+    assert [(event["outcome"], event.get("reason")) for event in answers(events)] == [("cancelled", "reply")]
+    assert "something-new" in json.dumps(events)
+    assert midturn.ok("inbox", "--json").json == []
+
+
+@each_era
+def test_a_decline_of_an_unknown_client_that_nobody_can_have_read_counts_for_nothing(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "1", name="something-new", person=Person("decline", after=0.005), era=era) as client:
+            assert data(await client.call_tool("ask_user", SURE))["status"] == "waiting"
+
+    run(work())
+    assert len(midturn.ok("inbox", "--json").json) == 1
 
 
 def test_nobody_is_shown_anything_where_nobody_sits(midturn: CommandLine) -> None:

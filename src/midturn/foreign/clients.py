@@ -1,7 +1,7 @@
 """Known clients of the Model Context Protocol: what they show, and when they can be believed.
 
-What a client advertises is not enough: some answer for people who never saw a form, some drop what they cannot draw. A client that is not
-in the table is shown to, and what it accepts is checked; its "no" counts for nothing.
+What a client advertises is not enough: some answer for people who never saw a form, some drop what they cannot draw. The table lists them.
+A client that is not in the table is shown questions, what it accepts is checked, and its decline is a person's, unless it comes too soon.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Client(Struct, frozen=True, kw_only=True):
         agent: How `midturn hook` calls it.
         name: What people call it.
         kinds: The kinds of questions that its dialog can ask.
-        can_decline: Its dialog has a way to say no, so a no may be a person's.
+        can_decline: A decline may be a person's. False for clients that are known to decline by themselves.
         sorts: It sorts the fields of a form by their names.
         holds_clock: A call may take as long as its dialog is open.
         closes_only_pushed: A dialog that it opens in the newer version of the protocol stays open until it is left; one that a server has
@@ -44,7 +44,7 @@ class Client(Struct, frozen=True, kw_only=True):
     agent: str = ""
     name: str = ""
     kinds: frozenset[FieldKind] = _ALL
-    can_decline: bool = False
+    can_decline: bool = True
     sorts: bool = False
     holds_clock: bool = False
     closes_only_pushed: bool = False
@@ -52,13 +52,13 @@ class Client(Struct, frozen=True, kw_only=True):
 
 _UNKNOWN: Final = Client()
 CLIENTS: Final[Mapping[str, Client]] = {
-    "claude-code": Client(agent="claude", name="Claude Code", can_decline=True, holds_clock=True, closes_only_pushed=True),
-    "codex-mcp-client": Client(agent="codex", name="Codex", kinds=_PLAIN, sorts=True, holds_clock=True),
-    "copilot-cli": Client(agent="copilot", name="Copilot CLI", can_decline=True, holds_clock=True, closes_only_pushed=True),
-    "github-copilot": Client(agent="copilot", name="Copilot CLI", can_decline=True, holds_clock=True, closes_only_pushed=True),
-    "gemini-cli": Client(agent="gemini", name="Gemini CLI", kinds=frozenset()),
-    "qwen": Client(agent="qwen", name="Qwen Code", kinds=frozenset()),
-    "opencode": Client(agent="opencode", name="opencode", kinds=frozenset()),
+    "claude-code": Client(agent="claude", name="Claude Code", holds_clock=True, closes_only_pushed=True),
+    "codex-mcp-client": Client(agent="codex", name="Codex", kinds=_PLAIN, can_decline=False, sorts=True, holds_clock=True),
+    "copilot-cli": Client(agent="copilot", name="Copilot CLI", holds_clock=True, closes_only_pushed=True),
+    "github-copilot": Client(agent="copilot", name="Copilot CLI", holds_clock=True, closes_only_pushed=True),
+    "gemini-cli": Client(agent="gemini", name="Gemini CLI", kinds=frozenset(), can_decline=False),
+    "qwen": Client(agent="qwen", name="Qwen Code", kinds=frozenset(), can_decline=False),
+    "opencode": Client(agent="opencode", name="opencode", kinds=frozenset(), can_decline=False),
 }
 """By the beginning of the name that a client gives itself."""
 
