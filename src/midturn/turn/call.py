@@ -387,11 +387,12 @@ class Docket:
             self._state.write(replace(record, votes=votes) if by_vote else record)
         return closing.then
 
-    @staticmethod
-    def barred(ticket: Ticket, who: AnsweredBy) -> decisions.Misfit | None:
-        """Say why someone may not decide, nor end the turn instead; None where they may."""
+    def barred_from_ending(self, ticket: Ticket, who: AnsweredBy) -> decisions.Misfit | None:
+        """Say why someone may not end the turn in place of a decision; None where they may decide everything that waits in it."""
         poll = ticket.decision.poll
-        return decisions.Misfit.barring(why) if poll is not None and (why := poll.barred(who)) else None
+        why = poll.barred(who) if poll is not None else ""
+        why = why or self._state.barred_from_ending(who)
+        return decisions.Misfit.barring(why) if why else None
 
     def _put(self, decision: decisions.Decision, place: DeskPlace) -> None:
         walk = self._forms.walk(decision.id)

@@ -34,6 +34,12 @@ class Ending(Struct, frozen=True):
         yield TurnEnd(status=self.status, error=self.error, ended_by=self.by)
 
 
+class TurnLeft(Struct, frozen=True):
+    """A person leaves a turn that is not theirs alone to end: it stays open, and waits for the others. `why` says for whom."""
+
+    why: str
+
+
 def ending_batch(turn: Sequence[Event], ending: Ending, ids: Iterator[str]) -> tuple[Event, ...]:
     """Return the last batch of an open turn that no process runs."""
     record = TurnRecord()

@@ -16,13 +16,16 @@ from midturn.errors import NotAllowed
 from midturn.question.answer_type import BooleanType
 from midturn.question.people import MOST_REMINDERS, Directory, People, is_among
 from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
-from midturn.record.open_question import Address, Whose
+from midturn.record.open_question import Address, Whose, asked_text
+from midturn.turn.record import TurnRecord
 from midturn.turn.view import TurnView, why_closed
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, shown
 from midturn.values.text import is_same_name
 
 COMMAND_LINE: Final = frozenset({"terminal", "inbox"})
 """The ways of the command line: on files it is one person, whatever name it gives."""
+OWNER: Final = "owner"
+"""Tag of `answered_by.by`: the user of the operating system to whom a local store belongs has ended a turn, with that right alone."""
 TOLD_ABOUT: Final = ("asked", "reassigned", "reminded", "escalated", "sent")
 """What a `Notified` is about."""
 _ADD_LOGIN: Final = "Add the login to its person: `[people.NAME] logins`, or `logins` of `People` in a program."
@@ -249,6 +252,23 @@ class Poll(Struct, frozen=True):
         if one.via in COMMAND_LINE and other.via in COMMAND_LINE:
             return True
         return is_same_name(self.person(one.user), self.person(other.user or ""))
+
+
+def ending_barred(turns: Iterable[TurnRecord], who: AnsweredBy, directory: Directory | None = None) -> str:
+    """Say why someone may not end these turns, which end together; empty where they may.
+
+    Whoever may not decide a question that is open in one of them may not close it by ending the turn. The owner of the store may.
+    """
+    if who.by == OWNER:
+        return ""
+    for turn in turns:
+        for call in turn.open_calls() if turn.ended is None else ():
+            for asked in (*(chain.last.request for chain in call.open_chains), *call.open_approvals):
+                poll = open_poll(asked, turn.notes, directory)
+                if poll is not None and (why := poll.barred(who)):
+                    what = asked_text(asked, call.request.name) if isinstance(asked, Approval) else asked.question.text
+                    return f"The turn waits for others, too ({shown(what)}), and ends only with them. {why}"
+    return ""
 
 
 def poll_of(

@@ -278,6 +278,8 @@ class TurnRecord:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.started = False
+        self.start_id = ""
+        """The `event_id` of the event that begins the turn."""
         self.ended: ev.TurnEnd | None = None
         self.calls: dict[str, CallRecord] = {}
         self.inquiries: dict[str, Attempt] = {}
@@ -352,7 +354,13 @@ class TurnRecord:
                 return
             case _:
                 pass  # as above
-        self.started = True
+        if not self.started:
+            self.started, self.start_id = True, event.event_id
+
+    @property
+    def asking_calls(self) -> set[str]:
+        """The calls in which a question is open, by the events that requested them."""
+        return {call.request.event_id for call in self.open_calls() if call.open_chains}
 
     @property
     def attempts(self) -> Iterable[Attempt]:

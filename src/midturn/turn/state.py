@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
-from midturn.record.events import Event, InquiryCancelled, InquiryRequest
+from midturn.record.events import AnsweredBy, Event, InquiryCancelled, InquiryRequest
 from midturn.turn.ending import Ending
+from midturn.turn.people import ending_barred
 from midturn.turn.record import CallRecord, TurnRecord
 from midturn.turn.step import ClosePrompt, Effect, Record, StopAssistant, TurnSettings, Warn
 from midturn.values.json_value import Json, Limits
@@ -152,6 +153,11 @@ class TurnState:
         """Write the last batch."""
         for event in ending.events(self.record):
             self.write(event)
+
+    def barred_from_ending(self, who: AnsweredBy) -> str:
+        """Say why someone may not end this turn, with those inside of its tools and around it; empty where they may."""
+        family = [turn for turn in self.settings.family.values() if turn is not self.record]
+        return ending_barred((self.record, *family), who, self.settings.known_people)
 
     def supersede(self, request: InquiryRequest) -> None:
         """Close a question whose answer is not needed any more."""

@@ -56,7 +56,7 @@ from midturn.record import events as ev
 from midturn.routing import messages
 from midturn.turn import step as steps
 from midturn.turn.call import Call
-from midturn.turn.ending import Ending, ended_by_user, failed, out_of_time
+from midturn.turn.ending import Ending, TurnLeft, ended_by_user, failed, out_of_time
 from midturn.turn.record import CallRecord
 from midturn.turn.state import Stage, Ticket, TurnState, why_the_model_is_not_asked
 from midturn.values.json_value import Json, json_equal
@@ -191,8 +191,13 @@ class Turn:
                 | steps.PromptFailed()
                 | steps.Noted()
             ):
-                if (ending := self._front.hear(happened)) is not None:
-                    self._end(ending)
+                match self._front.hear(happened):
+                    case None:
+                        pass
+                    case TurnLeft(why):
+                        self._leave_to_others(why)
+                    case ending:
+                        self._end(ending)
             case steps.TurnRequested():
                 self._requested(happened)
             case steps.TurnResumed():
@@ -296,10 +301,16 @@ class Turn:
         self._begin(record)
 
     def _interrupted(self, parts: Sequence[ev.Said]) -> None:
-        """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
+        """Ctrl-C with no prompt open: the questions that are open close, and the turn ends.
+
+        Where one of them is for others to decide, the turn is left open for them instead, as if this process had died.
+        """
+        if barred := self._state.barred_from_ending(self._state.settings.at_prompt):
+            self._leave_to_others(barred)
+            return
         for part in parts:
             self._state.write(part)
-        self._end(ended_by_user({call.request.event_id for call in self.record.open_calls() if call.open_chains}))
+        self._end(ended_by_user(self.record.asking_calls))
 
     # What follows ---------------------------------------------------------------------------------------------------
 
@@ -360,6 +371,14 @@ class Turn:
             call.abandon()
         self._leave(steps.EndTurn(ending.status, ending.error))
 
+    def _leave_to_others(self, why: str) -> None:
+        """Leave a turn that a person wants to end, and may not."""
+        self._state.want(steps.Warn(f"The turn stays open. {why}"))
+        if self._model_is_asked:
+            self._model_is_asked = False
+            self._state.want(steps.StopModel())
+        self._suspend()
+
     def _suspend(self) -> None:
         """Leave the turn to people. Where the log would still read as if it could go on, it says that this run has seen it all."""
         if self.record.is_ready:
@@ -384,8 +403,8 @@ class FrontDesk:
         self._desk = state.desk
         self._calls = calls
 
-    def hear(self, happened: steps.ToldAtDesk) -> Ending | None:
-        """Act on what was said; return how the turn ends, where a person ends it."""
+    def hear(self, happened: steps.ToldAtDesk) -> Ending | TurnLeft | None:
+        """Act on what was said; return how the turn ends, where a person ends it, or that they leave it."""
         match happened:
             case steps.UserReplied():
                 return self._replied(happened)
@@ -416,7 +435,7 @@ class FrontDesk:
             self._show(ticket)
         return False
 
-    def _replied(self, happened: steps.UserReplied) -> Ending | None:
+    def _replied(self, happened: steps.UserReplied) -> Ending | TurnLeft | None:
         """Act on a prompter's reply. One that does not fit is asked for again; the third such reply counts as the prompter's failure.
 
         What is not for the one who replied to decide is left to others.
@@ -427,6 +446,8 @@ class FrontDesk:
         misfit = self._take(ticket, happened.reply, happened.who)
         if misfit is None or isinstance(misfit, Ending):
             return misfit
+        if misfit.is_barred and isinstance(happened.reply, EndedTurn):
+            return TurnLeft(misfit.why)
         if misfit.is_barred:
             call = self._calls[ticket.call]
             self._state.warn(call.record.request.name, misfit.why)
@@ -443,7 +464,7 @@ class FrontDesk:
         """Act on an answer from outside the prompt. Where it does not fit, nothing has happened."""
         ticket = self._desk.waiting_for(happened.event_id)
         if ticket is None:
-            return None
+            return self._ended_elsewhere(happened)
         call = self._calls[ticket.call]
         try:
             answers = call.forms.answers_to(ticket.id, happened.reply)
@@ -455,12 +476,19 @@ class FrontDesk:
         taken = self._take(ticket, happened.reply, happened.who, happened.digest, happened.key)
         return taken if isinstance(taken, Ending) else None
 
+    def _ended_elsewhere(self, happened: steps.AnsweredElsewhere) -> Ending | None:
+        """Return how a turn ends that is ended from outside as a whole, named by its first event."""
+        record = self._state.record
+        if not isinstance(happened.reply, EndedTurn) or happened.event_id != record.start_id:
+            return None
+        return None if self._state.barred_from_ending(happened.who) else ended_by_user(record.asking_calls, happened.who)
+
     def _take(self, ticket: Ticket, reply: Reply, who: ev.AnsweredBy, digest: str = "", key: str = "") -> Misfit | Ending | None:
         """Act on a reply to a decision; return why it does not fit, or how it ends the turn. See `Call.decided` for the arguments."""
         call = self._calls[ticket.call]
         match reply:
             case EndedTurn():
-                return call.docket.barred(ticket, who) or ended_by_user({ticket.call}, who)
+                return call.docket.barred_from_ending(ticket, who) or ended_by_user({ticket.call}, who)
             case Unavailable():
                 call.route(ticket.decision.unattended())
                 return None

@@ -120,7 +120,7 @@ class Visit:
         self._check_scope(reply)
         keeps_all = isinstance(reply, WentBack)
         match reply:
-            case EndedTurn() if misfit := self._call.docket.barred(ticket, who):
+            case EndedTurn() if misfit := self._call.docket.barred_from_ending(ticket, who):
                 raise misfit.error
             case EndedTurn():
                 self._state.end(ended_by_user({self._call.event}, who))
