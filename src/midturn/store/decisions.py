@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import UNSET
 
-from midturn.errors import AnswerError, Problem
+from midturn.errors import AnswerError, NotAllowed, Problem
 from midturn.question.answer_type import SecretType
 from midturn.question.people import Directory
 from midturn.question.reply import Answered
@@ -18,8 +18,9 @@ from midturn.record.window import turn_of_child
 from midturn.store.batch import event_ids
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, Submission
+from midturn.turn.ending import ended_by_user, ending_batch
 from midturn.turn.pending import pending
-from midturn.turn.people import handed_as, note_batch, under_key
+from midturn.turn.people import ending_barred, handed_as, note_batch, under_key
 from midturn.turn.standing import refusal, rule_problem
 from midturn.turn.view import TurnView
 
@@ -79,11 +80,27 @@ def handed_batch(turn: Sequence[Event], conversation: str, handed: HandedOver) -
     Raises:
         MidturnError: It does not count any more; see `answer_batch` and `note_batch`.
     """
+    if (batch := _ending(turn, Address(conversation, handed.event_id), handed)) is not None:
+        return batch
     if handed.note is not None:
         batch = note_batch(turn, Address(conversation, handed.event_id), handed.note, event_ids())
     else:
         batch = answer_batch(turn, conversation, handed.event_id, handed.submission)
     return [under_key(event, handed.key) for event in batch] if handed.name else batch
+
+
+def _ending(turn: Sequence[Event], at: Address, handed: HandedOver) -> Sequence[Event] | None:
+    """Return the batch of what was handed over to end a turn as a whole; None where it is about a question.
+
+    Raises:
+        NotAllowed: A question of the turn is for others to decide by now.
+    """
+    view = TurnView.last(turn)
+    if handed.note is not None or not handed.submission.cancel or not view.is_open or view.record.start_id != at.event_id:
+        return None
+    if why := ending_barred((view.record,), handed.by):
+        raise NotAllowed(why, id=str(at), user=handed.by.user)
+    return ending_batch(view.events, ended_by_user(view.record.asking_calls, handed.by), event_ids())
 
 
 def check_no_secret(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> None:
@@ -172,7 +189,8 @@ def outdated(handed: Iterable[HandedOver], events: Sequence[Event]) -> list[Hand
 
     Its question is closed, or the last turn in `events` is over, or, of a vote or a note, it is on record.
     """
-    still_open, noted = TurnView.last(events).open_ids, handed_as(events)
+    turn, noted = TurnView.last(events), handed_as(events)
+    still_open = {*turn.open_ids, *([turn.record.start_id] if turn.is_open else [])}  # the start: to end the turn as a whole
     return [answer for answer in handed if answer.event_id not in still_open or answer.key in noted]
 
 

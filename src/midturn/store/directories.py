@@ -116,6 +116,12 @@ class Directories:
         own = _real_path(user_data())
         return any(f"{real}/".startswith(f"{own}/") for real in self._real)
 
+    @property
+    def are_own(self) -> bool:
+        """Whether the folders that are there belong to the user of this process."""
+        owners = {folder.stat().st_uid for folder in map(Path, self._real) if folder.exists()}
+        return owners == {os.geteuid()}
+
     def place(self, id: str) -> str:
         """Return the directory of a conversation as a text, by its link alone; nothing is at the end of one that there is no link to."""
         linked = (f"{place}/{name}" for _, place in self._places if (name := _linked_name(place, id)))

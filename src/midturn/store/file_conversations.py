@@ -98,6 +98,11 @@ class FileConversations(PortOfBefore):
         """Whether they lie in the user's own directories."""
         return self.directories.are_for_people
 
+    @property
+    def is_own(self) -> bool:
+        """Whether every folder of them belongs to the user of this process."""
+        return self.directories.are_own
+
     async def claim(self, limit: int = 1, without: Collection[str] = ()) -> Sequence[FileJournal]:
         """Hold conversations that are due and free."""
         claimed: list[FileJournal] = []

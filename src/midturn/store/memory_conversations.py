@@ -246,6 +246,7 @@ class MemoryConversations(PortOfBefore):
 
     needs_loop = False
     is_for_people = False
+    is_own = True
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._kept: dict[str, MemoryConversation] = {}

@@ -23,6 +23,7 @@ from midturn.sandbox.doors import for_people_only, not_for_its_own_agent
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, event_ids, stamped
 from midturn.store.decisions import answer_batch, check_no_secret
+from midturn.store.ending import check_ending
 from midturn.store.families import end_family
 from midturn.store.lock import mark
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
@@ -108,6 +109,8 @@ class OutsideAnswers:
     async def _taken(self, at: Address, submission: Given) -> Receipt:
         try:
             await self._check_admission(at, submission)
+            if isinstance(submission, Submission) and submission.cancel:
+                await check_ending(self._port, self._admission, at.conversation, submission.by)
             return await self._answered(at, submission)
         except errors.DeadlinePassed as over:
             await record_expiry(self._port, at.conversation, self._clock)
@@ -298,7 +301,7 @@ class _Decision:
 
     def _batch(self, turn: LastTurn) -> Sequence[ev.Event]:
         if turn.is_for_people:
-            _check_that_a_person_answers(asker_of(turn.events))
+            check_that_a_person_answers(asker_of(turn.events))
         check_that_it_lasts(turn.events, self._at, trusted(self._clock).now(turn.events))
         people = self._admission.people_of(turn.events)
         if not isinstance(self._submission, Submission):
@@ -347,7 +350,7 @@ def check_that_it_lasts(turn: Sequence[ev.Event], at: Address, now: str | None) 
         raise past_deadline(at, deadline)
 
 
-def _check_that_a_person_answers(asker: Asker | None) -> None:
+def check_that_a_person_answers(asker: Asker | None) -> None:
     """Refuse answers from a process that a tool or agent started; but one that asks for an agent brings what its dialog was told."""
     if asker and asker.process and asker.process.started and asker.process == mark(os.getpid()):
         return

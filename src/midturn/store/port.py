@@ -164,6 +164,11 @@ class StorePort(Protocol):
         ...
 
     @property
+    def is_own(self) -> bool:
+        """Whether it belongs to the user of the operating system that this process runs as, and to nobody else."""
+        ...
+
+    @property
     def limits(self) -> Limits:
         """Limits of a batch of events."""
         ...

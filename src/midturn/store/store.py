@@ -40,19 +40,20 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, TimeOfDay, trusted
-from midturn.errors import AnswerError, MidturnError, Problem, Renamed, StoreError, StoreLocked, TooOld
+from midturn.errors import AnswerError, MidturnError, NotAllowed, Problem, Renamed, StoreError, StoreLocked, TooOld
 from midturn.question.people import checked_names
 from midturn.question.reply import Scope
 from midturn.record.events import AnsweredBy, Child, Escalated, Notified, Reassigned, Reminded, Vote
-from midturn.record.open_question import OpenQuestion
+from midturn.record.open_question import OpenQuestion, asker_of
 from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, CurrentPeople, MayAnswer
 from midturn.store.batch import check_version
 from midturn.store.conversation import Conversation
+from midturn.store.ending import TurnEnding, as_owner as owner_of, barred_in, check_ending
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
 from midturn.store.held import HeldConversation
 from midturn.store.lock import looked_at
-from midturn.store.port import HeldBy, PortJournal, Settled, StorePort, following
+from midturn.store.port import HeldBy, LastTurn, PortJournal, Settled, StorePort, following
 from midturn.store.pruning import Prunable, Pruned, Pruning
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop, sync_form
@@ -181,21 +182,73 @@ class ConversationStore(Renamed):
         copied = lines[: original.finished_length(turns)]
         return await self.port.add(copied, original.metadata)
 
-    async def remove(self, id: str) -> None:
+    async def remove(self, id: str, *, user: str | None = None) -> None:
         """Remove a conversation for good, with those of agents that ran inside of its tools.
 
         Args:
             id: The id of the conversation; one of those inside stands for all of them.
+            user: Who removes it. Where a question is open that is for certain people, they alone may: its turn has to be ended first.
 
         Raises:
+            NotAllowed: A question is open in it that this user may not decide.
             StoreLocked: It is being written.
             StoreError: There is none, or it cannot be removed.
         """
         family = await whole_family(self.port, await root_of(self.port, id))
         if len(family) > 1 and isinstance(await self.port.look(family[-1]), HeldBy):
             await self.port.remove(family[-1])  # it says who holds it
+        who = _person(user, "api")
+        await check_ending(self.port, self.admission, family[-1], who)
         for each in family:
-            await self.port.remove(each)
+            why: list[str] = []
+
+            def may_go(turn: LastTurn, why: list[str] = why) -> bool:  # once more, while nobody else writes
+                why.append(barred_in(turn.events, self.admission, who))
+                return not why[-1]
+
+            if not await self.port.remove(each, may_go):
+                raise NotAllowed(why[-1], user=user)
+
+    async def end(
+        self,
+        conversation: str,
+        *,
+        user: str | None = None,
+        via: str = "api",
+        answered_by: Literal["user", "agent"] = "user",
+        as_owner: bool = False,
+    ) -> bool:
+        """End the open turn of a conversation, with those around it and inside of it, whether or not anything is asked in it.
+
+        Args:
+            conversation: The id of the conversation.
+            user: Who ends it; recorded.
+            via: How: `inbox`, `web`, `api`, `mcp`.
+            answered_by: `agent` where a program ends it for itself, and no person does.
+            as_owner: End also what is for others to decide, with the right of the user to whom a local store belongs; recorded so.
+
+        Returns:
+            Whether another process runs the turn: that process ends it, and stops its tools.
+
+        Raises:
+            NotOpen: No turn is open.
+            NotAllowed: A question of it is for others to decide; or the store does not belong to the user of this process.
+            PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool.
+            Busy: Others write the conversation again and again; try again.
+            StoreError: The conversation cannot be read or written.
+        """
+        check_text("conversation", conversation)
+        who = Submission(user=user, via=via, answered_by=_checked(answered_by)).by
+        if as_owner:
+            who = owner_of(self.port, who)
+
+        def check(turn: LastTurn) -> None:
+            from midturn.store.outside_answers import check_that_a_person_answers  # who lists questions answers none
+
+            if turn.is_for_people:
+                check_that_a_person_answers(asker_of(turn.events))
+
+        return await TurnEnding(self.port, self.admission, self._clock, conversation, who, check).end(partial(_take_over, self))
 
     async def prune(self, older: timedelta) -> Pruned:
         """Remove conversations in which nothing was recorded for as long as `older`, and no turn is open, for good; say which.
@@ -340,7 +393,8 @@ class ConversationStore(Renamed):
             StoreError: The conversation cannot be read or written.
         """
         given = Submission(
-            value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, digest, login, answered_by, scope, rule
+            *(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, digest, login),
+            *(_checked(answered_by), scope, rule),
         )
         if scope is None or scope == "conversation":
             return await self._submit(id, given)
@@ -460,6 +514,7 @@ class ConversationStore(Renamed):
     ids_sync = sync_form(ids, run_sync)
     fork_sync = sync_form(fork, run_sync)
     remove_sync = sync_form(remove, run_sync)
+    end_sync = sync_form(end, run_sync)
     prune_sync = sync_form(prune, run_sync)
     prunable_sync = sync_form(prunable, run_sync)
     pending_sync = sync_form(pending, run_sync)
@@ -605,6 +660,17 @@ def _person(user: str | None, via: str) -> AnsweredBy:
         ValueError: `user` is no name.
     """
     return Submission(user=user, via=via).by
+
+
+def _checked(answered_by: str) -> str:
+    """Return who answers from outside.
+
+    Raises:
+        ValueError: It is neither a person nor a program.
+    """
+    if answered_by not in ("user", "agent"):
+        raise ValueError(f"`answered_by` takes 'user' or 'agent', not {answered_by!r:.80}.")
+    return answered_by
 
 
 def _address(question: str | OpenQuestion) -> str:

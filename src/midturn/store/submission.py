@@ -31,8 +31,8 @@ _YES_OR_NO = frozenset({bool, type(None)})
 _WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
 
 
-ANSWERERS: Final = ("user", "agent")
-"""Who may answer from outside: a person, or a program for itself."""
+ANSWERERS: Final = ("user", "agent", "owner")
+"""Who answers from outside: a person, a program for itself, or the owner of a store, who only ends turns."""
 
 
 class Submission(Struct, frozen=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.store.batch import event_ids, stamped
+from midturn.store.ending import check_ending
 from midturn.store.families import end_family
 from midturn.store.outside_answers import check_that_it_lasts
 from midturn.store.port import HeldBy, LastTurn
@@ -65,11 +66,14 @@ class StoredVisit:
 
         Raises:
             AnswerError: It does not fit; the same prompt is to be shown again.
+            NotAllowed: It is not for this person to answer, or not theirs alone to end.
             NotOpen: The turn has gone on meanwhile, and waits for something else.
             AlreadyAnswered: It was answered meanwhile, perhaps at the terminal of the process that holds the conversation.
             StoreError: It cannot be written.
         """
         await self._store.taken_over(self._conversation)
+        if isinstance(reply, EndedTurn):
+            await check_ending(self._store.port, self._store.admission, self._conversation, self._who)
         at = Address(self._conversation, self._question.request.event_id)
         taken: list[Event] = []
 

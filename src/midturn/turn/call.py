@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import NotAllowed
+from midturn.question.answer_type import SecretType
 from midturn.question.people import People, earliest
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Submitted
@@ -303,6 +304,24 @@ class Call:
         self.stage = STAGES[self.stage][move]
 
 
+AGENT: Final = "agent"
+"""Tag of `answered_by.by`: a program has answered for itself."""
+
+
+def not_for_agents(decision: decisions.Decision, reply: decisions.Spoken) -> str:
+    """Say why a program may not decide this for itself; empty where it may: an ordinary question, which nothing keeps for people."""
+    if not isinstance(decision, Inquiry):
+        return "A person has to decide this: programs answer no approvals."
+    if decision.poll is not None:
+        return "People decide this, and no program."
+    is_secret = isinstance(decision.question.answer_type, SecretType)
+    if decision.policy.exclusive or decision.question.exclusive or decision.is_asked_again or is_secret:
+        return "A person has to answer this: the question is exclusive."
+    if isinstance(reply, Answered) and reply.remember:
+        return "The answer of a program is not remembered."
+    return ""
+
+
 class Docket:
     """The decisions of a call that lie on the desk: each is routed, taken down once, and written as what became of it.
 
@@ -339,6 +358,8 @@ class Docket:
         self, ticket: Ticket, reply: decisions.Spoken, who: AnsweredBy, digest: str = "", key: str = ""
     ) -> decisions.Then | decisions.Misfit | None:
         """Close a decision with a reply. If the reply does not fit, nothing has happened. See `Call.decided` for the arguments."""
+        if who.by == AGENT and (why := not_for_agents(ticket.decision, reply)):
+            return decisions.Misfit.barring(why)
         is_yes = isinstance(reply, Answered) and reply.value is True
         if digest and is_yes and isinstance(ticket.decision, Permission) and ticket.decision.has_changed(digest):
             return decisions.CHANGED

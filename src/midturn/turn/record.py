@@ -514,13 +514,13 @@ class TurnRecord:
 
     def _tally(self, attempt: Attempt, call: CallRecord | None, who: ev.AnsweredBy | None) -> None:
         by = who.by if who else ""
-        if call and (who is None or by in ("user", "policy")):
+        if call and (who is None or by in ("user", "policy", "agent")):
             self._decided(call)
         if by == "user":
             self._show(attempt.request)
         if by == "assistant" and attempt.is_rejection:
             self.cycle.rejected = True
-        elif by in ("assistant", "user", "policy"):
+        elif by in ("assistant", "user", "policy", "agent"):
             self.cycle.otherwise = True
 
     def _show(self, request: ev.InquiryRequest) -> None:

@@ -360,6 +360,10 @@ def describe(by: ev.AnsweredBy | None) -> str:
             name = f"the policy {by.name}" if by.name else "a policy"
         case ev.AnsweredBy(by="static" | "configuration"):
             name = f"the configuration ({by.origin})" if by.origin else "the configuration"
+        case ev.AnsweredBy(by="agent"):
+            name = f"the program {by.user}" if by.user else "a program"
+        case ev.AnsweredBy(by="owner"):
+            name = f"{by.user or 'a user'}, who owns the store,"
         case _:
             name = {"assistant": by.model or "an assistant", "cached": "an earlier answer", "default": "the default"}.get(by.by, by.by)
     return f"{name} ({by.via})" if by.via else name

@@ -419,8 +419,8 @@ def _explained(call: CallRecord, message: str, attempt: Attempt | None) -> tuple
             return f"{head}\n\n{re.sub(_RETRY, '', message)}\n{messages.RETRY_OR_REVIEW}", attempt
         case "user":
             return f"{messages.rejected_by_user(tool, text, response.reason)}\n\n{message}", attempt
-        case "policy":
-            return f"{messages.rejected_by_policy(tool, who.name or who.by, text, response.reason)}\n\n{message}", attempt
+        case "policy" | "agent":
+            return f"{messages.rejected_by_policy(tool, who.name or who.user or who.by, text, response.reason)}\n\n{message}", attempt
         case _:
             return message, None
 

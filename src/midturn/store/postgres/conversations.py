@@ -109,6 +109,7 @@ class PostgresConversations(PortOfBefore):
 
     needs_loop = True
     is_for_people = False
+    is_own = False
 
     def __init__(self, address: DatabaseAddress, limits: Limits = DEFAULT_LIMITS) -> None:
         self.address = address
