@@ -72,6 +72,26 @@ def test_two_logins_of_a_person_whom_the_question_does_not_name_are_one_voter(mi
     assert "carl has said yes already: 1 of 2" in refused.stderr
 
 
+def test_who_may_not_decide_ends_nothing_and_the_owner_does_so_on_record(midturn: CommandLine) -> None:
+    (question,) = waiting(midturn, {"ask": ["ops"], "only": True})
+    as_carl, conversation = {"MIDTURN_CFG_USER__NAME": "carl"}, question["conversation"]
+    for words in (
+        ("answer", question["id"], "--cancel"),
+        ("resume", conversation, "--discard"),
+        ("conversation", "rm", "--yes", conversation),
+    ):
+        refused = midturn.run(*words, **as_carl)
+        assert refused.status != 0
+        assert "carl may not answer this: only ana and bo may." in refused.stderr
+        assert f"This store is yours: `midturn resume {conversation} --discard --as-owner` ends the turn all the same" in refused.stderr
+    assert [one["id"] for one in midturn.ok("inbox", "--json").json] == [question["id"]]
+    assert "`--as-owner` is for `--discard`" in midturn.run("resume", conversation, "--as-owner").stderr
+    midturn.ok("resume", conversation, "--discard", "--as-owner", **as_carl)
+    assert midturn.events()[-1]["ended_by"] == {"by": "owner", "via": "inbox", "user": "carl"}
+    assert "carl" in midturn.run("answer", question["id"], "yes", MIDTURN_CFG_USER__NAME="ana").stderr
+    midturn.ok("conversation", "rm", "--yes", conversation, **as_carl)
+
+
 def test_several_are_answered_in_one_act_after_each_was_shown(midturn: CommandLine) -> None:
     asked = waiting(midturn, {"ask": ["ops"]}, "Deploy one?", "Deploy two?")
     first, second = (question["id"] for question in asked)

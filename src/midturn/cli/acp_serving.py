@@ -16,13 +16,15 @@ from midturn.acp.session import Interrupt
 from midturn.agent.prompters import InboxPrompter
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import ExitStatus
-from midturn.cli.place import Place, StoreAddress, place_in
+from midturn.cli.place import Place, StoreAddress, environment, place_in
 from midturn.clock import SYSTEM, now
 from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
 from midturn.compose.mcp import MISSING, Servers, can_ask
 from midturn.compose.session import RunParts
+from midturn.config.places import own_name
 from midturn.config.settings import Settings
 from midturn.ports import Clock, Display, Notice
+from midturn.record.events import AnsweredBy
 from midturn.runtime.driver import RunEnding
 from midturn.store.held import HeldConversation
 from midturn.store.metadata import Metadata, title
@@ -81,7 +83,7 @@ class ConfiguredTurns:
 
     async def end(self, journal: HeldConversation) -> None:
         """End the open turn of a conversation."""
-        await discard_turn(self.store, journal)
+        await discard_turn(self.store, journal, AnsweredBy("user", via="acp", user=own_name(environment())))
 
     async def close(self) -> None:
         """Leave the MCP servers."""

@@ -27,7 +27,7 @@ from midturn.cli.output import ExitStatus, Shown, line, note, presented
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import answered, place_of, question_rows
 from midturn.config.places import own_name
-from midturn.errors import NotOpen
+from midturn.errors import NotAllowed, NotOpen
 from midturn.question.people import Directory
 from midturn.question.reply import EndedTurn
 from midturn.record.events import AnsweredBy
@@ -135,7 +135,12 @@ def run_answer(given: SubmissionFlags) -> ExitStatus:
         return _at_the_terminal(place, question, given)
     submitting = Submitting(place.store, question, _who(), given.reason, given.digest)
     if given.cancel:
-        submitting.cancel()
+        try:
+            submitting.cancel()
+        except NotAllowed as refused:
+            from midturn.cli.resume import owner_may  # only who may not end a turn reads how its owner does
+
+            raise NotAllowed(f"{refused}{owner_may(place, question.conversation)}", id=question.id, user=refused.user) from None
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.DONE
     if given.reply is not None:

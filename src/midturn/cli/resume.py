@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import click
 from msgspec import Struct
 
+from midturn.cli.answer_submission import VIA
 from midturn.cli.asking import ask_here
 from midturn.cli.held import Held, is_attached, without_echo
 from midturn.cli.loading import Flags, load_for, report_ignored
@@ -17,16 +18,18 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.turn_end import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
-from midturn.errors import MidturnError, NotOpen, StoreError, StoreLocked
+from midturn.config.places import own_name
+from midturn.errors import MidturnError, NotAllowed, NotOpen, StoreError, StoreLocked
 from midturn.log.provider_view import last_user_request
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.question.reply import Answered
-from midturn.record.events import Event
+from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import asker_of
 from midturn.record.window import open_turn
 from midturn.runtime.driver import was_ended_by_user
 from midturn.sandbox.doors import for_people_only
+from midturn.store.ending import as_owner as owner_of
 from midturn.turn.view import describe
 
 
@@ -35,6 +38,7 @@ class ResumeFlags(Struct, frozen=True, kw_only=True):
 
     id: str | None = None
     discard: bool = False
+    as_owner: bool = False
     ready: bool = False
     watch: bool = False
     non_interactive: bool = False
@@ -45,6 +49,7 @@ class ResumeFlags(Struct, frozen=True, kw_only=True):
 @click.command
 @with_conversation
 @click.option("--discard", is_flag=True, help="End the open turn instead.")
+@click.option("--as-owner", is_flag=True, help="With --discard: end also what is for others to decide, as the owner of the store.")
 @click.option("--ready", is_flag=True, help="Go on with every turn that can, and ask no one.")
 @click.option("--watch", is_flag=True, help="With --ready: stay, and go on with turns as they are answered.")
 @without("--all", "It belonged to `--adopt`, which is gone, too. `--ready` goes on with every turn that can.")
@@ -74,7 +79,7 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
         if open_turn(held.events) is None:
             raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
         if resume.discard:
-            discard(place, held)
+            discard(place, held, as_owner=resume.as_owner)
             return ExitStatus.DONE
         check_is_ours(held)
         return resume_held(place, held, attached=_attached(resume), output=resume.output)
@@ -112,13 +117,33 @@ def _is_shaped(events: Sequence[Event]) -> bool:
     return asked is not None and asked.schema is not None
 
 
-def discard(place: Place, held: Held) -> None:
-    """End an open turn as if the user had stopped it."""
-    place.run(discard_turn(place.store, held.journal))
+def discard(place: Place, held: Held, *, as_owner: bool = False) -> None:
+    """End an open turn as if the user had stopped it.
+
+    Raises:
+        NotAllowed: A question is open in it that is for others to decide; it says how the owner of the store ends it.
+    """
+    who = AnsweredBy("user", via=VIA, user=own_name(environment()))
+    if as_owner:
+        who = owner_of(place.store.port, who)
+    try:
+        place.run(discard_turn(place.store, held.journal, who))
+    except NotAllowed as refused:
+        raise NotAllowed(f"{refused}{owner_may(place, held.conversation)}", user=who.user) from None
     note("midturn: the open turn of conversation {} was ended.", held.conversation)
 
 
+def owner_may(place: Place, conversation: str) -> str:
+    """Say how the owner of a store ends what is for others to decide; empty where this user does not own it."""
+    if not place.store.port.is_own:
+        return ""
+    command = f"midturn resume {conversation} --discard --as-owner{place.option}"
+    return f" This store is yours: `{command}` ends the turn all the same, and the record says so."
+
+
 def _check(resume: ResumeFlags) -> None:
+    if resume.as_owner and not resume.discard:
+        raise click.UsageError("`--as-owner` is for `--discard`: as the owner of the store you end a turn, and decide nothing in it.")
     if resume.watch and not resume.ready:
         raise click.UsageError("`--watch` stays for turns that become ready: use it with `--ready`.")
     if resume.ready and (resume.id or resume.discard):

@@ -21,18 +21,20 @@ from midturn.exchange import ModelRequest, ToolDefinition
 from midturn.journal import Journal
 from midturn.plugins import Registry
 from midturn.ports import Model, Notice, Tool
-from midturn.record.events import ChatRequest, Event
-from midturn.runtime.driver import Session, open_window, record_effects
+from midturn.record.events import AnsweredBy, ChatRequest, Event
+from midturn.runtime.driver import Session, open_window, record, record_effects
 from midturn.runtime.surroundings import Silence, Surroundings
 from midturn.store.batch import event_ids
+from midturn.store.ending import check_ending
 from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
 from midturn.tools.ask_user_call import AskUserTool
 from midturn.tools.describe_tools import DescribeTools, Redescribed, Wording
 from midturn.tools.fs.described import file_tools
 from midturn.tools.names import name_problem
-from midturn.turn.ending import as_it_ended
-from midturn.turn.step import Interrupted, ModelAnswered, TurnRequested, TurnSettings
+from midturn.turn.ending import as_it_ended, ended_by_user, ending_batch
+from midturn.turn.people import OWNER
+from midturn.turn.step import ModelAnswered, TurnRequested, TurnSettings
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView
 from midturn.values.json_value import JsonObject
@@ -202,13 +204,18 @@ def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatReques
     return _surroundings(parts, _toolbox(parts)).request([*events, asked])
 
 
-async def discard_turn(store: ConversationStore, journal: Journal) -> None:
-    """End the open turn of a conversation, and those inside of its tools; no tool and no model is needed for that."""
+async def discard_turn(store: ConversationStore, journal: Journal, who: AnsweredBy) -> None:
+    """End the open turn of a conversation, and those inside of its tools; no tool and no model is needed for that.
+
+    Raises:
+        NotAllowed: A question is open in it that is for others to decide.
+    """
     window = open_window(journal)
-    children = TurnView.last(window).open_children
-    turn = Turn.load(window, TurnSettings(tools={}), event_ids())
-    await record_effects(turn.step(Interrupted()), journal, SYSTEM, Silence())
-    await store.end_children(children, as_it_ended("ended_by_user", None))
+    view = TurnView.last(window)
+    await check_ending(store.port, store.admission, journal.conversation, who)
+    ending = ended_by_user(view.record.asking_calls, who if who.by == OWNER else None)
+    await record(ending_batch(window, ending, event_ids()), journal, SYSTEM, Silence())
+    await store.end_children(view.open_children, as_it_ended("ended_by_user", None))
 
 
 async def record_said(journal: Journal, said: str) -> None:

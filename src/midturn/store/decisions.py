@@ -18,7 +18,6 @@ from midturn.record.window import turn_of_child
 from midturn.store.batch import event_ids
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, Submission
-from midturn.turn.ending import ended_by_user, ending_batch
 from midturn.turn.pending import pending
 from midturn.turn.people import ending_barred, handed_as, note_batch, under_key
 from midturn.turn.standing import refusal, rule_problem
@@ -100,6 +99,8 @@ def _ending(turn: Sequence[Event], at: Address, handed: HandedOver) -> Sequence[
         return None
     if why := ending_barred((view.record,), handed.by):
         raise NotAllowed(why, id=str(at), user=handed.by.user)
+    from midturn.turn.ending import ended_by_user, ending_batch  # who lists conversations ends none
+
     return ending_batch(view.events, ended_by_user(view.record.asking_calls, handed.by), event_ids())
 
 

@@ -206,6 +206,11 @@ class ConversationStore(Renamed):
                 why.append(barred_in(turn.events, self.admission, who))
                 return not why[-1]
 
+            try:
+                await self.port.look(each)
+            except StoreError:  # nothing is asked where nothing can be read
+                await self.port.remove(each)
+                continue
             if not await self.port.remove(each, may_go):
                 raise NotAllowed(why[-1], user=user)
 

@@ -26,8 +26,9 @@ from midturn.cli.held import Held
 from midturn.cli.options import Duration, with_conversation, with_conversations, with_store
 from midturn.cli.output import ExitStatus, block, is_terminal, line, note, say, table
 from midturn.cli.place import Place, StoreAddress, find_place, place_of
-from midturn.config.places import configured_keep, shown, state_directory
-from midturn.errors import ConfigError, StoreError, StoreLocked
+from midturn.cli.resume import owner_may
+from midturn.config.places import configured_keep, own_name, shown, state_directory
+from midturn.errors import ConfigError, NotAllowed, StoreError, StoreLocked
 from midturn.files import LONGEST_IMPORT, ensure_private, read_private, read_regular, user_data, write_parts_private
 from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
@@ -325,14 +326,21 @@ def fork_command(id: str | None, *, turns: int | None, store: StoreAddress | Non
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_store
 def rm_command(ids: tuple[str, ...], *, yes: bool, store: StoreAddress | None) -> ExitStatus:
-    """Remove conversations for good, with their files."""
+    """Remove conversations for good, with their files.
+
+    Where a question is open that is for others to decide, its turn has to be ended first.
+    """
+    for_people_only("remove conversations")
     place = find_place(store)
     chosen = list(dict.fromkeys(place.conversation(id) for id in ids))  # noqa: A001  the wire's word
     if not yes and not _agreed(place, chosen):
         note("midturn: nothing was removed.")
         return ExitStatus.ERROR
     for number in chosen:
-        place.store.remove_sync(number)
+        try:
+            place.store.remove_sync(number, user=own_name(os.environ))
+        except NotAllowed as refused:
+            raise NotAllowed(f"{refused}{owner_may(place, number)}", user=refused.user) from None
         note("midturn: conversation {} was removed.", number)
     return ExitStatus.DONE
 
