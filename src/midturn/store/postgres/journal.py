@@ -75,7 +75,7 @@ class TurnRow:
             "asking": bool(self.waiting),
             "answered": self.answered,
             "may_close": may_close(batch),
-            "waiting": self.waiting,
+            "waiting": [*self.waiting, *([self._view.record.start_id] if self.unfinished else [])],  # the start: to end the turn as a whole
             "noted": sorted(handed_as(batch)),
             "stirs": any(isinstance(event, _STIRRING) for event in batch),
         }
