@@ -20,7 +20,6 @@ from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, Submission
 from midturn.turn.pending import pending
 from midturn.turn.people import ending_barred, handed_as, note_batch, under_key
-from midturn.turn.standing import refusal, rule_problem
 from midturn.turn.view import TurnView
 
 if TYPE_CHECKING:
@@ -156,6 +155,8 @@ def _check_scope(visit: Visit, submission: Submission) -> None:
     """Refuse a scope that this answer may not have, and one that nothing would be done with."""
     if submission.scope is None:
         return
+    from midturn.turn.standing import refusal, rule_problem  # a list of open questions does without questions themselves
+
     prompt = visit.prompt()
     if prompt is None:
         return

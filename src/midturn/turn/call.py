@@ -317,7 +317,7 @@ def not_for_agents(decision: decisions.Decision, reply: decisions.Spoken) -> str
     is_secret = isinstance(decision.question.answer_type, SecretType)
     if decision.policy.exclusive or decision.question.exclusive or decision.is_asked_again or is_secret:
         return "A person has to answer this: the question is exclusive."
-    if isinstance(reply, Answered) and reply.remember:
+    if isinstance(reply, Answered) and (reply.remember or reply.scope):
         return "The answer of a program is not remembered."
     return ""
 
