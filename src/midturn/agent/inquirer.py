@@ -194,6 +194,22 @@ class Inquirer:
             left = unfinished.error
         raise left
 
+    @property
+    def resumes(self) -> bool:
+        """Whether the held turn was there before it was held: left open, or finished and found by its key."""
+        return self._turn is not None and self._turn.resumes
+
+    def result_of(self, tool: str, call_id: str, arguments: JsonObject | None, *, agent: str = "") -> CallContent | None:
+        """Return the recorded result of a call of the held turn, without making the call; None if it has none.
+
+        Args:
+            tool: The name of the tool.
+            call_id: The id that the model gave the call.
+            arguments: The arguments that it gave.
+            agent: The name of the agent, as of `run`.
+        """
+        return None if self._turn is None else self._turn.result_of(CallBegun(call_id, tool, arguments or {}, agent))
+
     def has_asked(self, tool: str, call_id: str, arguments: JsonObject | None, question_id: str, *, agent: str = "") -> bool:
         """Say whether a call of the held turn that has no result yet has asked a question, in this process or in another.
 

@@ -159,6 +159,8 @@ class ForeignTurn:
         self._calls: list[ForeignCall] = []
         self._made: Counter[bytes] = Counter()
         self._stays_open = False
+        self.resumes = False
+        """Whether the turn was there before it was held: left open, or finished and found by its key."""
         self._finished: Sequence[ev.Event] = ()
         self._turn: Turn | None = None
         self._driver: Driver | None = None
@@ -181,6 +183,7 @@ class ForeignTurn:
         known = None if key is None else _begun_with(key, journal.events)
         if known and not known.open:
             self._finished = known.events
+            self.resumes = True
             return
         if key is not None:
             self._settings = replace(self._settings, start=ev.TurnStart(key=key))
@@ -189,6 +192,7 @@ class ForeignTurn:
             stale = Turn.load(window.events, self._settings, self._services.ids)
             began = next((request.content for request in ev.user_requests(window.events)), "")
             if known or (key is None and text in ("", began)):
+                self.resumes = True
                 return
             if stale.record.open_calls() or calls_wait:
                 raise TurnOpen(self._why_open(began), conversation=journal.conversation, text=began)
@@ -257,6 +261,13 @@ class ForeignTurn:
         calls = {call.event_id for call in ev.call_requests(events) if is_call(call, begun)}
         calls -= {result.call for result in ev.call_results(events)}
         return any(request.call in calls and request.question_id == question for request in ev.inquiry_requests(events))
+
+    def result_of(self, begun: CallBegun) -> CallContent | None:
+        """Return the recorded result of the newest call that is equal to one; None if it has none."""
+        window = open_turn(self._services.journal.events)
+        events = self._finished or (window.events if window else ())
+        same = [call for call in ev.call_requests(events) if is_call(call, begun)]
+        return self.content(same[-1].event_id) if same and self._response(same[-1].event_id) else None
 
     def content(self, event: str) -> CallContent:
         """Return what the model is to read of a call that has its response."""

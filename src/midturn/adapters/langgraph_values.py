@@ -1,0 +1,111 @@
+"""Values of LangGraph and LangChain as midturn records them: inputs, messages of tools, and what interrupts hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence, Set as AbstractSet
+from typing import Any, cast
+
+import msgspec
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+
+from midturn.errors import QuestionError
+from midturn.question.question import Question
+from midturn.values.json_value import Json, JsonObject, canonical
+
+
+def words(given: object) -> str:
+    """Return what the user says in an input that has messages, as most graphs of agents have."""
+    messages = fields(given).get("messages", ())
+    said = [_said(message) for message in cast("Sequence[object]", messages if isinstance(messages, list | tuple) else [messages])]
+    return next((words for words in reversed(said) if words), "")
+
+
+def _said(message: object) -> str:
+    """Return the words of a message of the user, in each shape that LangChain takes."""
+    match message:
+        case HumanMessage():
+            return str(message.text)
+        case BaseMessage():
+            return ""
+        case ("user" | "human", str(words)) | {"role": "user" | "human", "content": str(words)}:
+            return words
+        case str():
+            return message
+        case _:
+            return ""
+
+
+def recorded_text(message: ToolMessage) -> str:
+    """Return what is recorded of a tool's message."""
+    content = cast("object", message.content)
+    return content if isinstance(content, str) else json.dumps(as_json(content), ensure_ascii=False)
+
+
+def content_blocks(text: str) -> Any:
+    """Return the content of a message that was recorded: its blocks, if it had some."""
+    if not text.startswith("[{"):
+        return text
+    try:
+        read: object = json.loads(text)
+    except ValueError:
+        return text
+    blocks = cast("list[object]", read)
+    return blocks if all("type" in fields(block) for block in blocks) else text
+
+
+def fields(value: object) -> Mapping[str, Any]:
+    """Return the fields of a mapping; none of anything else."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def json_object(value: object) -> JsonObject:
+    """Return a mapping as a JSON object."""
+    return cast("JsonObject", as_json(fields(value)))
+
+
+def read_object(content: str) -> dict[str, Any]:
+    """Read a JSON object; an empty one if the text is none."""
+    try:
+        return dict(fields(msgspec.json.decode(content)))
+    except msgspec.DecodeError:
+        return {}
+
+
+def question_of(value: object, schema: object) -> Question[Any]:
+    """Return what an interrupt asks that says nothing of us: its text, and the type that it wants."""
+    text = value if isinstance(value, str) else "The graph waits for a value."
+    context = None if isinstance(value, str) else json.dumps(as_json(value), ensure_ascii=False, indent=2)
+    if isinstance(schema, Mapping):
+        try:
+            return Question.schema("value", text, cast("JsonObject", schema), context=context)
+        except QuestionError:  # a schema that cannot be asked: its answer is a text
+            context = f"{context or ''}\n{json.dumps(schema, ensure_ascii=False, indent=2)}".strip()
+    return Question.text("value", text, context=context)
+
+
+def as_json(value: object) -> Json:
+    """Return a value as JSON that is the same in each process: its content counts, not its order in memory or its address."""
+    match value:
+        case Mapping():
+            return {str(key): as_json(held) for key, held in cast("Mapping[object, object]", value).items()}
+        case AbstractSet():
+            return sorted((as_json(held) for held in cast("AbstractSet[object]", value)), key=canonical)
+        case list() | tuple():
+            return [as_json(held) for held in cast("Sequence[object]", value)]
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return _object_as_json(value)
+
+
+def _object_as_json(value: object) -> Json:
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return as_json(dump())
+    try:
+        simple: object = msgspec.to_builtins(value)
+    except (TypeError, ValueError, RecursionError):
+        has_own_text = type(value).__str__ is not object.__str__ or type(value).__repr__ is not object.__repr__
+        return str(value) if has_own_text else f"{type(value).__module__}.{type(value).__qualname__}"
+    return as_json(simple) if type(simple) is not type(value) else str(value)
