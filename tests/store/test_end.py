@@ -79,6 +79,34 @@ def test_the_refusal_says_what_waits_and_who_may(store: ConversationStore) -> No
         store.answer_sync(questions["hello"].id, cancel=True, user="mallory")
 
 
+def test_nobody_ends_a_question_of_others_by_the_turn_around_it_or_inside_of_it(store: ConversationStore) -> None:
+    @mt.tool
+    async def delegate() -> str:
+        """Have another agent do it."""
+        return str((await agent_on(store, "deploy").run("deploy")).status)
+
+    calls = [{"name": "delegate"}, CALLS["hello"]]
+    around = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "done"}]), tools=[delegate, hello], store=store)
+    result = around.run_sync("go")
+    questions = {question.tool: question for question in store.pending_sync()}
+    inside = questions["deploy"].conversation
+    assert inside != result.conversation
+    ends: list[Callable[[], object]] = [
+        lambda: store.answer_sync(questions["hello"].id, cancel=True, user="mallory"),
+        lambda: store.end_sync(result.conversation, user="mallory"),
+        lambda: store.end_sync(inside, user="mallory"),
+        lambda: store.remove_sync(result.conversation, user="mallory"),
+        lambda: store.remove_sync(inside, user="mallory"),
+    ]
+    for end in ends:
+        with pytest.raises(NotAllowed, match="mallory may not answer this"):
+            end()
+    assert len(store.pending_sync()) == 2
+    store.end_sync(inside, user="ana")
+    assert ended(store, inside) is not None
+    assert ended(store, result.conversation) is not None
+
+
 def test_who_may_decide_everything_ends_the_turn(store: ConversationStore) -> None:
     conversation, questions = waiting(store, "hello", "deploy")
     store.answer_sync(questions["hello"].id, cancel=True, user="ana")
