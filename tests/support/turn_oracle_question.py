@@ -183,7 +183,8 @@ class QuestionOracle:
         if self._tool.detached["tool"] == "defaults" and link.question.has_default:
             return self._answered(link, Says(DEFAULTS[link.question.kind]), "default")
         if link.said:
-            return self._answered(link, link.said, "assistant")
+            self._pair(link, ("cancelled", None, "no_prompt_backend"))
+            return link.said, "assistant"
         error = f'{{tool}}: the assistant that was asked "{link.question.text}" failed to answer: {OVERLOADED}.'
         raise self._cancelled(link, "backend_error", error)
 

@@ -7,6 +7,7 @@ import pytest
 from midturn.question.question import Question
 from midturn.question.reply import Unavailable, WentBack
 from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
+from midturn.record.window import refused
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
 from midturn.turn.step import (
     AssistantFailed,
@@ -261,7 +262,9 @@ def test_where_nobody_can_be_shown_a_rejection_it_stands(detached: DetachedPolic
     played.reply(Unavailable())
 
     assert played.run.answers == {"confirm": False}
-    assert [(e.answer, e.answered_by.by) for e in played.recorded(InquiryAnswered) if e.answered_by] == [(False, "assistant")] * 2
+    assert [(e.answer, e.answered_by.by) for e in played.recorded(InquiryAnswered) if e.answered_by] == [(False, "assistant")]
+    (unseen,) = played.recorded(InquiryCancelled)  # the request to the person: nobody answered it
+    assert (unseen.reason, unseen.metadata) == ("no_prompt_backend", {"stands": "assistant"})
     played.fails(call, "Not applied.")
     assert "It drops a test." in played.recorded(ToolCallResponse)[0].content
 
@@ -325,3 +328,17 @@ def test_a_reason_that_came_with_an_option_that_is_false_is_not_passed_on_as_a_n
     played.fails(call, "The disk is full.")
 
     assert played.recorded(ToolCallResponse)[0].content == "The disk is full."
+
+
+def test_a_model_s_no_that_nobody_could_be_shown_is_the_answer_when_the_turn_is_resumed() -> None:
+    played, call = asked(reviewed(detached="auto"))
+    says(played, False)
+    played.reply(Unavailable())
+
+    again = Played(settings(reviewed(detached="auto")), events=played.events)
+    again.asks(call, PATCH)
+
+    assert again.run.answers == {"confirm": False}
+    assert not again.wanted(ConsultAssistant)
+    again.fails(call, "Not applied.")
+    assert refused(again.events) == []  # a model has refused the call: it did not fail for want of a person

@@ -361,6 +361,8 @@ CancelReason: TypeAlias = Literal[
 ]
 NO_ONE_THERE: Final[tuple[CancelReason, ...]] = ("no_prompt_backend", "no_default", "detached_denied")
 """Why a question was closed that a human who is there could have answered."""
+STANDS: Final[dict[str, Json]] = {"stands": "assistant"}
+"""Metadata of the request that escalation put to a person, where nobody was there: the model's answer before it is the answer."""
 
 
 ApprovalState: TypeAlias = Literal["waiting", "approved", "skipped", "edited", "superseded", "expired"]

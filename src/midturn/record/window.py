@@ -314,7 +314,7 @@ def refused(turn: Iterable[ev.Event]) -> list[str]:
                 names[event.event_id] = event.name
             case ev.InquiryRequest():
                 asked[event.id] = event.call
-            case ev.InquiryCancelled(reason=reason) if reason in ev.NO_ONE_THERE:
+            case ev.InquiryCancelled(reason=reason, metadata=metadata) if reason in ev.NO_ONE_THERE and metadata != ev.STANDS:
                 call = asked.get(event.id, "")
                 found[call] = names.get(call, "")
             case ev.Approval(state="skipped", answered_by=who) if who and who.by == "default":

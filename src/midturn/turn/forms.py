@@ -209,7 +209,7 @@ class CallForms:
         An answer on record that does not fit is told of, and counts as none: the log was edited.
         """
         while chain := self._replay.find(walk, question.id, persisted.key):
-            response = chain.links[-1].response
+            response = chain.last.response
             if response is None and chain.is_with_a_model and not self._requests.asks_a_model(walk, question.id, chain.asked.revises):
                 break  # now a person gets it: it closes, and is asked anew
             if response is None:

@@ -167,7 +167,7 @@ class Inquiry(Struct, frozen=True):
     def cancel(
         self,
         reason: ev.CancelReason,
-        then: decisions.GoBack | decisions.Leave | decisions.Refuse | decisions.Escalate,
+        then: decisions.Give | decisions.GoBack | decisions.Leave | decisions.Refuse | decisions.Escalate,
         metadata: dict[str, Json] | None = None,
     ) -> decisions.Closing:
         """Close without an answer."""
@@ -352,7 +352,8 @@ def _without_review(inquiry: Inquiry) -> decisions.Closing | None:
     before = inquiry.view.turn.inquiries[inquiry.request.escalates or ""].response
     if before and before.outcome == "answered" and before.answered_by:
         answer = Answered(inquiry.question.check(before.answer), reason=before.reason, automatic=True)
-        return inquiry.answer(answer, before.answered_by)
+        give = decisions.Give(inquiry.request.question_id, answer, inquiry.request.escalates or "", before.answered_by.by)
+        return inquiry.cancel("no_prompt_backend", give, ev.STANDS)
     message = messages.assistant_failed(inquiry.view.tool, inquiry.question.text, inquiry.error or "it gave no answer")
     return inquiry.cancel("backend_error", decisions.Refuse("backend_error", message))
 

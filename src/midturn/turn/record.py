@@ -71,6 +71,11 @@ class Attempt(Struct, eq=False, gc=False):
         return is_boolean and isinstance(self.response, ev.InquiryAnswered) and self.response.answer is False
 
 
+def is_unseen(response: ev.InquiryResponse | None) -> bool:
+    """Return whether a person was to have the last word about a model's answer, and nobody was there."""
+    return type(response) is ev.InquiryCancelled and response.metadata == ev.STANDS
+
+
 class Chain(Struct, eq=False, gc=False):
     """An attempt with the escalations that follow from it; its last link says how it ended. `place` counts the chains of its call.
 
@@ -84,8 +89,9 @@ class Chain(Struct, eq=False, gc=False):
 
     @property
     def last(self) -> Attempt:
-        """The link whose outcome counts."""
-        return self.links[-1]
+        """The link whose outcome counts: a model's answer that nobody could be shown stands."""
+        last = self.links[-1]
+        return self.links[-2] if len(self.links) > 1 and is_unseen(last.response) else last
 
     @property
     def is_open(self) -> bool:
@@ -105,7 +111,7 @@ class Chain(Struct, eq=False, gc=False):
 
     def counts_for(self, on_failure: str) -> bool:
         """Whether it stands for who asks the same again: a refusal only where that is wanted, the end of a deadline anywhere."""
-        response = self.links[-1].response
+        response = self.last.response
         if type(response) is not ev.InquiryCancelled:
             return True
         return response.reason in ("back", "deadline") or (response.reason != "superseded" and on_failure != "fail_call")

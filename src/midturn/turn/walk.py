@@ -344,7 +344,7 @@ def recorded(chain: Chain, question: Question[Any]) -> Give | GoBack | Refuse:
     Raises:
         AnswerError: The recorded answer does not fit.
     """
-    response = chain.links[-1].response
+    response = chain.last.response
     match response:
         case InquiryAnswered():
             by = response.answered_by.by if response.answered_by else "user"
