@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Iterator
 
 import pytest
@@ -59,8 +60,23 @@ def test_every_type_of_question_is_answered_with_input(typed: list[str], capsys:
     assert "hunter2" not in shown
 
 
-def test_the_end_of_input_ends_the_turn(typed: list[str]) -> None:
+def test_the_end_of_input_that_is_no_terminal_is_nobodys_decision(typed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert typed == []
+    for stdin in (io.StringIO(), None):
+        monkeypatch.setattr("sys.stdin", stdin)
+        result = agent().run_sync("Hello.", prompter=mt.InputPrompter())
+        assert (result.status, len(result.pending)) == ("suspended", 1)
+
+
+def test_the_end_of_input_at_a_terminal_ends_the_turn(typed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        """Standard input at which a person sits."""
+
+        def isatty(self) -> bool:
+            return True
+
+    assert typed == []
+    monkeypatch.setattr("sys.stdin", Terminal())
     assert agent().run_sync("Hello.", prompter=mt.InputPrompter()).status == "ended_by_user"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -81,8 +82,8 @@ async def _done(said: Awaitable[Any] | None) -> None:
 class InputPrompter(Prompter):
     """Asks with `print()` and `input()`, and secrets with `getpass`: for notebooks, which have no terminal of their own.
 
-    It blocks the event loop while it waits, as `input()` does there; nothing that others answer meanwhile takes the question away. Where
-    there is no input at all, it is as if no one was attached.
+    It blocks the event loop while it waits, as `input()` does there; nothing that others answer meanwhile takes the question away. If
+    there is no input, or it ends and is no terminal (a closed pipe), it is as if no one was attached.
 
     Args:
         width: How many cells a row has.
@@ -94,7 +95,7 @@ class InputPrompter(Prompter):
         self._width = width
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask, line by line, until there is a reply; the end of input ends the turn.
+        """Ask, line by line, until there is a reply. Ctrl-D at a terminal ends the turn; the end of any other input is nobody's word.
 
         Args:
             prompt: What to ask.
@@ -103,7 +104,7 @@ class InputPrompter(Prompter):
         try:
             reply = _conversed(plain_dialog(scene))
         except EOFError:
-            return EndedTurn()
+            return EndedTurn() if sys.stdin is not None and sys.stdin.isatty() else Unavailable()
         except (OSError, RuntimeError):  # no input here: a notebook that runs unattended, a closed stdin
             return Unavailable()
         print(scene.transcript(reply))  # noqa: T201  where the person reads
