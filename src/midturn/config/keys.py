@@ -318,7 +318,9 @@ PEOPLE = Branch(
     names=Names(
         Branch(
             keys={
-                "logins": Leaf(kind="names", help="users of the system, and sign-ins of the page; without any, the name"),
+                "logins": Leaf(
+                    kind="names", help="users of the system and sign-ins of the page; each belongs to one person"
+                ),
                 "notify": Leaf(kind="argv", private=True, help="where the person is told of questions (addresses of Apprise)"),
             }
         ),

@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from midturn.errors import NotAllowed
 from midturn.question.people import Directory
-from midturn.record.events import AnsweredBy, Event, Reassigned, put_to_people
+from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import OpenQuestion
 from midturn.store.port import PortJournal
 from midturn.store.submission import HandedOver
 from midturn.turn.pending import pending
-from midturn.turn.people import poll_about
+from midturn.turn.people import is_for_certain_people, poll_about
 
 MayAnswer: TypeAlias = "Callable[[OpenQuestion, str | None], bool | Awaitable[bool]]"
 CurrentPeople: TypeAlias = "Callable[[], Directory]"
@@ -34,8 +34,7 @@ class Admission:
 
     def people_of(self, turn: Sequence[Event]) -> Directory | None:
         """Return the configured people, where a turn has put anything to certain people: a command reads them for nothing else."""
-        has_people = any(request.people for request in put_to_people(turn)) or any(isinstance(event, Reassigned) for event in turn)
-        return self.people if has_people else None
+        return self.people if is_for_certain_people(turn) else None
 
     def with_people(self, people: CurrentPeople) -> Admission:
         """Return these rules, for the people that a configuration names when somebody answers."""

@@ -638,7 +638,7 @@ async def record_notice(store: ConversationStore, id: str | OpenQuestion, notice
         PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool, or by the agent that asks.
         StoreError: The conversation cannot be read or written.
     """
-    if type(notice) not in (Reminded, Escalated, Notified):  # a program without a type checker may pass a vote
+    if getattr(notice, "type", "") not in ("reminded", "escalated", "notified"):  # a program without a type checker may pass a vote
         raise TypeError(f"`record_notice` records reminders, escalations and notices, not {notice!r:.80}.")
     return await _outside_answers(store, store._clock).answer(_address(id), notice)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  the same module
 

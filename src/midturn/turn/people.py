@@ -271,6 +271,11 @@ def ending_barred(turns: Iterable[TurnRecord], who: AnsweredBy, directory: Direc
     return ""
 
 
+def is_for_certain_people(turn: Iterable[Event]) -> bool:
+    """Whether anything in a turn was put to certain people, as it was asked or later."""
+    return any(isinstance(event, Reassigned) or (isinstance(event, InquiryRequest | Approval) and event.people) for event in turn)
+
+
 def poll_of(
     request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes_or_no: bool, directory: Directory | None = None
 ) -> Poll | None:
