@@ -20,6 +20,7 @@ from midturn.turn.step import (
     SuspendTurn,
     Warn,
 )
+from midturn.turn.view import TurnView
 from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
 PATCH = Question.boolean("confirm", "Apply it?", context="+ a line", default=True)
@@ -342,3 +343,20 @@ def test_a_model_s_no_that_nobody_could_be_shown_is_the_answer_when_the_turn_is_
     assert not again.wanted(ConsultAssistant)
     again.fails(call, "Not applied.")
     assert refused(again.events) == []  # a model has refused the call: it did not fail for want of a person
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_a_no_that_a_person_has_overruled_is_not_counted_as_a_models_answer(*, verdict: bool) -> None:
+    played, _ = asked(reviewed())
+    says(played, False)
+    played.answer(verdict)
+
+    assert [who.by for who in TurnView.last(played.events).answerers if who] == ["user"]
+
+
+def test_a_no_that_stands_is_counted_as_a_models_answer() -> None:
+    played, _ = asked(reviewed(detached="auto"))
+    says(played, False)
+    played.reply(Unavailable())
+
+    assert [who.by for who in TurnView.last(played.events).answerers if who] == ["assistant"]

@@ -157,8 +157,10 @@ class TurnView:
 
     @property
     def answerers(self) -> list[ev.AnsweredBy | None]:
-        """Who has answered its questions, in order."""
-        return [response.answered_by for _, response in self.inquiries if isinstance(response, ev.InquiryAnswered | ev.InquiryRedacted)]
+        """Who has answered its questions, in order. A model's no that someone has overruled is not among them."""
+        found = [(request, given) for request, given in self.inquiries if isinstance(given, ev.InquiryAnswered | ev.InquiryRedacted)]
+        overruled = {request.escalates for request, _ in found if request.escalates}
+        return [given.answered_by for request, given in found if request.id not in overruled]
 
     @property
     def decided(self) -> Iterator[tuple[ev.InquiryRequest | ev.Approval, ev.InquiryResponse | ev.Approval]]:
