@@ -27,6 +27,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, Interrupt, StateSnapshot, interrupt
 
+from midturn.adapters.langchain_review import Review, decided, review_of
 from midturn.adapters.langgraph_values import as_json, content_blocks, fields, json_object, question_of, read_object, recorded_text, words
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
@@ -311,6 +312,9 @@ async def _answer(inquirer: Inquirer, asked: Interrupt[Any]) -> object:
     own = fields(value)
     if _WAITS in own:
         return own  # the call is made again, and finds its answers
+    review = review_of(value, asked.response_schema)
+    if review is not None:
+        return await _reviewed(inquirer, review, asked.id)
     made: dict[str, Any] = {"tool": INTERRUPT, "id": asked.id, "arguments": {"value": as_json(value)}}
     if _QUESTION in own:
         made = dict(own["call"])
@@ -328,6 +332,21 @@ async def _answer(inquirer: Inquirer, asked: Interrupt[Any]) -> object:
         return {_WAITS: made["tool"]}  # `ask` finds its answer in the record
     read = {} if content.is_error else read_object(str(content))
     return read.get("answer", read.get("reply") or str(content))
+
+
+async def _reviewed(inquirer: Inquirer, review: Review, id: str) -> object:
+    """Return what LangChain's middleware gets: the decisions about its calls, all of them.
+
+    Raises:
+        Suspended: Not all of them are there yet.
+        CallEnded: A person has ended the turn, or said no where that is not taken.
+    """
+    deciding = (decided(inquirer, action, f"{id}:{place}") for place, action in enumerate(review.actions))
+    decisions = await asyncio.gather(*deciding, return_exceptions=True)
+    for decision in decisions:
+        if isinstance(decision, BaseException):
+            raise decision
+    return decisions[0] if review.is_single else {"decisions": decisions}
 
 
 def _entry() -> _Entry:

@@ -141,7 +141,7 @@ class Inquirer:
             if suspended := turn.pending():
                 raise suspended
 
-    async def run(
+    async def run(  # noqa: PLR0913  (a public signature)
         self,
         tool: str,
         call_id: str,
@@ -150,6 +150,7 @@ class Inquirer:
         *,
         occurrence: int | None = None,
         agent: str = "",
+        permission: bool = False,
     ) -> CallContent:
         """Make one call of a tool: run `function(call)`, and return what the model is to read of it, as it is recorded.
 
@@ -167,6 +168,8 @@ class Inquirer:
                 it, the n-th in this hold of the turn is the n-th recorded one.
             agent: The name of the agent that makes the call, where several agents of one program have tools of the same name. A call
                 is identified by its agent, tool, id and arguments; it is recorded as `agent` in the metadata of the call.
+            permission: Whether a person is asked first if the call may run. The person may edit its arguments: `call.context.arguments` are
+                those that run.
 
         Raises:
             Suspended: No one is there to answer now; make the call again after the answer.
@@ -175,7 +178,7 @@ class Inquirer:
             StoreError: It cannot be read or written.
         """
         try:
-            async with self._call(tool, call_id, arguments, occurrence, agent) as call:
+            async with self._call(tool, call_id, arguments, occurrence, agent, permission=permission) as call:
                 try:
                     returned = await _ran(function, call)
                     call.refuse_going_on()
@@ -312,13 +315,20 @@ class Inquirer:
 
     @asynccontextmanager
     async def _call(
-        self, tool: str | Tool, call_id: str, arguments: JsonObject | None, occurrence: int | None, agent: str
+        self,
+        tool: str | Tool,
+        call_id: str,
+        arguments: JsonObject | None,
+        occurrence: int | None,
+        agent: str,
+        *,
+        permission: bool = False,
     ) -> AsyncGenerator[InquirerCall]:
         name, source = _asking(tool, self._settings.source)
         check_call(name, call_id, arguments, self._settings.limits.json_depth)
         check_text("agent", agent)
         async with self._held() as turn:
-            foreign = await turn.call(source, CallBegun(call_id, name, arguments or {}, agent), occurrence)
+            foreign = await turn.call(source, CallBegun(call_id, name, arguments or {}, agent), occurrence, permission=permission)
             call = InquirerCall(source, turn, foreign)
             try:
                 yield call

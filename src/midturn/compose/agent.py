@@ -104,22 +104,23 @@ def compose_inquirer(settings: AgentSettings, run: RunParts, journal: Journal) -
     """Return the turn in which another program's loop makes its calls; how many model requests it makes is its own affair."""
     tools = ForeignTools()
     surroundings = Surroundings(limits=replace(settings.limits, cycles=_ENDLESS))
-    kit = replace(settings.kit(run, tools, _Policies(settings), surroundings), model=Outside())
+    kit = replace(settings.kit(run, tools, _Policies(settings, tools), surroundings), model=Outside())
     return ForeignTurn(*session_parts(kit, run, journal), tools)
 
 
 class _Policies(Mapping[str, ToolPolicy]):
-    """Policies of every tool that there may be."""
+    """Policies of every tool that there may be: a call runs unattended, unless it is one that begins with a permission."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSettings, tools: ForeignTools) -> None:
         self._settings = settings
+        self._tools = tools
         self._of: dict[str, ToolPolicy] = {}
 
     def __getitem__(self, tool: str) -> ToolPolicy:
         if tool not in self._of:
             source, settings = self._settings.source or Source.tool(tool), self._settings
             self._of[tool] = tool_policy(tool, settings.routes, source=source, run="unattended", detached=settings.detached)
-        return self._of[tool]
+        return replace(self._of[tool], run="ask") if self._tools.permitted[tool] else self._of[tool]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._of)

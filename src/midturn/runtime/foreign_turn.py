@@ -35,8 +35,9 @@ class ForeignCall:
     `responded` is done when the result is durable, or when the call was ended from inside.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begun: CallBegun) -> None:
         loop = asyncio.get_running_loop()
+        self.begun = begun
         self.run: asyncio.Future[ToolRun] = loop.create_future()
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
         self.responded: asyncio.Future[None] = loop.create_future()
@@ -99,6 +100,8 @@ class ForeignTools(Mapping[str, ForeignTool]):
 
     def __init__(self) -> None:
         self._by_name: dict[str, ForeignTool] = {}
+        self.permitted: Counter[str] = Counter()
+        """How many calls of a tool are about to begin that are put to a person before they run, by its name."""
 
     def __getitem__(self, name: str) -> ForeignTool:
         return self._by_name.setdefault(name, ForeignTool(name))
@@ -213,31 +216,49 @@ class ForeignTurn:
             "answer what is open, or pass it on as a reply: `await store.answer(id, reply=text)`."
         )
 
-    async def call(self, source: ev.Source, begun: CallBegun, occurrence: int | None = None) -> ForeignCall:
+    async def call(self, source: ev.Source, begun: CallBegun, occurrence: int | None = None, *, permission: bool = False) -> ForeignCall:
         """Begin a call, or begin one again that was left unfinished; `source` is who asks in it.
+
+        With `permission`, a person is asked first whether it may run, and may edit its arguments.
 
         The n-th call with the same agent, tool, id and arguments is the n-th recorded one, unless `occurrence` says which it is.
 
         Raises:
-            CallEnded: It has its result already, or the person has ended the turn.
+            CallEnded: It has its result already, it may not run, or the person has ended the turn.
+            Suspended: No one is there to say whether it may run.
             StoreError: The disk refused.
         """
         name, id = begun.name, begun.id  # noqa: A001  the wire's word
         key = canonical([begun.agent, name, id, begun.arguments])
         self._made[key] += 1
         self._recall(begun, occurrence or self._made[key])
-        call = ForeignCall()
+        call = ForeignCall(begun)
         self._calls.append(call)
         self._tools[name].expect(id, call, source)
+        self._tools.permitted[name] += permission
         try:
             while not call.run.done():
                 driver, task = self._running()
                 driver.report(begun)
-                await asyncio.wait({call.run, task}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({call.run, call.responded, task}, return_when=asyncio.FIRST_COMPLETED)
+                if permission and not call.run.done():
+                    self._raise_unless_allowed(begun)
         except BaseException:
             self.leave(call)
             raise
+        finally:
+            self._tools.permitted[name] -= permission
         return call
+
+    def _raise_unless_allowed(self, begun: CallBegun) -> None:
+        """Raise why a call that needs permission has not begun; return if it is to be tried again."""
+        content = self.result_of(begun)
+        if content is not None:
+            raise CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
+        suspended = self.pending()
+        same = {call.event_id for call in ev.call_requests(self._services.journal.events) if is_call(call, begun)}
+        if suspended and any(question.request.call in same for question in suspended.pending):
+            raise suspended
 
     def _recall(self, begun: CallBegun, occurrence: int) -> None:
         """Say what a call came to that was made before, in this process or in another.
@@ -370,7 +391,7 @@ class ForeignTurn:
     def show(self, happening: Happening) -> None:
         """Note which calls have their response (see `ports.Display`)."""
         if isinstance(happening, ToolEnded):
-            for call in [call for call in self._calls if call.run.done() and call.event == happening.call.event]:
+            for call in [call for call in self._calls if _is_of(call, happening.call)]:
                 self._calls.remove(call)
                 call.respond()
 
@@ -401,6 +422,11 @@ class ForeignTurn:
         self._driver = Driver(self._turn, self._services, self._surroundings)
         self._task = asyncio.create_task(self._driver.run(()))
         return self._driver, self._task
+
+
+def _is_of(call: ForeignCall, ended: ev.ToolCall) -> bool:
+    """Say whether a call is the one that has ended; one that was never allowed to run has no identity yet."""
+    return call.event == ended.event if call.run.done() else (call.begun.id, call.begun.name) == (ended.id, ended.name)
 
 
 def _begun_with(key: str, events: Sequence[ev.Event]) -> Window | None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -314,5 +315,39 @@ def test_a_tool_that_goes_on_after_a_suspension_has_no_result(store: Conversatio
             await enter()
         await store.answer(raised.value.pending[0].id, value=True)
         assert await enter() == "Sure: True"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("decision", "reads", "runs_with"),
+    [
+        ({"approve": True}, "paid 1", [1]),
+        ({"arguments": {"n": 2}}, "paid 2", [2]),
+        ({"approve": False, "reason": "No money."}, 'pay was skipped by the user. Reason: "No money."', []),
+    ],
+)
+def test_a_call_that_needs_permission_runs_as_a_person_decides(
+    store: ConversationStore, decision: dict[str, Any], reads: str, runs_with: list[int]
+) -> None:
+    async def scene() -> None:
+        conversation, paid = await store.new(), list[object]()
+
+        def pay(call: mt.InquirerCall) -> str:
+            paid.append(call.context.arguments["n"])
+            return f"paid {paid[-1]}"
+
+        async def entered() -> list[mt.CallContent]:
+            async with (inquirer := mt.Inquirer(store, conversation)).turn("Pay.", key="job"):
+                return [await inquirer.run("pay", "c1", {"n": 1}, pay, permission=True), await inquirer.run("pay", "c2", {"n": 7}, pay)]
+
+        with pytest.raises(mt.Suspended) as raised:
+            await entered()
+        (question,) = raised.value.pending
+        assert (question.kind, question.tool, question.arguments) == ("run", "pay", {"n": 1})
+        await store.answer(question.id, user="ana", **decision)
+        for _ in range(2):
+            assert await entered() == [reads, "paid 7"]
+        assert paid == [*runs_with, 7]
 
     asyncio.run(scene())
