@@ -8,6 +8,7 @@ words are returned as `Unclear`, so that the caller can show them to their autho
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ YES_OR_NO: Final = {"y": True, "yes": True, "true": True, "n": False, "no": Fals
 
 _YES_SIGNS: Final = ("👍", "✅", "✔", ":+1:", ":thumbsup:", ":white_check_mark:", ":heavy_check_mark:")
 _NO_SIGNS: Final = ("👎", "❌", "✖", ":-1:", ":thumbsdown:", ":x:", ":heavy_multiplication_x:")
-_SIGNS: Final = dict.fromkeys(_YES_SIGNS, True) | dict.fromkeys(_NO_SIGNS, False)
+_SIGNS: Final[Mapping[str, bool]] = {**dict.fromkeys(_YES_SIGNS, True), **dict.fromkeys(_NO_SIGNS, False)}
 """Emoji for yes and no, and their short names, as Slack sends them."""
 
 _DRAWING: Final = dict.fromkeys([0xFE0F, *range(0x1F3FB, 0x1F400)])  # variation selector and skin tones
