@@ -369,6 +369,21 @@ def test_a_yes_with_further_lines_is_asked_back_and_a_signature_confirms_it(stor
     played(store, play)
 
 
+def test_a_vote_does_not_void_the_buttons_that_others_see(store: ConversationStore) -> None:
+    async def play(scene: Scene) -> None:
+        await scene.pair("ana", "7")
+        question = (await agent_with(scene.store, release, arguments={"env": "staging"}).run("Go.")).pending[0]
+        async with scene.running():
+            handle, first = await scene.platform.card("7")
+            await scene.store.answer(question.id, approve=True, user="bo", via="web", digest=question.digest)
+            _, second = await scene.platform.card("7", lambda card: "1 of 2" in card.heading)
+            assert {choice.token for choice in first.choices}.isdisjoint(choice.token for choice in second.choices)
+            scene.platform.tell(Reply(account="7", handle=handle, token=first.choices[0].token))  # pressed before the vote arrived
+            assert (await scene.platform.over(handle)).notice == "Answered by ana (fake)."
+
+    played(store, play)
+
+
 def test_a_card_answers_for_what_it_displayed_however_often_it_was_to_be_changed(store: ConversationStore) -> None:
     """The platform takes no changes meanwhile; every button that was ever displayed is known."""
 

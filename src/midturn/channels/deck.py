@@ -266,7 +266,8 @@ class Deck:
         if sent.about == about and sent.tokens:  # one of its buttons may be pressed right now, or the card is there twice: both work
             choices = tuple(Choice(acts[act], token) for token, act in sent.tokens.items() if act in acts)
         else:
-            sent, choices = with_tokens(replace(sent, about=about, asked=draft.text, digest=question.digest), acts)
+            subject = fingerprint([replace(draft, heading=""), question.digest])
+            sent, choices = with_tokens(replace(sent, about=about, asked=draft.text, digest=question.digest), acts, subject)
         sent = replace(sent, tries=sent.tries + (not sent.handle), at=sent.at if sent.there == about else now())
         await self.keep(sent)
         return sent, _card(draft, sent, choices, notice=notice, left=prompt.time_left())
@@ -285,7 +286,7 @@ class Deck:
     async def _close(self, sent: Sent, why: str) -> None:
         """Take the buttons from a card, and say what became of it."""
         await self._say_over(sent, why)
-        self._closed.update((token, (sent, why)) for token in (*sent.tokens, *sent.before))
+        self._closed.update((token, (sent, why)) for token in (*sent.tokens, *sent.same, *sent.before))
         while len(self._closed) > _MOST_CLOSED:
             self._closed.popitem(last=False)
         self._cards.pop(sent.key, None)

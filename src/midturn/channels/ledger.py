@@ -69,7 +69,9 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     and `at` since when. `steps` are the answers of a form so far, `pending` is what a person has written that they still have to confirm.
     `tries` counts how often it may have been sent. `note` are words that their author was asked about, and has not confirmed.
 
-    `digest` is that of the subject in `about`, and `shown` that of the subject in what has arrived, which was another one until `changed`.
+    `same` are the tokens of earlier texts that differ from this one in their heading only, such as before a vote: they still count.
+    `subject` is the fingerprint of everything but the heading. `digest` is that of the subject in `about`, and `shown` that of the subject
+    in what has arrived, which was another one until `changed`.
     """
 
     key: str
@@ -78,7 +80,9 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     person: str = ""
     handle: str = ""
     tokens: Mapping[str, str] = {}
+    same: Mapping[str, str] = {}
     before: tuple[str, ...] = ()
+    subject: str = ""
     about: str = ""
     there: str = ""
     at: str = ""
@@ -93,7 +97,7 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def act(self, token: str) -> str:
         """Return what a token does; empty where it is none of this card."""
-        return next((act for known, act in self.tokens.items() if _is_same(known, token)), "")
+        return next((act for known, act in (*self.tokens.items(), *self.same.items()) if _is_same(known, token)), "")
 
     def had(self, token: str) -> bool:
         """Return whether it is of a button that the card had before."""
@@ -105,8 +109,8 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def moved_on(self, used: str) -> Sent:
         """Return the card when a reply has counted: no button of it does anything any more, until it is shown anew."""
-        before = (*(token for token in self.tokens if token != used), *self.before)
-        return replace(self, tokens={}, before=before[:MAX_OLD_TOKENS], there="", about="")
+        before = (*(token for token in (*self.tokens, *self.same) if token != used), *self.before)
+        return replace(self, tokens={}, same={}, before=before[:MAX_OLD_TOKENS], there="", about="")
 
 
 class Taking(Struct, frozen=True):
@@ -271,12 +275,18 @@ def token_of(sent: Sent, act: str) -> str:
     return next((token for token, known in sent.tokens.items() if known == act), "")
 
 
-def with_tokens(sent: Sent, acts: Mapping[str, str]) -> tuple[Sent, tuple[Choice, ...]]:
-    """Return a card with a new token of its own and for each act, and its buttons, which `acts` names: label by act. Old tokens end."""
+def with_tokens(sent: Sent, acts: Mapping[str, str], subject: str) -> tuple[Sent, tuple[Choice, ...]]:
+    """Return a card with a new token of its own and for each act, and its buttons, which `acts` names: label by act.
+
+    Old tokens end, unless `subject` is what they were about.
+    """
     tokens = {act: secrets.token_urlsafe(16) for act in (*acts, REPLY)}
     choices = tuple(Choice(label, tokens[act]) for act, label in acts.items())
-    before = (*sent.tokens, *sent.before)[:MAX_OLD_TOKENS]
-    return replace(sent, tokens={token: act for act, token in tokens.items()}, before=before), choices
+    old = {**sent.tokens, **sent.same}
+    same = old if sent.subject == subject and len(old) <= MAX_OLD_TOKENS else {}
+    before = sent.before if same else (*old, *sent.before)[:MAX_OLD_TOKENS]
+    made = {token: act for act, token in tokens.items()}
+    return replace(sent, tokens=made, same=same, before=before, subject=subject), choices
 
 
 def _is_same(known: str, token: str) -> bool:
