@@ -357,6 +357,19 @@ def test_lines_that_are_pasted_at_once_are_one_message_where_the_terminal_does_n
     assert said_in(midturn) == ["Good morning", "one\ntwo three"]
 
 
+def test_lines_that_are_pasted_into_the_line_without_marks_are_one_message(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "One."}), plain=False) as session:
+        ready(session, "Ctrl-D")
+        session.send(b"one\rtwo\r\nthree\r")
+        session.wait_for("three")
+        session.send("\r")
+        ready(session, "One.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    assert said_in(midturn) == ["one\ntwo\nthree"]
+
+
 def test_a_long_paste_into_the_line_is_folded_and_sent_whole(midturn: CommandLine) -> None:
     with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "One."}), plain=False) as session:
         ready(session, "Ctrl-D")

@@ -216,9 +216,10 @@ class LineKeys(Vt100Input):
         typed = [key for key in keys if len(key.key) == 1 or key.key in _LINE_ENDS]
         if not typed or not self._speed.is_paste(len(typed), self._clock()):
             return keys
-        if keys[-1].key in _LINE_ENDS:
-            keys.pop()
-        return [KeyPress(Keys.ControlJ, "\n") if key.key is Keys.ControlM else key for key in keys]
+        whole = [key for at, key in enumerate(keys) if not (key.key is Keys.ControlJ and at and keys[at - 1].key is Keys.ControlM)]
+        if whole[-1].key in _LINE_ENDS:
+            whole.pop()
+        return [KeyPress(Keys.ControlJ, "\n") if key.key is Keys.ControlM else key for key in whole]
 
     @contextmanager
     def raw_mode(self) -> Generator[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # any context manager

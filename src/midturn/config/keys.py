@@ -318,9 +318,7 @@ PEOPLE = Branch(
     names=Names(
         Branch(
             keys={
-                "logins": Leaf(
-                    kind="names", help="users of the system and sign-ins of the page; each belongs to one person"
-                ),
+                "logins": Leaf(kind="names", help="users of the system and sign-ins of the page; each belongs to one person"),
                 "notify": Leaf(kind="argv", private=True, help="where the person is told of questions (addresses of Apprise)"),
             }
         ),
