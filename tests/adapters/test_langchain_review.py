@@ -47,7 +47,8 @@ class Program:
         assert state["messages"] == []
         if self._per_call:
             value = {"type": "tool_approval", "tool_call_id": "c1", "name": "pay", "args": {"n": 5}, "description": "Pay somebody."}
-            self.decisions = interrupt(value, response_schema=Annotated[Approve | Reject, Discriminator("type")])
+            schema: Any = Annotated[Approve | Reject, Discriminator("type")]
+            self.decisions = interrupt(value, response_schema=schema)
         else:
             configs = [{"action_name": call["name"], "allowed_decisions": [*self._allowed]} for call in CALLS]
             self.decisions = interrupt({"action_requests": CALLS, "review_configs": configs})["decisions"]

@@ -262,3 +262,30 @@ def test_a_message_with_an_image_is_sent_and_its_words_are_recorded(store: Conve
         assert request.to_json()["content"] == "Look at this.\n[image-url]"
 
     asyncio.run(scene())
+
+
+def test_a_run_that_begins_again_with_other_call_ids_leaves_no_ghost_question(store: ConversationStore) -> None:
+    """The program died before it had saved the messages; the model gives its call another id."""
+
+    async def scene() -> None:
+        program, conversation = Program(store, arguments={"n": 1}), await store.new()
+
+        @program.agent.tool_plain(requires_approval=True)
+        def pay(n: int) -> str:
+            """Pay."""
+            return f"paid {n}"
+
+        await program.enter(conversation)
+        (ghost,) = await store.pending(conversation)
+        program.saved = b"[]"
+        program.call = ToolCallPart("pay", {"n": 1}, tool_call_id="call_2")
+        await program.enter(conversation)
+        (question,) = await store.pending(conversation)
+        assert question.id != ghost.id
+        with pytest.raises(mt.NotOpen):
+            await store.answer(ghost.id, True)
+        await store.answer(question.id, True)
+        assert await program.enter(conversation, None) == "paid 1"
+        assert await store.open_turns(conversation) == set()
+
+    asyncio.run(scene())

@@ -1,1 +1,22 @@
 """Other frameworks, one small file each, on top of `Inquirer`: their tools ask as ours do. Each needs the extra of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+@contextmanager
+def needs_extra(extra: str, package: str) -> Generator[None]:
+    """Import the package of a framework in this block; if it is not installed, the error says which extra is missing.
+
+    Raises:
+        ModuleNotFoundError: The package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        message = f"The adapter for {package} needs the extra `{extra}`: pip install 'midturn[{extra}]'."
+        raise ModuleNotFoundError(message, name=error.name) from error

@@ -11,6 +11,8 @@ from midturn.values.json_value import JsonObject
 
 APPROVE = "approve"
 """The id of the question."""
+GONE_ON = "The agent was run again and made other calls instead. This call did not run."
+"""The result of a call that a new run of its agent did not make again."""
 
 
 async def check_approved(call: InquirerCall, tool: str, arguments: JsonObject) -> None:

@@ -18,15 +18,9 @@ from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
-from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
-from langchain_core.messages import ToolMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.config import get_config
-from langgraph.errors import GraphBubbleUp
-from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.types import Command, Interrupt, StateSnapshot, interrupt
 
+from midturn.adapters import needs_extra
+from midturn.adapters.approval import GONE_ON
 from midturn.adapters.langchain_review import Review, decided, review_of
 from midturn.adapters.langgraph_values import as_json, content_blocks, fields, json_object, question_of, read_object, recorded_text, words
 from midturn.agent.inquirer import Inquirer
@@ -38,6 +32,16 @@ from midturn.tools.names import name_problem
 from midturn.tools.returned import Rejected
 from midturn.values.json_value import Json, JsonObject, canonical
 from midturn.values.text import sha256
+
+with needs_extra("langgraph", "langgraph"):
+    from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+    from langchain_core.messages import ToolMessage
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+    from langgraph.config import get_config
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+    from langgraph.types import Command, Interrupt, StateSnapshot, interrupt
 
 T = TypeVar("T")
 _QUESTION = "midturn.question"
@@ -156,6 +160,7 @@ async def invoke(
                     raise entry.failure
                 waiting = cast("Sequence[Interrupt[Any]]", state.get("__interrupt__", ()))
                 if not waiting:
+                    await inquirer.give_up_unmade(GONE_ON)
                     return state
                 going = await _resumed(inquirer, waiting)
                 if any(_WAITS in fields(asked.value) for asked in waiting):

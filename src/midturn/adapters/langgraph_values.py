@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence, Set as AbstractSet
 from typing import Any, cast
 
 import msgspec
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
+from midturn.adapters import needs_extra
 from midturn.errors import QuestionError
 from midturn.question.question import Question
 from midturn.values.json_value import Json, JsonObject, canonical
+
+with needs_extra("langgraph", "langchain_core"):
+    from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 
 def words(given: object) -> str:

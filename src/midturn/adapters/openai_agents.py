@@ -19,27 +19,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
-from agents import (
-    Agent,
-    FunctionTool,
-    RunContextWrapper,
-    Runner,
-    RunResult,
-    RunState,
-    ToolGuardrailFunctionOutput,
-    ToolInputGuardrail,
-    ToolInputGuardrailData,
-    ToolOutputImage,
-    ToolOutputText,
-    TResponseInputItem,
-    UserError,
-    function_tool,
-)
-from agents.items import ModelResponse, ToolApprovalItem
-from agents.tool import ToolErrorFunction, invoke_function_tool
-from agents.tool_context import ToolContext
-
-from midturn.adapters.approval import APPROVE, check_approved
+from midturn.adapters import needs_extra
+from midturn.adapters.approval import APPROVE, GONE_ON, check_approved
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
 from midturn.errors import CallEnded, MidturnError, Suspended
@@ -48,6 +29,27 @@ from midturn.record.outcome import Success, ToolError
 from midturn.runtime.foreign_turn import CallContent
 from midturn.tools.returned import Rejected
 from midturn.values.json_value import JsonObject, canonical
+
+with needs_extra("openai-agents", "agents"):
+    from agents import (
+        Agent,
+        FunctionTool,
+        RunContextWrapper,
+        Runner,
+        RunResult,
+        RunState,
+        ToolGuardrailFunctionOutput,
+        ToolInputGuardrail,
+        ToolInputGuardrailData,
+        ToolOutputImage,
+        ToolOutputText,
+        TResponseInputItem,
+        UserError,
+        function_tool,
+    )
+    from agents.items import ModelResponse, ToolApprovalItem
+    from agents.tool import ToolErrorFunction, invoke_function_tool
+    from agents.tool_context import ToolContext
 
 NeedsApproval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 _UNSET: Any = object()
@@ -130,6 +132,8 @@ class Asking:
                 if isinstance(given, RunState):
                     await self._approve(given, context)
                 result = await Runner.run(agent, given, context=context, **options)
+                if not is_state:  # it began anew: calls of a run whose state was lost are not made again
+                    await self._inquirer.give_up_unmade(GONE_ON)
         except UserError as error:  # what the SDK makes of whatever leaves a tool
             if isinstance(error.__cause__, CallEnded):
                 raise error.__cause__ from None

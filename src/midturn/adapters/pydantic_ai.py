@@ -15,14 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from pydantic_ai import AgentRunResult, BinaryContent, DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolReturn
-from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, ToolFailedError, ToolRetryError
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, UserContent, UserPromptPart
-from pydantic_ai.tools import ToolDefinition
-
-from midturn.adapters.approval import APPROVE, check_approved
+from midturn.adapters import needs_extra
+from midturn.adapters.approval import APPROVE, GONE_ON, check_approved
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
 from midturn.errors import CallEnded, MidturnError, Suspended
@@ -30,6 +24,14 @@ from midturn.record.events import Image
 from midturn.record.outcome import Success
 from midturn.runtime.foreign_turn import CallContent
 from midturn.tools.returned import Rejected
+
+with needs_extra("pydantic-ai", "pydantic_ai"):
+    from pydantic_ai import AgentRunResult, BinaryContent, DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolReturn
+    from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, ToolFailedError, ToolRetryError
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, UserContent, UserPromptPart
+    from pydantic_ai.tools import ToolDefinition
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -84,6 +86,8 @@ async def run(
                 capabilities=[Asking(inquirer), *options.pop("capabilities", ())],
                 **options,
             )
+            if not waiting:  # it began anew: calls of a run whose messages were lost are not made again
+                await inquirer.give_up_unmade(GONE_ON)
     except Suspended:
         if result is None:
             raise

@@ -28,6 +28,7 @@ from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.models.provider_model import LibraryModel
 from midturn.ports import Model, Tool
 from midturn.record.events import Source
+from midturn.record.outcome import ToolError
 from midturn.runtime.foreign_turn import CallContent, ForeignTurn
 from midturn.runtime.loop_thread import LoopThread, loop_thread
 from midturn.runtime.surroundings import Silence
@@ -196,6 +197,20 @@ class Inquirer:
         except CallUnfinished as unfinished:
             left = unfinished.error
         raise left
+
+    async def give_up_unmade(self, reason: str) -> None:
+        """End the unfinished calls of the held turn that were not made in this hold: your loop has gone on without them.
+
+        Their open questions are closed, and `reason` is recorded as their result. Call it if your loop began anew, with other calls.
+
+        Args:
+            reason: Why the calls are over, for the record.
+
+        Raises:
+            StoreError: It cannot be recorded.
+        """
+        for call in self._turn.unmade() if self._turn else ():
+            await self.run(call.name, call.id, call.arguments, lambda _: ToolError(reason), occurrence=1, agent=call.agent)
 
     @property
     def resumes(self) -> bool:

@@ -20,9 +20,9 @@ from midturn.runtime.driver import Driver, RunEnding, record_effects, time_of, w
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.pending import pending
 from midturn.turn.step import CallBegun, CallLeft, LoopEnded, TurnFailed, TurnRequested, TurnSettings
-from midturn.turn.turn import Turn, is_call
+from midturn.turn.turn import Turn, agent_of, is_call
 from midturn.turn.view import TurnView
-from midturn.values.json_value import canonical
+from midturn.values.json_value import Json, JsonObject, canonical
 from midturn.values.text import check_text, check_text_or_none
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class ForeignTurn:
             StoreError: The disk refused.
         """
         name, id = begun.name, begun.id  # noqa: A001  the wire's word
-        key = canonical([begun.agent, name, id, begun.arguments])
+        key = _key(begun)
         self._made[key] += 1
         self._recall(begun, occurrence or self._made[key])
         call = ForeignCall(begun)
@@ -289,6 +289,15 @@ class ForeignTurn:
         events = self._finished or (window.events if window else ())
         same = [call for call in ev.call_requests(events) if is_call(call, begun)]
         return self.content(same[-1].event_id) if same and self._response(same[-1].event_id) else None
+
+    def unmade(self) -> Sequence[CallBegun]:
+        """Return the unfinished calls of the turn that were not made in this hold, in the order in which they were begun."""
+        window = open_turn(self._services.journal.events)
+        events = window.events if window else ()
+        responded = {result.call for result in ev.call_results(events)}
+        waiting = [call for call in ev.call_requests(events) if call.event_id not in responded]
+        begun = (CallBegun(call.id, call.name, _object(call.arguments), agent_of(call)) for call in waiting)
+        return [call for call in begun if not self._made[_key(call)]]
 
     def content(self, event: str) -> CallContent:
         """Return what the model is to read of a call that has its response."""
@@ -422,6 +431,15 @@ class ForeignTurn:
         self._driver = Driver(self._turn, self._services, self._surroundings)
         self._task = asyncio.create_task(self._driver.run(()))
         return self._driver, self._task
+
+
+def _key(begun: CallBegun) -> bytes:
+    """Return what equal calls have in common."""
+    return canonical([begun.agent, begun.name, begun.id, begun.arguments])
+
+
+def _object(arguments: Json) -> JsonObject:
+    return arguments if isinstance(arguments, Mapping) else {}
 
 
 def _is_of(call: ForeignCall, ended: ev.ToolCall) -> bool:

@@ -521,6 +521,12 @@ class FrontDesk:
         self._state.want(steps.PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
 
 
+def agent_of(request: ev.ToolCallRequest) -> str:
+    """Return the name of the agent that made a call; empty if it is not recorded."""
+    agent = (request.metadata or {}).get(_AGENT, "")
+    return agent if isinstance(agent, str) else ""
+
+
 def is_call(request: ev.ToolCallRequest, begun: steps.CallBegun) -> bool:
     """Say whether a recorded call is the one that another loop makes: of the same agent, tool, id and arguments.
 
