@@ -34,7 +34,7 @@ _HOMES: dict[str, str] = {
     ".log.provider_view": "sanitize",
     ".errors": (
         "AlreadyAnswered AnswerError Busy CallEnded ConfigError DeadlinePassed MidturnError ModelError NoConversation NotAllowed "
-        "NotAnswered NoSuchQuestion NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TooOld "
+        "NotAnswered NoSuchQuestion NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TooOld DigestMismatch "
         "TurnOpen"
     ),
     ".agent.inquirer_call": "InquirerCall",

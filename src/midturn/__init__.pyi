@@ -24,6 +24,7 @@ from midturn.errors import (
     CallEnded as CallEnded,
     ConfigError as ConfigError,
     DeadlinePassed as DeadlinePassed,
+    DigestMismatch as DigestMismatch,
     MidturnError as MidturnError,
     ModelError as ModelError,
     NoConversation as NoConversation,

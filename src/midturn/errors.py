@@ -5,6 +5,7 @@ MidturnError
 ├── ConfigError        a configuration value, file or flag is wrong
 ├── QuestionError      a question or a form breaks a rule; `problems` lists all of them
 ├── AnswerError        a value does not fit its question; `problems` lists why
+│   └── DigestMismatch the answer does not name what is decided on now
 ├── NotOpen            the question is not (or no longer) open
 │   ├── NoSuchQuestion there never was a question of that id
 │   └── DeadlinePassed its deadline has passed: no answer counts any more
@@ -87,6 +88,14 @@ class QuestionError(_ProblemsError):
 
 class AnswerError(_ProblemsError):
     """A value is not an answer to its question; `problems` says why. It never contains a secret."""
+
+
+class DigestMismatch(AnswerError):  # noqa: N818
+    """A yes or an edit does not name what is decided on now, whose digest is `digest`; the question stays open."""
+
+    def __init__(self, problems: Sequence[Problem], *, digest: str = "") -> None:
+        self.digest = digest
+        super().__init__(problems)
 
 
 class NotOpen(MidturnError):  # noqa: N818 (a public name)

@@ -48,7 +48,7 @@ _PAGE: Final = 500
 _MOST_CLOSED: Final = 5_000  # buttons of cards that are over, which are known for a while
 
 
-CHANGED: Final = "It was changed after you wrote that. Nothing was decided; this is asked now."
+CHANGED: Final = "This was changed before your answer arrived. Nothing was decided; this is asked now."
 
 
 def fingerprint(shown: object) -> str:

@@ -37,11 +37,11 @@ from midturn.channels.card import (
     meant,
     note_act,
 )
-from midturn.channels.deck import Deck, fingerprint, last_words
+from midturn.channels.deck import CHANGED, Deck, fingerprint, last_words
 from midturn.channels.ledger import Sent, Taking, UnclearNote
 from midturn.channels.port import Reply
 from midturn.clock import now
-from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, Problem, QuestionError
+from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, NotAllowed, NotOpen, Problem, QuestionError
 from midturn.prompts.answer_text import problem_text
 from midturn.question.answer_type import TextType
 from midturn.question.people import is_among
@@ -177,6 +177,8 @@ class Replies:
                 await self._deck.keep(replace(step.sent, pending=_value(said)))
             else:
                 await self._do(step)
+        except DigestMismatch:
+            self._deck.say(sent, CHANGED)
         except (AnswerError, QuestionError) as error:
             self._deck.say(sent, " ".join(problem_text(problem) for problem in error.problems))
         except NotAllowed as error:

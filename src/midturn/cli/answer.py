@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, LiteralString
 
 import click
@@ -27,11 +29,11 @@ from midturn.cli.output import ExitStatus, Shown, line, note, presented
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import answered, place_of, question_rows
 from midturn.config.places import own_name
-from midturn.errors import NotAllowed, NotOpen
+from midturn.errors import AnswerError, DigestMismatch, NotAllowed, NotOpen, Problem
 from midturn.question.people import Directory
 from midturn.question.reply import EndedTurn
 from midturn.record.events import AnsweredBy
-from midturn.record.open_question import Asker, OpenQuestion, holds_secret, parse_address
+from midturn.record.open_question import SHORT_DIGEST, Asker, OpenQuestion, holds_secret, parse_address
 from midturn.sandbox.doors import for_people_only
 from midturn.store.outside_answers import Receipt, too_late
 from midturn.store.port import HeldBy
@@ -155,9 +157,28 @@ def run_answer(given: SubmissionFlags) -> ExitStatus:
     check_edit(place, question, value)
     if isinstance(value, TypedEdit) and given.reason is not None:
         raise click.UsageError("`--reason` explains a yes or a no; an edit is recorded without one.")
-    receipt = submitting.value(value)
+    receipt = _confirmed(place, question, lambda: submitting.value(value))
     _say_recorded(question, value)
     return _said_yes(question, receipt) or _go_on(question, given, held=receipt.held)
+
+
+def _confirmed(place: Place, question: OpenQuestion, submit: Callable[[], Receipt]) -> Receipt:
+    """Answer a question. If the yes has to name what it is to, show that, and how to confirm it.
+
+    Raises:
+        AnswerError: Nothing was recorded.
+    """
+    try:
+        return submit()
+    except DigestMismatch as error:
+        now = next((one for one in place.store.pending_sync(question.conversation) if one.id == question.id), question)
+        for left, right in question_rows(now, sys.stderr):
+            note("{}  {}", left, right)
+        message = (
+            "Nothing was recorded: others may edit this or vote on it, so a yes has to name what you saw. This is asked now. "
+            f"To say yes to exactly this: `midturn answer {now.id} yes --digest {error.digest[:SHORT_DIGEST]}{place.option}`."
+        )
+        raise AnswerError([Problem("", message)]) from None
 
 
 def _said_yes(question: OpenQuestion, receipt: Receipt) -> ExitStatus | None:
@@ -213,7 +234,8 @@ def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
             note(row)
     status = ExitStatus.DONE
     for question, value in zip(questions, typed, strict=True):
-        receipt = Submitting(place.store, question, _who(), given.reason).value(value)
+        submitting = Submitting(place.store, question, _who(), given.reason)
+        receipt = _confirmed(place, question, partial(submitting.value, value))
         for asked, answer in recorded_rows(question, value):
             note("{}  {}", asked, presented(answer))
         status = _said_yes(question, receipt) or _go_on(question, given, held=receipt.held)

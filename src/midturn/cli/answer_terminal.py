@@ -16,7 +16,7 @@ from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import Place
 from midturn.compose.command_line import definition_of, known_tools
 from midturn.config.settings import Settings
-from midturn.errors import AnswerError, MidturnError, Problem
+from midturn.errors import AnswerError, DigestMismatch, MidturnError, Problem
 from midturn.foreign.claude_deferring import resuming
 from midturn.prompter import Prompter, ask_once
 from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
@@ -64,6 +64,9 @@ class _Shown(Struct, frozen=True):
     parameters: JsonObject
 
 
+_CHANGED = "This was changed while you looked at it, so nothing was recorded. This is asked now."
+
+
 async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> Reply:
     """Ask what there is to ask; a reply that does not fit is asked for again."""
     reply: Reply = Unavailable()
@@ -80,7 +83,7 @@ async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> Repl
         except AnswerError as misfit:
             if visiting.prompt() is None:
                 raise
-            error = str(misfit)
+            error = _CHANGED if isinstance(misfit, DigestMismatch) else str(misfit)
         else:
             if isinstance(reply, EndedTurn | Replied):
                 break

@@ -287,6 +287,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         about: dict[str, Json] = {"about": self.digest} if self.digest else {}
         deadline: dict[str, Json] = {} if self.deadline is None else {"deadline": self.deadline}
         result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
+        digest: dict[str, Json] = {"digest": self.digest} if self.digest else {}  # `about` is the older name
         return {
             "id": self.id,
             "conversation": self.conversation,
@@ -305,6 +306,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             **about,
             **result,
             **asker,
+            **digest,
         }
 
 

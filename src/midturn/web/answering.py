@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, QuestionError, StoreError
+from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, NotOpen, Problem, QuestionError, StoreError
 from midturn.prompts.keys import pretty, scope
 from midturn.question.answer_type import SecretType
 from midturn.question.question import Question
@@ -30,6 +30,8 @@ from midturn.web.gate import Visitor
 from midturn.web.schema_fields import reshapes
 from midturn.web.site import Site
 from midturn.web.walk import Drafts, FormWalk, read_steps, rows_of_review
+
+CHANGED = "This was changed after the page was shown, so nothing was recorded. Look at it again: this is what is asked now."
 
 
 class PageVisit:
@@ -76,11 +78,12 @@ class PageVisit:
         except QuestionError as error:  # a name that is none
             raise PageAgain(await self.shown(sent.text("walk"), sent), error.problems) from None
         except AnswerError as error:
+            problems = [Problem("", CHANGED)] if isinstance(error, DigestMismatch) else error.problems
             try:
                 shown = await self.shown(sent.text("walk"), sent)
             except (AlreadyAnswered, NotOpen):  # the turn has gone on meanwhile: what was wrong is what there is to say
                 raise NotOpen(str(error)) from None
-            raise PageAgain(shown, error.problems) from None
+            raise PageAgain(shown, tuple(problems)) from None
 
     async def _reshaped(self, sent: Fields) -> ShownPage:
         """Return the page with another item in a list, or one less, or as JSON; or as a form again, where the JSON can be read."""
@@ -200,9 +203,9 @@ class PageVisit:
             case "back" if self._question.kind == "review":
                 return await self._answer(back=True)
             case "edit" if self._question.kind == "run":
-                return await self._answer(arguments=_edited(sent.text("edited")))
+                return await self._answer(arguments=_edited(sent.text("edited")), digest=sent.one("about") or "")
             case "edit" if self._question.kind == "deliver":
-                return await self._answer(content=sent.text("edited"))
+                return await self._answer(content=sent.text("edited"), digest=sent.one("about") or "")
             case _:
                 raise AnswerError([Problem("", "Choose what is to happen.")])
 
@@ -213,9 +216,9 @@ class PageVisit:
             case ResultSubject(call, content, is_error, images):
                 editable = content if edited is None else edited
                 page = DecisionPage(kind="deliver", arguments=call.arguments, content=content, is_error=is_error, editable=editable)
-                return replace(page, pictures=[image.media_type for image in images])
+                return replace(page, pictures=[image.media_type for image in images], about=self._question.digest)
             case FormSubject() as subject:
-                return DecisionPage(kind="review", answers=rows_of_review(subject, {}))
+                return DecisionPage(kind="review", answers=rows_of_review(subject, {}), about=self._question.digest)
             case _:
                 editable = pretty(prompt.arguments) if edited is None else edited
                 page = DecisionPage(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)

@@ -27,15 +27,15 @@ from midturn.web.gate import Visitor
 from midturn.web.openapi import MOST_ON_A_PAGE, WAYS
 from midturn.web.site import Site
 
-_KEYS = (*WAYS, "reason", "remember", "about")
-_ARGUMENTS = {"about": "digest"}
-"""Keys of the body that `ConversationStore.answer` names differently."""
+_KEYS = (*WAYS, "reason", "remember", "digest", "about")
+"""`about` is the older name of `digest`."""
 _SHAPES = {
     "approve": bool,
     "reply": str,
     "back": bool,
     "cancel": bool,
     "reason": str,
+    "digest": str,
     "about": str,
     "remember": bool | str,
     "content": str,
@@ -97,9 +97,13 @@ async def _answer(request: Request, body: Mapping[str, Json], visitor: Visitor, 
 
 
 async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visitor, site: Site) -> Response:
-    how: dict[str, Any] = {_ARGUMENTS.get(key, key): body[key] for key in _KEYS if key in body}
+    how: dict[str, Any] = {key: body[key] for key in _KEYS if key in body and key != "about"}
+    if given := body.get("digest", body.get("about")):
+        how["digest"] = found.whole_digest(str(given))
     try:
         receipt = await _given(found, how, visitor, site)
+    except errors.DigestMismatch as error:
+        return await _digest_mismatch(found, error, site)
     except (errors.AnswerError, errors.QuestionError) as error:
         return misfit([errors.Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
     except (errors.AlreadyAnswered, errors.NotOpen) as closed_meanwhile:
@@ -112,6 +116,15 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
     if site.resumer:
         site.resumer.nudge()
     return JSONResponse({**receipt.to_json(), "id": found.id})
+
+
+async def _digest_mismatch(found: OpenQuestion, error: errors.DigestMismatch, site: Site) -> Response:
+    """Refuse a yes or an edit that does not name what is decided on now, and show that."""
+    now = await site.board.find(found.id)
+    if now is None:
+        return await gone(found.id, site)
+    message = "Nothing was recorded. Look at the question as it is now, and answer with its digest."
+    return problem(409, "digest_mismatch", message, digest=now.digest or error.digest, question=now.to_json())
 
 
 _LONGEST_KEY = 255
@@ -192,6 +205,8 @@ def _problems(body: Mapping[str, Json]) -> list[errors.Problem]:
     given = [key for key in WAYS if key in body]
     if len(given) != 1:
         found.append(errors.Problem("", f"give exactly one of {', '.join(WAYS)}, not {' and '.join(given) or 'none'}."))
+    if "digest" in body and "about" in body and body["digest"] != body["about"]:
+        found.append(errors.Problem("/about", "the older name of `digest`: give one of them."))
     for key, shape in _SHAPES.items():
         if key in body and not isinstance(body[key], shape):
             found.append(errors.Problem(f"/{key}", f"must be {_NAMES[shape]}."))

@@ -74,6 +74,7 @@ class QuestionShape(Struct):
     asker: AskerShape | UnsetType = UNSET
     people: dict[str, Any] | UnsetType = UNSET
     about: str | UnsetType = UNSET
+    digest: str | UnsetType = UNSET
 
 
 class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -83,8 +84,8 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     `content` what shall be delivered instead of a result, `reply` words for the model instead of an answer, `back` asks the question before
     this one again, `cancel` ends the turn. `pass_to` puts the question to other people or groups, `take_back` takes back a yes of the
     visitor that waits for those of others. `remember` keeps a yes or a no for the rest of the turn; of the
-    call of another agent, it is one of what that offers to keep (`asker.always`). `about` is that of the question as it was shown: a yes
-    to arguments that were edited since is refused.
+    call of another agent, it is one of what that offers to keep (`asker.always`). `digest` is that of the question as it was
+    shown, or at least its first 8 characters: a yes or an edit counts only if this is still what is asked. `about` is its older name.
     """
 
     value: Any = UNSET
@@ -98,6 +99,7 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     take_back: Literal[True] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
     remember: bool | str | UnsetType = UNSET
+    digest: str | UnsetType = UNSET
     about: str | UnsetType = UNSET
 
 
@@ -118,7 +120,11 @@ class ProblemShape(Struct):
 
 
 class ErrorShape(Struct, omit_defaults=True):
-    """An error (RFC 9457), with a word for programs; `problems` where an answer does not fit, `answered_by` where one was late."""
+    """An error (RFC 9457), with a word for programs.
+
+    `problems` say why an answer does not fit, `answered_by` who was faster. With `digest_mismatch`, `question` is what is asked now, and
+    `digest` its digest.
+    """
 
     title: str
     status: int
@@ -127,6 +133,8 @@ class ErrorShape(Struct, omit_defaults=True):
     message: str
     problems: list[ProblemShape] | UnsetType = UNSET
     answered_by: AnsweredBy | UnsetType = UNSET
+    digest: str | UnsetType = UNSET
+    question: QuestionShape | UnsetType = UNSET
 
 
 class SummaryShape(Struct):
@@ -153,7 +161,8 @@ _ERRORS: Final = {
     "401": "Nobody is signed in.",
     "403": "Another site sent this; or the visitor may not answer this question; or a process would answer that a tool has started.",
     "404": "Nothing here has this id.",
-    "409": "Somebody answered first; or it is a secret, is asked by a turn that was not begun here, or its conversation is being written.",
+    "409": "Somebody answered first; or a yes does not name what is asked now (`digest_mismatch`)"
+    "; or it is a secret, is asked by a turn that was not begun here, or its conversation is being written.",
     "410": "It is closed, and has no answer: the message says why. `deadline_passed`, with the `deadline`, where no one answered in time.",
     "413": "The body is too large.",
     "415": "The body is not JSON.",
