@@ -5,11 +5,13 @@ import html
 import json
 import re
 import shlex
+from collections.abc import Callable
 from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 from hypothesis import given, strategies as st
 
+from midturn.tools.decoded_text import views
 from midturn.tools.returned import REDACTED, scrub
 from midturn.values.json_value import SecretValue
 
@@ -82,6 +84,116 @@ def test_text_without_secrets_is_returned_as_it_is() -> None:
     assert scrubbed("nothing here\n", "correct-horse") == "nothing here\n"
     assert scrubbed("nothing here", "") == "nothing here"
     assert scrubbed("nothing here") == "nothing here"
+
+
+def go_json(text: str) -> str:
+    """Write JSON as Go does: with the signs of HTML as their codes."""
+    written = json.dumps(text, ensure_ascii=False)[1:-1]
+    return written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026").replace("\u2028", "\\u2028")
+
+
+def rails_json(text: str) -> str:
+    """Write JSON as Rails does."""
+    return go_json(text)
+
+
+def net_json(text: str) -> str:
+    """Write JSON as System.Text.Json of .NET does: with more signs as their codes, in capitals."""
+    codes = dict.fromkeys("\"'<>&+`", "")
+    return "".join(
+        f"\\u{ord(char):04X}"
+        if char in codes
+        else json.dumps(char)[1:-1].upper().replace("\\U", "\\u")
+        if not char.isascii()
+        else json.dumps(char)[1:-1]
+        for char in text
+    )
+
+
+def coded(text: str, *, upper: bool = False) -> str:
+    """Write every character as a code of JSON."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    codes = [f"{int.from_bytes(units[at : at + 2]):04x}" for at in range(0, len(units), 2)]
+    return "".join(f"\\u{code.upper() if upper else code}" for code in codes)
+
+
+def percent(text: str, *, upper: bool = True) -> str:
+    """Write every byte as in a URL."""
+    return "".join(f"%{byte:02X}" if upper else f"%{byte:02x}" for byte in text.encode("utf-8", "surrogatepass"))
+
+
+def wrapped(text: str, width: int, newline: str) -> str:
+    """Break a text over lines."""
+    return newline.join(text[at : at + width] for at in range(0, len(text), width))
+
+
+ENCODERS: dict[str, Callable[[str], str]] = {
+    "Go": go_json,
+    ".NET": net_json,
+    "Go in Go": lambda text: go_json(go_json(text)),
+    "JSON in .NET": lambda text: net_json(json.dumps(text)[1:-1]),
+    "PHP": lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
+    "all codes": coded,
+    "all codes in capitals": lambda text: coded(text, upper=True),
+    "all codes in JSON": lambda text: json.dumps(coded(text))[1:-1],
+    "all percent": percent,
+    "all percent in small letters": lambda text: percent(text, upper=False),
+    "percent twice": lambda text: quote(percent(text), safe=""),
+    "percent in Go": lambda text: go_json(quote(text)),
+    "HTML": html.escape,
+    "HTML in Go": lambda text: go_json(html.escape(text)),
+    "decimal entities": lambda text: "".join(f"&#{ord(char)};" for char in text),
+    "hexadecimal entities": lambda text: "".join(f"&#x{ord(char):04X};" for char in text),
+    "base64 in lines": lambda text: wrapped(base64.b64encode(b"user:" + text.encode("utf-8", "surrogatepass") * 5).decode(), 76, "\n"),
+    "base64 in lines of mail": lambda text: wrapped(
+        base64.b64encode(b"us" + text.encode("utf-8", "surrogatepass") * 5).decode(), 76, "\r\n"
+    ),
+    "base64 in lines in JSON": lambda text: json.dumps(base64.encodebytes(text.encode("utf-8", "surrogatepass") * 9).decode())[1:-1],
+    "base64 for URLs in lines": lambda text: wrapped(
+        base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass") * 5).decode(), 64, "\n  "
+    ),
+    "base64 in a URL": lambda text: quote(base64.b64encode(text.encode("utf-8", "surrogatepass")).decode(), safe=""),
+    "base64 in PHP": lambda text: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode().replace("/", "\\/"),
+    "hex in lines": lambda text: wrapped(text.encode("utf-8", "surrogatepass").hex(), 16, "\n"),
+    "two lines": lambda text: f"{text[:3]}\n{text[3:]}",
+}
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize(
+    "secret", [SECRET, "p/W<o&r>d'\"é$x\\y z1", "correct horse", "日本語のパスワード", "k\U0001f511ey+++==&&", "<>&'\"+/\\"]
+)
+def test_whatever_writes_a_secret_down_it_is_found(name: str, secret: str) -> None:
+    left = scrubbed(f"before {ENCODERS[name](secret)} after", secret)
+    assert REDACTED in left
+    before, _, _ = left.partition(REDACTED)
+    _, _, after = left.rpartition(REDACTED)
+    assert before.startswith("before ")
+    assert after.endswith(" after")
+    assert len(before) + len(after) <= len("before  after") + 12  # what stood beside it in base64
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=6, max_size=30), st.sampled_from(sorted(ENCODERS)))
+def test_no_encoding_of_a_secret_survives(secret: str, name: str) -> None:
+    if len(secret.strip()) >= 6 and len(set(secret)) > 2:
+        assert REDACTED in scrubbed(f"before {ENCODERS[name](secret)} after", secret)
+
+
+@given(st.text("\\u0041%2&#;x\n ab", max_size=300), st.lists(st.text("ab\\%&u0", min_size=4, max_size=8), min_size=1, max_size=3))
+def test_a_text_in_which_no_view_has_a_secret_stays_as_it_is(text: str, secrets: list[str]) -> None:
+    left = scrubbed(text, *secrets)
+    if not any(secret in left or secret in text for secret in secrets) and REDACTED not in left:
+        assert left == text
+
+
+def test_the_cost_is_proportional_to_the_text() -> None:
+    """However much of it is escaped: few views, each of which is no longer than the text."""
+    for unit in ("\\u0041", "%41", "&#65;", "\\\\\\\\u0041", "%2541", "&amp;lt;", "plain text ", "\n", "\\n", "\\"):
+        text = unit * 5_000
+        found = views(text)
+        assert len(found) <= 11
+        assert all(len(view.text) <= len(text) for view in found)
+        assert all(0 <= start < end <= len(text) for view in found if view.text for start, end in [view.span(0, len(view.text))])
 
 
 @given(st.text(min_size=4, max_size=30), st.text(max_size=30), st.text(max_size=30))

@@ -11,6 +11,7 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, quote_plus
@@ -23,6 +24,7 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import Image
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.tools.decoded_text import View, unbroken, views, without_breaks
 from midturn.values.json_value import SecretValue
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -32,20 +34,23 @@ from midturn.values.json_value import SecretValue
 REDACTED = "[redacted]"
 _ENCODED_FROM = 4  # encoded forms of shorter secrets would hit half of any text
 _CONTROLS = dict(zip("\n\r\t\b\f", "nrtbf", strict=True))
-_LINE_BREAK = r"(?:\\?\r?\n[ \t]*|\\n)"
 
 
 def scrub(text: str, secrets: Iterable[SecretValue]) -> str:
     """Replace every secret in `text` by `[redacted]`.
 
-    Found are the plain form, also broken over lines, and the JSON, `repr`, HTML, URL, hex and base64 forms (at every alignment). A
-    secret of up to three characters is replaced where it stands alone, in its plain form only.
+    Found are the plain form, and the JSON, `repr`, HTML, URL, hex and base64 forms (at every alignment, and URL-safe), also broken over
+    lines, in JSON within JSON, and with more characters escaped than necessary. A secret of up to three characters is replaced where it
+    stands alone, in its plain form only.
     """
     held = tuple(secrets)
     if not held:
         return text
-    flat = re.sub(_LINE_BREAK, "", text) if "\n" in text or "\\n" in text else ""
-    spans = sorted(span for secret in held for span in _spans(text, flat, secret.reveal()))
+    decoded = views(text)
+    unbroken = [view for each in decoded if (view := without_breaks(each)) is not None]
+    revealed = [secret.reveal() for secret in held]
+    in_views = (_spans_in(view, secret) for secret in revealed for view in (*decoded[1:], *unbroken))
+    spans = sorted([*chain.from_iterable(_spans(text, secret) for secret in revealed), *chain.from_iterable(in_views)])
     if not spans:
         return text
     pieces: list[str] = []
@@ -67,7 +72,7 @@ def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _spans(text: str, flat: str, secret: str) -> Iterator[tuple[int, int]]:
+def _spans(text: str, secret: str) -> Iterator[tuple[int, int]]:
     if not secret.strip():
         return
     if len(secret) < _ENCODED_FROM:
@@ -81,10 +86,33 @@ def _spans(text: str, flat: str, secret: str) -> Iterator[tuple[int, int]]:
     if _plain_run(secret) in text:
         for form in (secret, *_html(secret)):
             yield from (match.span() for match in re.finditer(_escaped(form), text))
-    for form in _breakable(secret):
-        if re.sub(_LINE_BREAK, "", form) in flat:  # only then is the slow search worth its time
-            pattern = f"{_LINE_BREAK}?".join(map(re.escape, form))
-            yield from (match.span() for match in re.finditer(pattern, text))
+
+
+def _spans_in(view: View, secret: str) -> Iterator[tuple[int, int]]:
+    """Find a secret in a decoded view; yield where it is in the original text."""
+    if len(secret.strip()) < _ENCODED_FROM:
+        return
+    raw = secret.encode("utf-8", "surrogatepass")
+    forms = {secret, secret.strip(), secret.replace(" ", "+"), raw.decode("latin-1"), _surrogates(secret), raw.hex(), raw.hex().upper()}
+    forms |= {unbroken(form) for form in forms}
+    for form in forms:
+        if len(form) >= _ENCODED_FROM:
+            yield from (view.span(*span) for span in _occurrences(view.text, form))
+    for core, before, after in _base64_forms(raw):
+        for start, end in _occurrences(view.text, core):
+            yield view.span(max(start - before, 0), min(end + after, len(view.text)))
+    if "\\" in view.text and _plain_run(secret) in view.text:
+        yield from (view.span(*match.span()) for match in re.finditer(_escaped(secret), view.text) if match[0])
+
+
+def _surrogates(text: str) -> str:
+    """Return a text in which each character beyond the first plane is the two that JSON writes."""
+    return re.sub(r"[^\u0000-\uffff]", lambda found: "".join(_halves(found[0])), text)
+
+
+def _halves(character: str) -> Iterator[str]:
+    pair = character.encode("utf-16-be")
+    yield from (chr(int.from_bytes(pair[at : at + 2])) for at in (0, 2))
 
 
 def _occurrences(text: str, form: str) -> Iterator[tuple[int, int]]:
@@ -107,6 +135,7 @@ def _forms(secret: str) -> set[str]:
         *_html(secret),
         secret.replace("'", "'\\''"),  # two ways of quoting for a shell
         secret.replace("'", "'\"'\"'"),
+        secret.replace("'", "''"),  # in SQL and YAML
         raw.hex(),
         spaced,
         spaced.replace(" ", ":"),
@@ -172,12 +201,6 @@ def _base64_forms(raw: bytes) -> Iterator[tuple[str, int, int]]:
             core = encode(b"\0" * shift + raw)[first:last].decode()
             if len(core) >= _ENCODED_FROM:
                 yield core, int(shift > 0), int(bits % 6 > 0)
-
-
-def _breakable(secret: str) -> tuple[str, ...]:
-    """Return the forms that are found with line breaks anywhere inside: the plain one, and the whole base64 and hex."""
-    raw = secret.encode("utf-8", "surrogatepass")
-    return secret, base64.b64encode(raw).decode().rstrip("="), raw.hex(), raw.hex().upper()
 
 
 _TRACE_LINES = 60
