@@ -15,7 +15,7 @@ from pathlib import Path
 _PROGRAM = """
 import asyncio, json, os, signal, sys
 import aiohttp, anyio.streams.tls, anyio._core._sockets, concurrent.futures.thread, httpcore, slack_sdk.web.async_client, telegram.request
-from midturn.channels import ledger, running
+from midturn.channels import deck, ledger, running
 import imapclient, aiosmtplib, nio
 from midturn.channels.discord import Discord
 from midturn.channels.email import Email
@@ -63,8 +63,8 @@ def stepped(home, name):
 
 ledger._LEASE, running._RENEW = 0.3, 0.1  # what a killed one holds, the next one waits for
 stepped(FilesBeside, "keep")
-for name in ("answer", "note"):
-    stepped(ConversationStore, name)
+stepped(ConversationStore, "answer")
+stepped(deck, "record_notice")
 for channel in (Discord, Email, Matrix, Ntfy, Slack, Telegram):
     for name in ("send", "update"):
         stepped(channel, name)
