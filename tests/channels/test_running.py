@@ -398,6 +398,7 @@ def test_a_card_answers_for_what_it_displayed_however_often_it_was_to_be_changed
                 open_now = (await scene.store.pending(question.conversation))[0]
                 refused = scene.platform.refused
                 await scene.store.answer(question.id, arguments={"env": f"env-{number}"}, user=editor, via="web", digest=open_now.digest)
+                await agent_with(scene.store, release).resume(question.conversation)  # it reads the rules for the edited call
                 await until(lambda refused=refused: scene.platform.refused > refused)
             scene.platform.tell(Reply(account="7", handle=handle, token=first.choices[0].token))
             scene.platform.tell(Reply(account="7", handle=handle, text="yes", id="2"))

@@ -17,7 +17,7 @@ from midturn.record.events import Approval, InquiryAnswered, InquiryCancelled, T
 from midturn.store.store import ConversationStore
 from midturn.tools.function import FunctionTool
 from support.channels.asked import ask, pair, running
-from support.channels.phones import Phone, Shown, act, kinds, missing, on
+from support.channels.phones import OnDiscord, Phone, Shown, act, kinds, missing, on
 from support.channels.sentences import CONDITIONAL, NOT_A_DECISION
 from support.pages import agent_with
 from support.waiting import until
@@ -71,13 +71,18 @@ class Scene:
         found: list[Shown] = []
 
         def is_shown() -> bool:
-            found[:] = [card for card in self.phone.cards() if card.is_open and all(text in card.text for text in texts)]
+            found[:] = [card for card in self.phone.cards() if card.is_open and all(self._shows(card, text) for text in texts)]
             return bool(found)
 
         await until(is_shown)
         if self._passes.is_set():
             await self.sent(lambda card: bool(card.there) and card.there == card.about)
         return found[-1]
+
+    def _shows(self, card: Shown, text: str) -> bool:
+        """Look at the files of a card, too: Discord gets what has a fence in it as a file."""
+        files = self.phone.server.files.get(card.ref, []) if isinstance(self.phone, OnDiscord) else []
+        return text in card.text or any(text.encode() in content for _, content in files)
 
     async def sent(self, holds: Callable[[Sent], bool]) -> None:
         """Wait until the channel knows this about its card."""
@@ -136,6 +141,12 @@ async def called(store: ConversationStore, tool: FunctionTool[..., Any]) -> mt.O
     return (await agent_with(store, tool, arguments={"env": "staging"}).run("Go.")).pending[0]
 
 
+async def edited(store: ConversationStore, question: mt.OpenQuestion, user: str) -> None:
+    """Have a person edit `env` to production on the page; the program that runs the turn reads its rules for that."""
+    await store.answer(question.id, arguments={"env": "production"}, user=user, via="web", digest=question.digest)
+    assert (await agent_with(store, deploy).resume(question.conversation)).pending[0].arguments == {"env": "production"}
+
+
 @pytest.mark.parametrize("typed", [False, True], ids=["button", "typed"])
 @pytest.mark.parametrize("kind", OF_PEOPLE)
 def test_a_yes_to_what_another_voter_has_edited_counts_for_nothing(
@@ -145,7 +156,7 @@ def test_a_yes_to_what_another_voter_has_edited_counts_for_nothing(
         question = await called(store, deploy)
         card = await scene.card("staging")
         scene.hold_back()
-        await store.answer(question.id, arguments={"env": "production"}, user="bo", via="web", digest=question.digest)
+        await edited(store, question, "bo")
         await scene.say(card, "yes" if typed else "Allow")
         await scene.sent(lambda _: True)
         await asyncio.sleep(0.3 if kind not in ("email", "matrix") else 1.5)  # what must not happen would have happened by now
@@ -173,7 +184,7 @@ def test_words_that_were_written_before_an_edit_was_shown_are_no_yes_to_it(
         question = await called(store, deploy)
         card = await scene.card("staging")
         await scene.phone.write("yes", card.ref)
-        await store.answer(question.id, arguments={"env": "production"}, user="bo", via="web", digest=question.digest)
+        await edited(store, question, "bo")
         await scene.card("production")
         votes = await scene.votes(question)
         assert ("ana", True) not in votes[votes.index(("bo", True)) :]
@@ -192,7 +203,7 @@ def test_a_vote_is_shown_on_the_cards_of_the_others_at_once(store: ConversationS
         await scene.card("1 of 2")
         await store.take_back(question.id, user="bo", via="web")
         await scene.card("0 of 2")
-        await store.answer(question.id, arguments={"env": "production"}, user="cy", via="web", digest=question.digest)
+        await edited(store, question, "cy")
         await scene.card("production", "1 of 2")
 
     played(store, kind, monkeypatch, play)
@@ -277,7 +288,7 @@ def test_unclear_words_are_forgotten_when_the_call_is_edited(store: Conversation
         await scene.phone.write("yes, but only staging", card.ref)
         card = await scene.card("Approve with this note?")
         scene.hold_back()
-        await store.answer(question.id, arguments={"env": "production"}, user="bo", via="web", digest=question.digest)
+        await edited(store, question, "bo")
         await asyncio.sleep(1.1 if kind == "telegram" else 0)  # it tells the time of words in seconds
         await scene.say(card, "Allow with this note")
         await asyncio.sleep(0.3 if kind not in ("email", "matrix") else 1.5)  # what must not happen would have happened by now
