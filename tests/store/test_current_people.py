@@ -98,6 +98,9 @@ def test_a_vote_on_record_stands_when_its_giver_has_left(store: ConversationStor
     served, configured, id = asked_of(store, OPS)
     served.answer_sync(id, True, user="ana")
     configured.remove("ana")
+    client = TestClient(inbox(served, user=lambda _: "bo"), base_url="http://testserver", headers={**OWN, "Accept": "text/html"})
+    with client as page:
+        assert "Yes said: ana (has left)." in page.get(f"/q/{id}").text
     with pytest.raises(NotAllowed, match="ana is not in the configuration any more"):
         served.take_back_sync(id, user="ana")
     assert served.answer_sync(id, True, user="bo").votes == ""

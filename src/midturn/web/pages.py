@@ -8,6 +8,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import Final
@@ -302,6 +303,7 @@ async def _shown(visit: _Visit, found: OpenQuestion, shown: ShownPage, refused: 
     values = {
         **await frame(visit.site, visit.visitor, "Question", waiting),
         "question": found,
+        "voters": partial(_voters, visit.site),
         "alike": len(alike(found, waiting.questions)),
         "shown": shown,
         "kind": type(shown).__name__,
@@ -406,6 +408,7 @@ async def several(request: Request, visitor: Visitor, site: Site) -> Response:
     values = {
         **await frame(site, visitor, "Questions", waits),
         "question": found,
+        "voters": partial(_voters, site),
         "every": (),
         "outcomes": (),
         "problems": (),
@@ -428,6 +431,13 @@ async def _in_full(site: Site, visitor: Visitor, every: Iterable[OpenQuestion]) 
         with suppress(AlreadyAnswered, NotOpen):
             found.append((each, await PageVisit(site, each, visitor).shown()))
     return found
+
+
+def _voters(site: Site, question: OpenQuestion) -> list[str]:
+    """Return who has said yes; of somebody who is not in the configuration any more, that they have left."""
+    now = site.board.port.store.admission.people if question.request.configured else None
+    names = question.whose.voters if question.whose else ()
+    return [f"{name} (has left)" if now and now.people and not now.has_person(name) else name for name in names]
 
 
 async def _all_answered(
