@@ -86,6 +86,22 @@ def test_the_page_and_the_inbox_say_who_could_not_be_told(asked: tuple[Conversat
         assert ana.get(f"/api/questions/{id}").json()["people"]["not_told"] == "ops could not be told: no address"
 
 
+def test_nobody_ends_on_the_page_or_over_the_api_what_others_decide(store: ConversationStore) -> None:
+    anyone, ops = asking(mt.Question.boolean("hi", "Say hello?"), "hello"), asking(mt.Question.boolean("go", "Deploy?", people=OPS))
+    result = asyncio.run(agent_with(store, anyone, ops).run("Ship it."))
+    hello = next(question.id for question in result.pending if question.tool == "hello")
+    with page_of(store, "mallory") as mallory:
+        on_page = mallory.post(f"/q/{hello}", data={"act": "end"})
+        over_api = mallory.post(f"/api/questions/{hello}/answer", json={"cancel": True})
+        assert (on_page.status_code, over_api.status_code) == (403, 403)
+        for said in (on_page.text, over_api.json()["message"]):
+            assert "mallory may not answer this: only ana and bo may." in said
+        assert len(store.pending_sync()) == 2
+    with page_of(store, "ana") as ana:
+        assert ana.post(f"/api/questions/{hello}/answer", json={"cancel": True}).status_code == 200
+    assert store.pending_sync() == []
+
+
 def test_votes_and_passing_on_over_the_api(asked: tuple[ConversationStore, str]) -> None:
     store, id = asked
     with page_of(store, "ana") as ana:

@@ -18,6 +18,7 @@ from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, ResultSubject
 from midturn.store.batch import event_ids
+from midturn.store.ending import check_ending
 from midturn.store.outside_answers import Receipt
 from midturn.store.visiting import StoredVisit
 from midturn.turn.view import went_on
@@ -145,7 +146,10 @@ class PageVisit:
         if not given:
             return await self._answer(cancel=True) if isinstance(reply, EndedTurn) else await self._answer(reply=reply.text or "")
         who = AnsweredBy("user", via="web", user=self._visitor.name)
-        visit = StoredVisit(self._site.board.port.store, self._question, await self._turn(), who)
+        store = self._site.board.port.store
+        if isinstance(reply, EndedTurn):  # before any of the answers is recorded
+            await check_ending(store.port, store.admission, self._question.conversation, who)
+        visit = StoredVisit(store, self._question, await self._turn(), who)
         for value in given:
             await visit.take(Answered(value))
         await visit.take(reply)
