@@ -111,6 +111,8 @@ def dealt(deal: Deal, kind: str) -> tuple[Reply | Note, AnsweredBy]:  # noqa: PL
             return Edited({"text": EDITED}), who
         case "reply":
             return Replied("Never mind."), who
+        case "end":
+            return EndedTurn(), who
         case "withdraw":
             return Vote(id="", withdrawn=True, answered_by=who), who
         case "pass":

@@ -31,8 +31,10 @@ class Came(Struct):
 def came(crowd: Crowd, time: int, *, is_yes_or_no: bool, is_permission: bool = False, is_timed: bool = False) -> Came:
     """Say what comes of what is put to people for the `time`th time: in the end, everyone who may says yes."""
     first, kinds = time % (len(crowd.deals) or 1), _kinds(is_permission=is_permission, is_timed=is_timed)
+    needed = crowd.approvals if is_yes_or_no else 1
     said = [deal for deal in crowd.deals[first:] + crowd.deals[:first] if deal.what in kinds]
-    meeting = _Meeting(crowd, crowd.approvals if is_yes_or_no else 1)
+    said = [deal for deal in said if deal.what != "end" or crowd.only or needed > 1]  # nobody else may not end it
+    meeting = _Meeting(crowd, needed)
     deals: list[Deal] = []
     counts: list[bool] = []
     for deal in (*said, *(Deal("yes", name) for name in MEMBERS)):
@@ -45,7 +47,7 @@ def came(crowd: Crowd, time: int, *, is_yes_or_no: bool, is_permission: bool = F
 
 def _kinds(*, is_permission: bool, is_timed: bool) -> frozenset[str]:
     """Return what may happen at all: a permission may be edited, a question replied to."""
-    always = frozenset({"yes", "no", "withdraw", "pass", "remind", "escalate"})
+    always = frozenset({"yes", "no", "withdraw", "pass", "remind", "escalate", "end"})
     return always | {"edit" if is_permission else "reply"} | ({"late"} if is_timed else set[str]())
 
 
@@ -84,6 +86,8 @@ class _Meeting:
     def _does(self, deal: Deal) -> bool:
         own = next(self._own(deal), None)
         match deal.what:
+            case "end":
+                raise AssertionError("those who may end it do not, in these scripts")
             case "pass":
                 return True
             case "withdraw":

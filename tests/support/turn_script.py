@@ -23,7 +23,7 @@ CONFIGURED: dict[str, Value] = {"boolean": True, "select": "red", "text": "as ev
 DEFAULTS: dict[str, Value] = {"boolean": True, "select": "blue", "text": "whenever"}
 
 
-What: TypeAlias = Literal["yes", "no", "edit", "withdraw", "pass", "remind", "escalate", "reply", "late"]
+What: TypeAlias = Literal["yes", "no", "edit", "withdraw", "pass", "remind", "escalate", "reply", "late", "end"]
 
 
 class Deal(Struct, frozen=True):

@@ -228,7 +228,9 @@ def crowd(stage: Stage, own: What) -> Crowd:
     """People, and what they do: most of it yes, or `own`."""
 
     def deal() -> Deal:
-        what = stage.pick("yes", "yes", "yes", own, own, "no", "withdraw", "pass", "remind", "escalate", "late")
+        what = stage.pick("yes", "yes", "yes", own, own, "no", "withdraw", "pass", "remind", "escalate", "late", "end")
+        if what == "end":  # by somebody who may not
+            return Deal(what, "dora", stage.pick("web", "inbox", "api"))
         return Deal(what, stage.pick("ana", "bo", "b.smith", "carl", "lead", "dora", ""), stage.pick("web", "inbox", "terminal", "api"))
 
     return Crowd(stage.pick(True, False), stage.pick(2, 1, 3), tuple(stage.several(deal, 0, 6)))
