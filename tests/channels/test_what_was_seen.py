@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -81,7 +81,7 @@ class Scene:
 
     def _shows(self, card: Shown, text: str) -> bool:
         """Look at the files of a card, too: Discord gets what has a fence in it as a file."""
-        files = self.phone.server.files.get(card.ref, []) if isinstance(self.phone, OnDiscord) else []
+        files: Sequence[tuple[str, bytes]] = self.phone.server.files.get(card.ref, []) if isinstance(self.phone, OnDiscord) else []
         return text in card.text or any(text.encode() in content for _, content in files)
 
     async def sent(self, holds: Callable[[Sent], bool]) -> None:
