@@ -156,7 +156,7 @@ def test_a_yes_with_a_condition_below_it_decides_nothing(store: ConversationStor
             assert shown["Message-ID"] != card["Message-ID"]
             assert await answers(store, question) == []
             house.post(reply(shown, "yes"), ANA, signed_by="ana.test")
-            assert await answered(store, question) == (True, "yes\n\nbut only after the backup has run", "ana", "email")
+            assert await answered(store, question) == (True, "yes\nbut only after the backup has run", "ana", "email")
 
     played(play)
 
