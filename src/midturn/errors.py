@@ -74,6 +74,10 @@ class ConfigError(MidturnError):
     """A configuration value, file or flag is wrong; the message says where and what is allowed."""
 
 
+class DepsMissing(ConfigError):  # noqa: N818  raised to the program as the `ConfigError` that it is
+    """A tool wants the dependencies with which its turn was begun, and this run has none. The run ends, and the call stays open."""
+
+
 class _ProblemsError(MidturnError):
     """An error that lists every problem at once."""
 

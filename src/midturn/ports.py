@@ -72,7 +72,8 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     ends instead, it is cancelled. `hide` replaces every secret that the call was given, in a text that is cut or shown before the call
     ends; results and errors pass through it anyway, and it may be false while there are none. `checks` takes the rules of
     `ctx.ask(…, check=…)`. `idempotency_key` is the same for every execution of the call. `queued` says that the tool cannot begin before
-    other calls are done that are ahead of it, by their `event`: where those wait for people, so does this one.
+    other calls are done that are ahead of it, by their `event`: where those wait for people, so does this one. `no_deps` says why there are
+    no `deps` although the turn was begun with some.
 
     Args:
         call: The call.
@@ -92,6 +93,7 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     root: str = "."
     limits: Limits = DEFAULT_LIMITS
     deps: object = None
+    no_deps: str = ""
     queued: Callable[[Sequence[str]], None] = _unheard
     unanswered: Mapping[str, str] = {}
 

@@ -130,7 +130,7 @@ def test_a_turn_whose_deadline_has_passed_is_ready(later: Callable[[], None]) ->
 
 async def _worked_off(agent: mt.Agent[Any], conversation: str, later: Callable[[], None]) -> None:
     """Work until a turn is over, whose deadline passes when the worker waits for it; no one looks at its question meanwhile."""
-    working = asyncio.create_task(agent.work())
+    working = asyncio.create_task(agent.work(deps=SHORT))
     asyncio.get_running_loop().call_later(0.2, later)
     async with asyncio.timeout(60), aclosing(agent.store.watch(conversation)) as changes:
         async for change in changes:

@@ -11,7 +11,7 @@ from midturn.collector import loading
 from midturn.store.sync_forms import in_a_loop, refuse_inside_a_loop, sync_form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from typing import Literal, Self, TypedDict, Unpack
 
@@ -435,7 +435,13 @@ class Agent(Generic[Deps, Shape]):
         )
 
     async def work(
-        self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none", on_event: OnWork | None = None
+        self,
+        *,
+        at_once: int = 16,
+        deps: Deps | None = None,
+        deps_for: Callable[[str, str | None], Deps | Awaitable[Deps]] | None = None,
+        engine: Literal["none", "dbos"] = "none",
+        on_event: OnWork | None = None,
     ) -> None:
         """Go on with turns that are due, until cancelled: in this program what `midturn worker` is as a process of its own.
 
@@ -445,13 +451,17 @@ class Agent(Generic[Deps, Shape]):
 
         Args:
             at_once: How many turns run at the same time.
-            deps: What tools find as `ctx.deps`.
+            deps: What tools find as `ctx.deps`, in every turn.
+            deps_for: Returns it for each turn, sync or async: `deps_for(conversation, author)`, the author as `run` was told, or None. Use
+                it instead of `deps` if users have dependencies of their own.
             engine: `dbos` runs the same work as DBOS workflows (extra `midturn[dbos]`, a store in PostgreSQL).
             on_event: Hears of everything as it happens, each time with the conversation: `on_event(conversation, event)`, sync or async.
                 The events are those of `stream`. What it raises stops the run of this one turn, which is tried again later. Other processes
                 watch what is recorded: `store.watch(events=True)`.
+
+        A call whose tool needs the `deps` with which its turn was begun does not run without: that is logged, and tried again later.
         """
-        await self._turns.work(at_once, deps, engine, on_event)
+        await self._turns.work(at_once, deps, deps_for, engine, on_event)
 
     work_sync = sync_form(work, _blocking)
 

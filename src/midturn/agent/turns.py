@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from copy import copy
 from functools import partial
@@ -23,15 +24,16 @@ from midturn.compose import given as program
 from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.models import Models
 from midturn.compose.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
-from midturn.compose.session import RunParts
-from midturn.errors import MidturnError, TurnOpen
+from midturn.compose.session import DEPS, RunParts
+from midturn.errors import DepsMissing, MidturnError, TurnOpen
 from midturn.exchange import Spent
 from midturn.journal import Journal
 from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT
 from midturn.ports import Model
 from midturn.prompter import Prompter
-from midturn.record.window import Window
+from midturn.record.events import user_requests
+from midturn.record.window import Window, open_turn
 from midturn.runtime.driver import Session
 from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
@@ -193,17 +195,26 @@ class Turns:
         with loop_thread() as thread, thread.entered(aclosing(self)), thread.entered(stream) as events:
             yield SyncTurnStream(events, thread)
 
-    async def work(self, at_once: int, deps: object, engine: Literal["none", "dbos"], on_event: OnWork | None) -> None:
+    async def work(
+        self, at_once: int, deps: object, deps_for: DepsFor | None, engine: Literal["none", "dbos"], on_event: OnWork | None
+    ) -> None:
         """Go on with turns that are due, until cancelled (see `Agent.work`)."""
-        how: AnyOptions = {"deps": deps}
         self._check_attached()
+
+        async def options(journal: Journal) -> AnyOptions:
+            if deps_for is None:
+                return {"deps": deps}
+            window = open_turn(journal.events)
+            author = next((request.author for request in user_requests(window.events)), None) if window else None
+            made = deps_for(journal.conversation, author)
+            return {"deps": await cast("Awaitable[object]", made) if inspect.isawaitable(made) else made}
 
         async def segment(journal: Journal) -> None:
             begun = _Begun(journal)
-            await _finish(begun, self._session(begun, self._run(begun, how)), None)
+            await _finish(begun, self._session(begun, self._run(begun, await options(journal))), None)
 
         async def watched(journal: Journal) -> None:
-            async with self._streamed(_Begun(journal), how, None) as events:
+            async with self._streamed(_Begun(journal), await options(journal), None) as events:
                 await events.watched(partial(cast("OnWork", on_event), journal.conversation))
 
         await worker_of(engine)(self.store, segment if on_event is None else watched, at_once).run()
@@ -326,7 +337,10 @@ class Turns:
             nest = replace(nest, store=self.store, end=self.store.end_children, root=begun.journal.conversation, family={})
         nest = replace(nest, prompter=prompter, detached=self._policy(outer), limits=self._limits(outer))
         parent = nested.outer.parent(nested.child) if nested else None
-        return RunParts(prompter=prompter, deps=how.get("deps"), nest=nest, host=nested, parent=parent)
+        deps = how.get("deps")
+        return RunParts(
+            prompter=prompter, deps=deps, no_deps="" if deps is not None else _missing_deps(begun), nest=nest, host=nested, parent=parent
+        )
 
     def _policy(self, outer: OuterCall | None) -> program.Detached:
         return self._settings.detached if outer is None or self._has_policy else cast("program.Detached", outer.nest.detached)
@@ -345,9 +359,15 @@ class Turns:
         return await (self.store.create(text) if conversation is None else self.store.open(conversation))
 
     def _session(self, begun: _Begun, run: RunParts) -> Session:
+        if run.no_deps and not isinstance(self._instructions, str):
+            raise DepsMissing(run.no_deps)
         instructions = self._instructions if isinstance(self._instructions, str) else self._instructions(run.deps)
         parts = replace(self._settings, instructions=instructions, detached=self._policy(begun.outer), limits=self._limits(begun.outer))
         return compose_agent(parts, run, begun.journal)
+
+
+DepsFor: TypeAlias = "Callable[[str, str | None], object]"
+"""Returns what the tools of a turn find as `ctx.deps`, by the id of its conversation and its author; sync or async."""
 
 
 class _Begun(Struct, frozen=True):
@@ -360,6 +380,18 @@ class _Begun(Struct, frozen=True):
     outer: OuterCall | None = None
     nested: NestedRun | None = None
     window: Window | None = None
+
+
+def _missing_deps(begun: _Begun) -> str:
+    """Return what to say to a tool that wants dependencies, if the turn was begun with some; empty if it was not."""
+    window = begun.window or open_turn(begun.journal.events)
+    if not window or not (window.events[0].metadata or {}).get(DEPS):
+        return ""
+    return (
+        f"The turn of conversation {begun.journal.conversation} was begun with `deps`, and is continued without; its tool needs them. "
+        "The call stays open, with its approval and answers. "
+        "Pass them: `agent.resume(conversation, deps=…)`, or `agent.work(deps=…)` in a worker."
+    )
 
 
 def _in_memory(limits: Limits) -> ConversationStore:

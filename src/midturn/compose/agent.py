@@ -66,7 +66,7 @@ def compose_agent(settings: AgentSettings, run: RunParts, journal: Journal) -> S
     tools = {tool.definition.name: tool for tool in settings.tools}
     policies = {name: _policy(tool, settings) for name, tool in tools.items()}
     offered = [tool.definition for tool in settings.tools]
-    surroundings = Surroundings(system=settings.instructions, offered=offered, deps=run.deps, limits=settings.limits)
+    surroundings = Surroundings(system=settings.instructions, offered=offered, deps=run.deps, no_deps=run.no_deps, limits=settings.limits)
     return Session(*session_parts(settings.kit(run, tools, policies, surroundings), run, journal))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +43,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     prompter: Prompter | None = None
     display: Display = Silence()
     deps: object = None
+    no_deps: str = ""
     nest: Nest | None = None
     host: Host | None = None
     parent: Parent | None = None
@@ -75,6 +76,10 @@ SessionParts: TypeAlias = tuple[Services, TurnSettings, Surroundings]
 """Parts of a session."""
 
 
+DEPS: Final = "deps"
+"""Key in the metadata of the first event of a turn whose tools got dependencies of the program."""
+
+
 def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
     """Bind a kit to the conversation that `journal` writes."""
     surroundings = replace(kit.surroundings, conversation=journal.conversation, nest=run.nest)
@@ -87,7 +92,7 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         limits=surroundings.limits,
         prompts_at_once=run.prompts_at_once,
         foretelling=foretelling(kit.tools),
-        start=TurnStart(parent=run.parent),
+        start=TurnStart(parent=run.parent, metadata=None if run.deps is None else {DEPS: True}),
         family=run.nest.family if run.nest else {},
     )
     services = Services(

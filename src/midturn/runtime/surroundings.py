@@ -189,7 +189,8 @@ class TurnSecrets:
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What the model is told with every request (`offered` are the tools that it sees), and what tools find around them.
 
-    `timeout` is in seconds without a byte from the model; `root` is the workspace, `deps` what the embedding program hands to tools.
+    `timeout` is in seconds without a byte from the model; `root` is the workspace, `deps` what the embedding program hands to tools,
+    `no_deps` why that is missing.
     `secrets` are those that its calls were given, `checks` the rules that they have for answers, `nest` is what agents inside of them
     inherit.
     """
@@ -203,6 +204,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     timeout: float = DEFAULT_TIMEOUT
     root: str = "."
     deps: object = None
+    no_deps: str = ""
     limits: Limits = DEFAULT_LIMITS
     secrets: TurnSecrets = field(default_factory=TurnSecrets)
     checks: TurnChecks = field(default_factory=TurnChecks)
@@ -240,4 +242,5 @@ class Surroundings(Struct, frozen=True, kw_only=True):
             root=self.root,
             limits=self.limits,
             deps=self.deps,
+            no_deps=self.no_deps,
         )

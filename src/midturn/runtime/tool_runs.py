@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.errors import MidturnError, NotAnswered, Problem, QuestionError
+from midturn.errors import DepsMissing, MidturnError, NotAnswered, Problem, QuestionError
 from midturn.ports import Tool, ToolRun
 from midturn.question.answer_type import When
 from midturn.question.authoring import as_authored, author, written
@@ -144,6 +144,8 @@ async def execute(tool: Tool, run: ToolRun) -> Executed:
     try:
         returned = _checked(run, await tool.execute(run))
         source = source_of(tool) if isinstance(returned, NeedsInput) else USER
+    except DepsMissing:
+        raise  # it is the program that is wrong: an approval of the call is not used up
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise

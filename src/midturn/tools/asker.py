@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
 
 from msgspec import Struct
 
-from midturn.errors import NotAnswered
+from midturn.errors import DepsMissing, NotAnswered
 from midturn.ports import CallRules, ToolRun
 from midturn.question.form import Form
 from midturn.question.question import Question
@@ -324,7 +324,13 @@ class ToolContext(CallContext, Generic[Deps]):
 
     @property
     def deps(self) -> Deps:
-        """Whatever the program passed to `Agent.run`."""
+        """Whatever the program passed to `Agent.run`.
+
+        Raises:
+            ConfigError: The turn was begun with dependencies, and is continued without. The run ends, and the call stays open.
+        """
+        if self._run.no_deps:
+            raise DepsMissing(self._run.no_deps)
         return cast("Deps", self._run.deps)
 
     @property

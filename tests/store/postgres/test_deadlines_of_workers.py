@@ -41,7 +41,7 @@ def test_a_worker_goes_on_with_it_at_once(url: str) -> None:
 
     async def scene() -> str:
         waiting = await mine.run("Go.", deps=timedelta(seconds=1))
-        working = asyncio.create_task(mine.work())
+        working = asyncio.create_task(mine.work(deps=timedelta(seconds=1)))
         async with asyncio.timeout(60), aclosing(mine.store.watch(waiting.conversation)) as changes:
             async for change in changes:
                 if change.kind == "turn_ended":
