@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import psycopg
@@ -52,9 +52,12 @@ def test_everything_is_shown_as_before(store: mt.ConversationStore) -> None:
     assert found == EXPECTED["shown"]
 
 
-def _as_before(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Leave out keys that a later version has added to the JSON of a question."""
-    return {key: value for key, value in now.items() if key in before}
+def _as_before(now: Any, before: Any) -> Any:
+    """Leave out keys that a later version has added to the JSON of a question, or of an object in it."""
+    if isinstance(now, dict) and isinstance(before, dict):
+        kept = cast("dict[str, Any]", before)
+        return {key: _as_before(value, kept[key]) for key, value in cast("dict[str, Any]", now).items() if key in kept}
+    return now
 
 
 def test_everything_is_answered_and_resumed_as_before(store: mt.ConversationStore) -> None:
