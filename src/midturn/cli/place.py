@@ -23,6 +23,7 @@ from midturn.store.sync_forms import drive, in_a_loop
 from midturn.store.workspace import (
     Workspace,
     check_outside,
+    check_owner,
     choose,
     chosen,
     folder_of,
@@ -105,6 +106,7 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
 
         Raises:
             StoreError: They are in a database.
+            ConfigError: The store was named, and others may write it.
         """
         if self.folder is None:
             raise StoreError(
@@ -113,6 +115,8 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
             )
         from midturn.store.file_conversations import FileConversations
 
+        if self.address is not None:
+            check_owner(self.folder)
         return FileConversations(self.folder, limits=self.limits, found=self._found(self.folder))
 
     def _found(self, folder: Path) -> Callable[[], None] | None:

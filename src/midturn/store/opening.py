@@ -13,7 +13,7 @@ from midturn.store.admission import MayAnswer
 from midturn.store.file_conversations import FileConversations
 from midturn.store.store import ConversationStore
 from midturn.store.watching import OnWake
-from midturn.store.workspace import SERVERS, check_place, folder_of, scheme_of
+from midturn.store.workspace import SERVERS, check_owner, check_place, folder_of, scheme_of
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def open_store(
         sealed: Gone. Conversations are not sealed any more.
 
     Raises:
-        ConfigError: No store that is installed has such addresses, it lies in a workspace and is not `trusted`, or what opens it fails.
+        ConfigError: No store that is installed has such addresses, it lies in a workspace and is not `trusted`, others may write it, or
+            what opens it fails.
     """
     if sealed is not None:
         raise ConfigError(
@@ -61,6 +62,7 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, foun
     """
     match scheme := scheme_of(path):
         case "":
+            check_owner(path)
             return FileStore(path, limits=limits, found=found)
         case "postgresql" | "postgres":
             return postgres_store(str(path), limits)

@@ -20,6 +20,7 @@ from midturn.record.events import problem_in
 from midturn.record.window import open_turn, parent_of
 from midturn.store.families import whole_family
 from midturn.store.port import HeldBy, LastTurn, StorePort, titles
+from midturn.store.side_entries import remove_entries
 
 _LOG = logging.getLogger("midturn.store")
 EMPTY: Final = timedelta(hours=1)
@@ -105,6 +106,7 @@ class Pruning:
                     gone[prunable.why] += prunable.family
             except StoreError as error:
                 self.left[prunable.id] = str(error)
+        await remove_entries(self._port, [*gone["finished"], *gone["empty"]])
         return Pruned(tuple(gone["finished"]), tuple(gone["empty"]), self.left)
 
     async def remove(self, prunable: Prunable) -> bool:

@@ -55,6 +55,7 @@ from midturn.store.held import HeldConversation
 from midturn.store.lock import looked_at
 from midturn.store.port import HeldBy, LastTurn, PortJournal, Settled, StorePort, following
 from midturn.store.pruning import Prunable, Pruned, Pruning
+from midturn.store.side_entries import remove_entries
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop, sync_form
 from midturn.store.tail import Mark, Part
@@ -213,6 +214,7 @@ class ConversationStore(Renamed):
                 continue
             if not await self.port.remove(each, may_go):
                 raise NotAllowed(why[-1], user=user)
+        await remove_entries(self.port, family)
 
     async def end(
         self,

@@ -163,6 +163,40 @@ def check_place(folder: str | os.PathLike[str]) -> None:
         check_outside(path, workspace.root, "open_store")
 
 
+def check_owner(folder: str | os.PathLike[str]) -> None:
+    """Refuse a store that another user owns, or that everybody may write or replace: what is recorded there may be anybody's.
+
+    A directory of root is taken, and root takes every owner's. One that does not exist yet is made with mode 0700, so only the directory
+    in which it is made is checked.
+
+    Raises:
+        ConfigError: Others may write it.
+    """
+    path = Path(folder).absolute()
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    is_there = path == Path(folder).absolute()
+    status, user = path.stat(), os.geteuid()
+    mode = stat.S_IMODE(status.st_mode)
+    if is_there and user and status.st_uid not in (0, user):
+        raise ConfigError(
+            f"The store {path} belongs to another user (user {status.st_uid}; you are user {user}): they may change what is recorded. "
+            f"Name a directory of your own, or take this one over as root: chown -R {user} {path}"
+        )
+    if mode & stat.S_IWOTH and (is_there or not mode & stat.S_ISVTX):
+        what = f"The store {path}" if is_there else f"The directory {path}, in which the store would be made,"
+        raise ConfigError(
+            f"{what} may be written by everybody (mode {mode:04o}, owner: user {status.st_uid}): anybody may change what is recorded. "
+            f"Take that right away: chmod o-w {path}"
+        )
+    above = path.parent.stat()
+    if is_there and above.st_mode & stat.S_IWOTH and not above.st_mode & stat.S_ISVTX:
+        raise ConfigError(
+            f"The store {path} may be replaced by everybody: {path.parent} has mode {stat.S_IMODE(above.st_mode):04o} (owner: user "
+            f"{above.st_uid}). Take that right away: chmod o-w {path.parent}, or chmod +t {path.parent}, as /tmp has it."
+        )
+
+
 def _is_in(real: str, folder: str) -> bool:
     return f"{real}/".startswith(f"{folder.rstrip('/')}/")
 

@@ -195,12 +195,16 @@ class Drafts:
     def __init__(self, port: Port, question: str, person: str | None) -> None:
         self._port = port
         named = f"{question}\n{person or ''}".encode("utf-8", "surrogatepass")
-        self._name = f"{_BEGINNING}{hashlib.sha256(named).hexdigest()}"
+        hashed = hashlib.sha256(named).hexdigest()
+        self._name = f"{_BEGINNING}{question}/{hashed[:32]}"
+        self._earlier_name = f"{_BEGINNING}{hashed}"  # up to 0.2
 
     async def read(self) -> Sequence[Json]:
         """Return the steps of the form."""
-        kept = _read((await self._port.kept(self._name)).get(self._name))
-        return kept.steps if kept else ()
+        for name in (self._name, self._earlier_name):
+            if kept := _read((await self._port.kept(name)).get(name)):
+                return kept.steps
+        return ()
 
     async def keep(self, steps: Sequence[Json]) -> None:
         """Keep the steps of the form, in place of those before."""
@@ -211,10 +215,16 @@ class Drafts:
         if len(steps) == 1:  # it has just begun
             await self._forget_old()
         await self._port.keep(self._name, written)
+        await self._remove_earlier()
 
     async def drop(self) -> None:
         """Forget the form: it was sent, or is not open any more."""
         await self._port.keep(self._name, None)
+        await self._remove_earlier()
+
+    async def _remove_earlier(self) -> None:
+        if await self._port.kept(self._earlier_name):
+            await self._port.keep(self._earlier_name, None)
 
     async def _forget_old(self) -> None:
         every = {name: _read(content) for name, content in (await self._port.kept(_BEGINNING)).items()}
