@@ -1,0 +1,147 @@
+"""The packages that midturn imports: each is declared in the extra that needs it, and docs/licences.md names its licence."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import files, metadata, packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from support.documents import ROOT
+
+SOURCE = ROOT / "src" / "midturn"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+IMPORTED_BY = {
+    "acp/": ("acp",),
+    "adapters/langchain": ("langgraph",),
+    "adapters/langgraph": ("langgraph",),
+    "adapters/openai_agents": ("openai-agents",),
+    "adapters/pydantic_ai": ("pydantic-ai",),
+    "agent/dbos": ("dbos",),
+    "channels/discord": ("discord",),
+    "channels/email": ("email",),
+    "channels/mail_server": ("email",),
+    "channels/matrix": ("matrix",),
+    "channels/ntfy": ("ntfy",),
+    "channels/slack": ("slack",),
+    "channels/telegram": ("telegram",),
+    "cli/serve.py": ("web",),
+    "http_body": ("web", "mcp"),
+    "http_server": ("web", "mcp"),
+    "mcp/": ("mcp",),
+    "mcp_server/": ("mcp",),
+    "models/library": ("anthropic", "openai", "google"),
+    "otel": ("otel",),
+    "store/postgres/": ("postgres",),
+    "web/notifying": ("web", "notify"),
+    "web/push": ("webpush",),
+    "web/": ("web",),
+}
+"""The extras with which a module is used, by the beginning of its path; every other module belongs to the base install."""
+OF_PYTEST = "testing/plugin.py"  # loaded by pytest alone
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    """Yield the packages that are imported at run time."""
+    for child in ast.iter_child_nodes(node):
+        if _is_for_types(child):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (name.name.partition(".")[0] for name in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module and not child.level:
+            yield child.module.partition(".")[0]
+        yield from _imports(child)
+
+
+def _declared(requirements: list[str]) -> set[str]:
+    """Return the packages of an extra, with those of extras of ours that it names, and of extras of others that are named for one."""
+    found: set[str] = set()
+    for requirement in map(Requirement, requirements):
+        if requirement.name == "midturn":
+            for extra in requirement.extras:
+                found |= _declared(EXTRAS[extra])
+        else:
+            found |= {canonicalize_name(requirement.name), *map(canonicalize_name, requirement.extras)}
+    return found
+
+
+def _extras_of(path: str) -> tuple[str, ...]:
+    return next((extras for beginning, extras in IMPORTED_BY.items() if path.startswith(beginning)), ())
+
+
+def test_every_imported_package_is_declared_where_it_is_imported() -> None:
+    distributions = packages_distributions()
+    base = _declared(PROJECT["dependencies"])
+    missing: list[str] = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        path = file.relative_to(SOURCE).as_posix()
+        extras = _extras_of(path)
+        one_is_enough = path.startswith(("models/library", "web/notifying"))
+        declared = [base | _declared(EXTRAS[extra]) for extra in extras] or [base]
+        for name in set(_imports(ast.parse(file.read_text(encoding="utf-8")))) - {"midturn", *sys.stdlib_module_names}:
+            owners = {canonicalize_name(owner) for owner in distributions.get(name, [name])}
+            is_there = [bool(owners & each) for each in declared]
+            if not (any(is_there) if one_is_enough else all(is_there)) and path != OF_PYTEST:
+                where = ", ".join(extras) or "the base install"
+                missing.append(f"{path} imports {name} ({', '.join(sorted(owners))}), which {where} does not declare")
+    assert missing == []
+
+
+def _licences() -> dict[str, tuple[str, str]]:
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", (ROOT / "docs" / "licences.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return {canonicalize_name(name): (where.strip(), licence.strip()) for name, where, licence in rows}
+
+
+def _all_declared() -> set[str]:
+    lists = [PROJECT["dependencies"], *(requirements for extra, requirements in EXTRAS.items() if extra != "all")]
+    return {str(canonicalize_name(Requirement(line).name)) for requirements in lists for line in requirements} - {"midturn"}
+
+
+def test_the_document_names_the_licence_of_every_declared_package() -> None:
+    assert set(_licences()) == _all_declared()
+
+
+def test_the_document_names_the_extras_of_every_package() -> None:
+    for name, (where, _) in _licences().items():
+        extras = [extra for extra, lines in EXTRAS.items() if name in {canonicalize_name(Requirement(line).name) for line in lines}]
+        assert where == (", ".join(extras) or "base"), name
+
+
+WORDS = {
+    "Apache-2.0": ("apache",),
+    "BSD-2-Clause": ("bsd", "redistribution and use"),
+    "BSD-3-Clause": ("bsd", "redistribution and use"),
+    "ISC": ("internet systems consortium", "isc"),
+    "LGPL-3.0": ("lgpl-3.0",),
+    "MIT": ("mit",),
+    "MPL-2.0": ("mpl-2.0",),
+}
+"""How packages write a licence in their metadata, or at the beginning of their licence's text."""
+
+
+@pytest.mark.parametrize("name", sorted(_licences()))
+def test_the_licence_is_that_of_the_installed_package(name: str) -> None:
+    about = metadata(name)
+    said = [*(about.get_all("License-Expression") or []), *(about.get_all("License") or [])]
+    said += [line for line in about.get_all("Classifier") or [] if line.startswith("License ::")]
+    written = (" ".join(said) or _text(name)).casefold()
+    for licence in re.split(r" and | or ", _licences()[name][1]):
+        assert any(word in written for word in WORDS[licence]), (name, licence, written[:200])
+
+
+def _text(name: str) -> str:
+    named = [file for file in files(name) or [] if re.search(r"(?i)licen[cs]e|copying", file.name)]
+    paths = [Path(str(file.locate())) for file in named]
+    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in paths)
