@@ -174,11 +174,15 @@ class TooLarge(StoreError):  # noqa: N818
 
 
 class TurnOpen(StoreError):  # noqa: N818
-    """The last turn of `conversation` waits to be continued; `text` is what it began with. Continue it, or end it, first."""
+    """The last turn of `conversation` waits to be continued: continue it, or end it, first. The new message was not recorded.
 
-    def __init__(self, message: str, *, conversation: str = "", text: str = "") -> None:
+    `text` is the message that began the open turn, and `pending` lists its open questions.
+    """
+
+    def __init__(self, message: str, *, conversation: str = "", text: str = "", pending: Sequence[Any] = ()) -> None:
         self.conversation = conversation
         self.text = text
+        self.pending = tuple(pending)
         super().__init__(message)
 
 

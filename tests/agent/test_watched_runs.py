@@ -88,7 +88,8 @@ def test_a_result_says_what_it_is_as_json_and_raises_if_asked(store: Conversatio
             failed.raise_if_failed()
         with pytest.raises(mt.TurnOpen) as raised:
             await agent.run("More.", conversation=result.conversation)
-        assert json.loads(json.dumps(raised.value.to_json()))["conversation"] == result.conversation
+        document = json.loads(json.dumps(raised.value.to_json()))
+        assert (document["conversation"], document["text"], document["pending"]) == (result.conversation, "Do it.", [])
 
     asyncio.run(scene())
 

@@ -417,7 +417,7 @@ async def _finish(begun: _Begun, session: Session, requested: TurnRequested | No
         ending = await (session.run(requested) if requested else session.resume())
     except TurnOpen as error:
         advice = f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`."
-        raise TurnOpen(f"{error} {advice}", conversation=conversation) from None
+        raise TurnOpen(f"{error} {advice}", conversation=conversation, text=error.text, pending=error.pending) from None
     finally:
         SPENT.reset(outside)
     if nested:

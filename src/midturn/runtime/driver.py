@@ -41,7 +41,7 @@ from midturn.errors import ConfigError, ModelError, NotOpen, TurnOpen
 from midturn.exchange import Usage
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan, ToolEnded
-from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd, standing_in
+from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd, standing_in, user_requests
 from midturn.record.window import last_turn, open_turn
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold
@@ -49,6 +49,7 @@ from midturn.runtime.prompts import Dialogs, Elsewhere
 from midturn.runtime.surroundings import Observed, Services, Surroundings
 from midturn.turn import step as steps
 from midturn.turn.ending import as_it_ended
+from midturn.turn.pending import pending
 from midturn.turn.record import TurnRecord
 from midturn.turn.turn import Turn
 from midturn.turn.view import TurnView, expired_requests, waiting_until
@@ -444,8 +445,11 @@ class Session:
             StoreError: The disk refused.
         """
         if self.turn_is_open:
-            conversation = self._services.journal.conversation
-            raise TurnOpen(f"The last turn of conversation {conversation} is still open.", conversation=conversation)
+            conversation, events = self._services.journal.conversation, self._services.journal.events
+            window = open_turn(events)
+            began = next((request.content for request in user_requests(window.events)), "") if window else ""
+            message = f"The last turn of conversation {conversation} is still open."
+            raise TurnOpen(message, conversation=conversation, text=began, pending=pending(events, conversation))
         turn = Turn(with_standing(self._settings, self._services.journal), self._services.ids)
         return await self._drive(turn, turn.step(requested))
 

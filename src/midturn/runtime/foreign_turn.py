@@ -13,6 +13,7 @@ from midturn.errors import CallEnded, MidturnError, Suspended, TurnOpen
 from midturn.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.ports import Happening, ToolEnded, ToolRun
 from midturn.record import events as ev
+from midturn.record.open_question import OpenQuestion
 from midturn.record.outcome import Outcome, Success, ToolError
 from midturn.record.window import Window, open_turn, turns
 from midturn.routing import messages
@@ -198,17 +199,16 @@ class ForeignTurn:
                 self.resumes = True
                 return
             if stale.record.open_calls() or calls_wait:
-                raise TurnOpen(self._why_open(began), conversation=journal.conversation, text=began)
+                waiting = pending(journal.events, journal.conversation)
+                raise TurnOpen(self._why_open(began, waiting), conversation=journal.conversation, text=began, pending=waiting)
             left = stale.step(TurnFailed("the program went on with another message"))
             await record_effects(left, journal, self._services.clock, self._services.display)
         if text:
             self._running()[0].report(TurnRequested(text, author=author))
 
-    def _why_open(self, began: str) -> str:
+    def _why_open(self, began: str, waiting: Sequence[OpenQuestion]) -> str:
         """Return why a new message cannot begin a turn: which one is open, and what it waits for."""
         conversation = self._services.journal.conversation
-        suspended = self.pending()
-        waiting = suspended.pending if suspended else ()
         asked = "".join(f"\n  {question.id}  {question.tool} asks: {question.question.text}" for question in waiting)
         return (
             f"Conversation {conversation} has an open turn, which began with {began!r}. The new message was not recorded.{asked}\n"

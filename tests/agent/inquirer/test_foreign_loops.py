@@ -188,6 +188,7 @@ def test_another_message_over_an_open_turn_is_refused(store: ConversationStore) 
                 pass
         assert (raised.value.conversation, raised.value.text) == (loop.conversation, "Ship it.")
         assert raised.value.to_json()["error"] == "TurnOpen"
+        assert [question.tool for question in raised.value.pending] == ["deploy"]
 
     asyncio.run(scene())
 
