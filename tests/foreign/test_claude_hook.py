@@ -70,6 +70,53 @@ def test_a_yes_from_the_inbox_lets_the_call_run(midturn: CommandLine, claude: Se
     assert events[-1] | {"timestamp": "", "event_id": ""} == {"type": "turn_end", "status": "completed", "timestamp": "", "event_id": ""}
 
 
+def test_a_permission_for_later_calls_holds_in_the_agents_directory_and_nowhere_else(midturn: CommandLine, claude: Session) -> None:
+    midturn.hasty()
+    hook = claude.start("PermissionRequest", **TOUCH)
+    (question,) = wait_for(midturn)
+    first = midturn.root
+    with midturn.on_a_terminal("answer", question["id"]) as terminal:
+        terminal.wait_at(": ")
+        terminal.send("A\r")
+        terminal.wait_at("> ")
+        shown = " ".join(terminal.text.split())
+        assert "Runs without asking, in the project" in shown
+        assert ":w change where it holds" not in shown, "a call of another agent is bound to the directory"
+        terminal.send("\r")
+        assert terminal.wait_for_end() == 0
+    assert decided(hook.decision())["behavior"] == "allow"
+    (rule,) = midturn.ok("tools", "rules", "--json").json
+    assert (rule["about"], rule["project"]) == ("Bash of claude", str(first))
+
+    assert decided(claude.start("PermissionRequest", **TOUCH).decision())["behavior"] == "allow"
+    more = {**TOUCH, "tool_input": {**TOUCH["tool_input"], "dangerouslyDisableSandbox": True}}
+    asking = claude.start("PermissionRequest", **more)
+    wait_for(midturn)
+    asking.kill()
+
+    midturn.root = first.parent / "elsewhere"
+    (midturn.root / ".midturn").mkdir(parents=True, mode=0o700)
+    elsewhere = claude.start("PermissionRequest", **TOUCH)
+    (question,) = wait_for(midturn)
+    assert question["arguments"] == TOUCH["tool_input"]
+    elsewhere.kill()
+
+
+def test_no_permission_for_later_calls_is_offered_where_certain_people_decide(midturn: CommandLine, claude: Session) -> None:
+    midturn.configure('[people.ana]\n[people.bo]\n[[agents.claude.tools.Bash.rules]]\nask = ["ana", "bo"]\nonly = true\napprovals = 2\n')
+    midturn.hasty()
+    hook = claude.start("PermissionRequest", **TOUCH)
+    (question,) = wait_for(midturn)
+    with midturn.on_a_terminal("answer", question["id"]) as terminal:
+        terminal.wait_at(": ")
+        assert "A rule" not in terminal.text
+        terminal.send("A\r")
+        terminal.wait_for("A is not an option")
+        terminal.send("\x03")
+        terminal.wait_for_end()
+    hook.kill()
+
+
 def test_a_no_is_the_persons_and_says_why(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)

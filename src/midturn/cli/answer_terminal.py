@@ -10,7 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from midturn.cli.asking import project_asked_from, terminal
+from midturn.cli.asking import terminal
+from midturn.cli.config import project_asked_from
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import Place

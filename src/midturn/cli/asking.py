@@ -12,14 +12,13 @@ from msgspec.structs import asdict
 
 from midturn.cli.loading import load_here, model_to_be_trusted, settings_if_right
 from midturn.cli.output import ExitStatus
-from midturn.cli.place import Place, environment
+from midturn.cli.place import environment
 from midturn.config.places import own_name, project_of
 from midturn.config.settings import Settings
 from midturn.prompter import Prompter, ask_once
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Reply, Unavailable
-from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
 from midturn.store.workspace import Workspace
 from midturn.terminal.gate import Gate
@@ -49,15 +48,6 @@ def _project_here() -> str:
     here = Path.cwd()
     workspace = Workspace.find(here)
     return project_of(workspace.root if workspace else here)
-
-
-def project_asked_from(place: Place, question: OpenQuestion) -> str:
-    """Return the project that a question is asked from: the directory that another agent works in, or that of the conversation."""
-    if question.asker is None or not question.asker.cwd:
-        return place.project
-    directory = Path(question.asker.cwd)
-    workspace = Workspace.find(directory)
-    return project_of(workspace.root if workspace else directory)
 
 
 def ask_here(question: Question[Any]) -> Reply:

@@ -24,7 +24,7 @@ from midturn.cli.lazy import CommandEntry, lazy_group
 from midturn.cli.loading import load_here, loaded_if_right, report_ignored, said_of_ignored
 from midturn.cli.options import with_json
 from midturn.cli.output import ExitStatus, Shown, block, columns, line, note, say, say_json, table, tell
-from midturn.cli.place import environment
+from midturn.cli.place import Place, environment
 from midturn.compose.models import refuse_no_model, refuse_unusable
 from midturn.config.approvals import Approvals
 from midturn.config.edit import Explanation, Setting, SetValue, explain, get, keep_trust, remove_rule, set_value, show
@@ -36,6 +36,8 @@ from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
 from midturn.prompts.keys import one_line
 from midturn.question.reply import Scope
+from midturn.record.events import Approval
+from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import CallSubject, Prompt, RuleDraft
 from midturn.routing.rules import exact_rule, in_words, not_covered, read_run_rules
 from midturn.sandbox.doors import for_people_only
@@ -315,6 +317,28 @@ class WrittenRules(Struct, frozen=True):
         project = self.project if scope == "project" else ""
         file = write_rule(self.table(prompt, rule), prompt.tool, agent=self.agent, project=project)
         return f"Written to {shown(file)}, {where(scope, self.project)}, from the next turn on. `midturn tools rules` lists your rules."
+
+
+def write_permission(place: Place, question: OpenQuestion, rule: JsonObject | None, scope: Scope) -> str:
+    """Write a permission for later calls, which a yes to a question was given with, into the user's own configuration.
+
+    Raises:
+        ConfigError: It cannot be written.
+    """
+    definition = question.request.definition if isinstance(question.request, Approval) else ""
+    written = exact_rule(question.arguments, definition) if rule is None else rule
+    agent, project = question.asker.agent if question.asker else "", project_asked_from(place, question)
+    file = write_rule(written, question.tool, agent=agent, project=project if scope == "project" else "")
+    return f"Written to {shown(file)}, {where(scope, project)}, from the next turn on."
+
+
+def project_asked_from(place: Place, question: OpenQuestion) -> str:
+    """Return the project that a question is asked from: the directory that another agent works in, or that of the conversation."""
+    if question.asker is None or not question.asker.cwd:
+        return place.project
+    directory = Path(question.asker.cwd)
+    workspace = Workspace.find(directory)
+    return project_of(workspace.root if workspace else directory)
 
 
 def where(scope: Scope, project: str) -> str:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from midturn.channels.running import ChannelRun
 from midturn.cli.channels import made_channels
+from midturn.cli.config import write_permission
 from midturn.cli.loading import Flags, load_for, load_here, said_of_ignored
 from midturn.cli.output import note
 from midturn.cli.place import Place
@@ -47,9 +48,9 @@ _SHORTEST_SECRET = 16
 
 def site_of(place: Place, given: Serve) -> Site:
     """Return the inbox of a place."""
-    port = Port(place.store)
-    resumer = None if given.no_resume else Resuming(port, partial(go_on, place))
     access = _access(given)
+    port = Port(place.store.with_rule_writer(partial(write_permission, place)) if isinstance(access, CookieAccess) else place.store)
+    resumer = None if given.no_resume else Resuming(port, partial(go_on, place))
     settings = load_here().settings
     push = _push(given, access)
     return Site(

@@ -10,13 +10,15 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, NotOpen, Problem, QuestionError, StoreError
-from midturn.prompts.keys import pretty, scope
+from midturn.prompts.answer_text import IN_SCOPE
+from midturn.prompts.keys import one_line, pretty, scope
 from midturn.question.answer_type import SecretType
 from midturn.question.question import Question
-from midturn.question.reply import Answered, EndedTurn, Replied
+from midturn.question.reply import SCOPES, Answered, EndedTurn, Replied, Scope
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import FormSubject, Prompt, ResultSubject
+from midturn.routing.rules import exact_rule, in_words, not_covered, read_run_rules
 from midturn.store.batch import event_ids
 from midturn.store.ending import check_ending
 from midturn.store.outside_answers import Receipt
@@ -26,7 +28,7 @@ from midturn.turn.visit import Visit
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import Json, SecretValue
 from midturn.web.body import Fields
-from midturn.web.controls import DecisionPage, FormPage, PageAgain, ReviewPage, ShownPage, control_of, sent_answer
+from midturn.web.controls import DecisionPage, FormPage, PageAgain, ReviewPage, ScopeChoice, ShownPage, control_of, sent_answer
 from midturn.web.gate import Visitor
 from midturn.web.schema_fields import reshapes
 from midturn.web.site import Site
@@ -125,14 +127,15 @@ class PageVisit:
         asked = self._question.question.asked("answer")
         if isinstance(asked.answer_type, SecretType) and sent.one("act") != "skip":
             return await self._give({"": Answered(self._secret(sent))})
-        return await self._answer(value=_checked(asked, sent), reason=_reason(sent), remember=_remember(sent))
+        return await self._answer(value=_checked(asked, sent), reason=_reason(sent), remember=_remember(sent), scope=_scope(sent))
 
     async def _alone(self, typed: Fields | None) -> FormPage:
         prompt = await self._prompt()
         asked = prompt.question
         start = asked.default if prompt.prefill is UNSET else prompt.prefill
         control = control_of(asked, start, typed)
-        return FormPage(asked=asked, control=control, covers=_covers(prompt), secret_elsewhere=self._elsewhere(asked))
+        covers, holds_on = _covers(prompt), "conversation" in prompt.scopes
+        return FormPage(asked=asked, control=control, covers=covers, holds_on=holds_on, secret_elsewhere=self._elsewhere(asked))
 
     # A form -------------------------------------------------------------------------------------------------------------
 
@@ -200,8 +203,8 @@ class PageVisit:
     async def _decide(self, sent: Fields) -> Receipt:
         match sent.one("act"):
             case "approve":
-                remember = _kept(self._question, sent) or _remember(sent)
-                return await self._answer(approve=True, reason=_reason(sent), remember=remember, digest=sent.one("about") or "")
+                remember, digest = _kept(self._question, sent) or _remember(sent), sent.one("about") or ""
+                return await self._answer(approve=True, reason=_reason(sent), remember=remember, digest=digest, scope=_scope(sent))
             case "refuse":
                 return await self._answer(approve=False, reason=_reason(sent), remember=_remember(sent))
             case "back" if self._question.kind == "review":
@@ -226,7 +229,24 @@ class PageVisit:
             case _:
                 editable = pretty(prompt.arguments) if edited is None else edited
                 page = DecisionPage(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)
-                return replace(page, about=self._question.digest)
+                return replace(page, about=self._question.digest, **self._standing(prompt))
+
+    def _standing(self, prompt: Prompt) -> dict[str, Any]:
+        """Return what the page says of a permission for later calls; nothing where there is none to be had."""
+        writes = self._site.board.port.store.writes_rules
+        scopes: list[Scope] = [each for each in prompt.scopes if writes or each == "conversation"]
+        rule = exact_rule(prompt.arguments)
+        if not scopes or rule is None:
+            return {}
+        (read,) = read_run_rules([rule])
+        tool = one_line(prompt.tool)
+        choices = [ScopeChoice(each, self._where(each)) for each in scopes]
+        return {"scopes": choices, "allows": in_words(read, tool), "beyond": not_covered(read, tool, prompt.arguments)}
+
+    def _where(self, scope: Scope) -> str:
+        asker = self._question.asker
+        directory = asker.cwd if asker and asker.cwd else str(self._site.root or "")
+        return f"in the project {directory}" if scope == "project" and directory else IN_SCOPE[scope]
 
     # ----------------------------------------------------------------------------------------------------------------------
 
@@ -313,6 +333,10 @@ def _kept(question: OpenQuestion, sent: Fields) -> str:
     """Return which of the things was chosen that another agent offers to keep; empty where none was."""
     offered = {str(number): kept for number, kept in enumerate(question.asker.always, 1)} if question.asker else {}
     return offered.get(sent.one("remember") or "", "")
+
+
+def _scope(sent: Fields) -> Scope | None:
+    return next((scope for scope in SCOPES if sent.one("scope") == scope), None)
 
 
 def _remember(sent: Fields) -> bool:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from midturn import errors
+from midturn.question.reply import SCOPES
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.store.outside_answers import Receipt
@@ -27,7 +28,7 @@ from midturn.web.gate import Visitor
 from midturn.web.openapi import MOST_ON_A_PAGE, WAYS
 from midturn.web.site import Site
 
-_KEYS = (*WAYS, "reason", "remember", "digest", "about")
+_KEYS = (*WAYS, "reason", "remember", "digest", "about", "scope")
 """`about` is the older name of `digest`."""
 _SHAPES = {
     "approve": bool,
@@ -42,6 +43,7 @@ _SHAPES = {
     "arguments": Mapping,
     "pass_to": list,
     "take_back": bool,
+    "scope": str,
 }
 _NAMES = {bool | str: "true, false or a string", bool: "true or false", str: "a string", Mapping: "an object", list: "a list of names"}
 
@@ -210,6 +212,8 @@ def _problems(body: Mapping[str, Json]) -> list[errors.Problem]:
     for key, shape in _SHAPES.items():
         if key in body and not isinstance(body[key], shape):
             found.append(errors.Problem(f"/{key}", f"must be {_NAMES[shape]}."))
+    if isinstance(scope := body.get("scope"), str) and scope not in SCOPES:
+        found.append(errors.Problem("/scope", f"must be one of {', '.join(SCOPES)}."))
     found += [
         errors.Problem(f"/{key}", "must be true: leave it out to do something else.")
         for key in ("back", "cancel", "take_back")

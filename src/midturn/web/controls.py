@@ -13,6 +13,7 @@ from midturn.prompts.answer_text import options_of, skeleton, wants_number, writ
 from midturn.prompts.keys import other_text, position, pretty, scalar_text
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.question.question import Question
+from midturn.question.reply import Scope
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import Json, JsonObject, SecretValue, is_number, members
 from midturn.web.body import Fields
@@ -281,7 +282,8 @@ def _refuse(message: str) -> NoReturn:
 class FormPage(Struct, frozen=True, kw_only=True):
     """A question as it is put on the page; `carried` is what a form has come to, `is_draft` whether that was kept from an earlier visit.
 
-    `covers` says what a remembered answer covers; it is empty where none is remembered.
+    `covers` says what a remembered answer covers; it is empty where none is remembered. `holds_on` says whether it may be remembered for
+    the conversation.
     """
 
     asked: Question[Any]
@@ -290,6 +292,7 @@ class FormPage(Struct, frozen=True, kw_only=True):
     total: int = 1
     can_go_back: bool = False
     covers: str = ""
+    holds_on: bool = False
     carried: str = ""
     is_draft: bool = False
     secret_elsewhere: str = ""
@@ -303,8 +306,18 @@ class ReviewPage(Struct, frozen=True):
     is_draft: bool = False
 
 
+class ScopeChoice(Struct, frozen=True):
+    """A scope that a yes to a call may have, and where the permission then holds, in words."""
+
+    scope: Scope
+    where: str
+
+
 class DecisionPage(Struct, frozen=True, kw_only=True):
-    """A call, a result or recorded answers to be approved; `editable` is what may be changed, as text."""
+    """A call, a result or recorded answers to be approved; `editable` is what may be changed, as text.
+
+    `scopes` are the scopes that a yes may have, `allows` the calls that it would allow, and `beyond` an example that it would not.
+    """
 
     kind: str
     arguments: Json = None
@@ -313,6 +326,9 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     answers: Sequence[tuple[Question[Any], Json | SecretValue]] = ()
     covers: str = ""
     always: Sequence[str] = ()
+    scopes: Sequence[ScopeChoice] = ()
+    allows: str = ""
+    beyond: str = ""
     pictures: Sequence[str] = ()
     editable: str | None = None
     about: str = ""

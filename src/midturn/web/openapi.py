@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from midturn import __version__
+from midturn.question.reply import Scope
 from midturn.record.events import AnsweredBy, Source
 from midturn.record.open_question import PromptKind
 from midturn.web.body import PROBLEM
@@ -86,6 +87,8 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     visitor that waits for those of others. `remember` keeps a yes or a no for the rest of the turn; of the
     call of another agent, it is one of what that offers to keep (`asker.always`). `digest` is that of the question as it was
     shown, or at least its first 8 characters: a yes or an edit counts only if this is still what is asked. `about` is its older name.
+    `scope` (`conversation`, `project`, `everywhere`) has a yes to a call count for later calls with equal arguments; with the `value` of
+    a question that allows it, `conversation` has the answer remembered for the conversation. It is refused where certain people decide.
     """
 
     value: Any = UNSET
@@ -101,15 +104,20 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     remember: bool | str | UnsetType = UNSET
     digest: str | UnsetType = UNSET
     about: str | UnsetType = UNSET
+    scope: Scope | UnsetType = UNSET
 
 
 class ReceiptShape(Struct):
-    """The answer is safe; `held` says whether a process runs the turn now, `votes` how many have said yes, of how many."""
+    """The answer is safe; `held` says whether a process runs the turn now, `votes` how many have said yes, of how many.
+
+    `standing` says where a permission for later calls was written, or why it was not.
+    """
 
     conversation: str
     id: str
     held: bool
     votes: str | UnsetType = UNSET
+    standing: str | UnsetType = UNSET
 
 
 class ProblemShape(Struct):
