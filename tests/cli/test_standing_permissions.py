@@ -155,3 +155,30 @@ def test_what_nobody_sees_is_written_as_an_escape_in_the_rule(midturn: CommandLi
     assert not is_asked(midturn, to=f"a{character}b")
     assert is_asked(midturn, to="ab")
     assert is_asked(midturn, to="a?b")
+
+
+def test_the_rules_that_apply_here_are_listed_with_their_scope_their_place_and_what_has_changed(midturn: CommandLine) -> None:
+    midturn.hasty()
+    first = project(midturn, "first", "harmless")
+    allow(midturn)
+    place = f"{midturn.config.name}:"
+    for command in (("trust",), ("tools", "ls"), ("tools", "show", "deploy"), ("doctor",)):
+        shown = midturn.run(*command).stdout
+        assert "staging" in shown, command
+        assert str(first) in shown, command
+        assert place in shown, command
+        assert "has changed" not in shown, command
+    (deploy,) = (tool for tool in midturn.ok("tools", "ls", "--json").json if tool["name"] == "deploy")
+    assert [(rule["scope"], rule["project"]) for rule in deploy["standing"]] == [("project", str(first))]
+
+    define(midturn, "dangerous")
+    for command in (("trust",), ("tools", "ls"), ("tools", "show", "deploy"), ("doctor",)):
+        assert "the command of deploy has changed" in midturn.run(*command).stdout, command
+    explained = midturn.ok("tools", "explain", "deploy", "to=staging").stdout
+    assert "does not hold: it was written for another command of the tool" in explained
+
+    project(midturn, "second", "harmless")
+    for command in (("trust",), ("tools", "ls"), ("tools", "show", "deploy")):
+        assert str(first) not in midturn.run(*command).stdout, command
+    first.rename(first.parent / "gone")
+    assert "does not apply, its directory is gone: deploy with to" in midturn.run("doctor").stdout

@@ -39,12 +39,13 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: 
     if settings is None:
         return TerminalPrompter(TerminalSettings(tidies=True))
     asks = TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None, tidies=True)
-    prompter = TerminalPrompter(asks, gate, WrittenRules(project or _project_here(), agent))
+    prompter = TerminalPrompter(asks, gate, WrittenRules(project or project_here(), agent))
     prompter.user = own_name(environment())
     return prompter
 
 
-def _project_here() -> str:
+def project_here() -> str:
+    """Return the directory that standing permissions of this project are bound to."""
     here = Path.cwd()
     workspace = Workspace.find(here)
     return project_of(workspace.root if workspace else here)

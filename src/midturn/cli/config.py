@@ -416,6 +416,15 @@ def rule_json(one: OwnRule, stale: str = "") -> JsonObject:
     return {**found, "stale": stale} if stale else found
 
 
-def standing_here(settings: Settings, directory: Path) -> list[tuple[OwnRule, str]]:
-    """Return the rules of the user's own configuration that let calls run in a directory, each with why it does not apply, if so."""
-    return [(rule, rule.stale(settings)) for rule in rules_here(project_of(directory))]
+def standing_here(settings: Settings, project: str) -> list[tuple[OwnRule, str]]:
+    """Return the rules of the user's own configuration that let calls run in a project, each with why it does not apply, if so."""
+    return [(rule, rule.stale(settings, project)) for rule in rules_here(project)]
+
+
+def print_standing(settings: Settings, project: str) -> None:
+    """Print the rules of the user's own configuration that let calls run in a project, if there are any."""
+    found = standing_here(settings, project)
+    if found:
+        say("Your own rules let these calls run here without asking:")
+        for row in table([(line(" "), *rule_row(rule, stale)) for rule, stale in found]):
+            say(row)

@@ -15,7 +15,9 @@ from msgspec import Struct
 
 from midturn import __version__
 from midturn.channels.kinds import CHANNELS
+from midturn.cli.asking import project_here
 from midturn.cli.channels import reached
+from midturn.cli.config import where
 from midturn.cli.held import SWITCHES, is_attached
 from midturn.cli.loading import load_here, said_of_ignored, settings_if_right
 from midturn.cli.log import log_file
@@ -28,10 +30,12 @@ from midturn.compose.mcp import Connected
 from midturn.compose.models import providers_json, refuse_unusable
 from midturn.config.places import shown, user_config_file
 from midturn.config.settings import Settings
+from midturn.config.standing import own_rules
 from midturn.errors import ConfigError, MidturnError, StoreError
 from midturn.foreign.clients import AGENTS_ADDED
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
+from midturn.routing.rules import in_words
 from midturn.sandbox.confine import offer
 from midturn.sandbox.marks import State
 from midturn.store.opening import STORES
@@ -105,6 +109,20 @@ def _workspace() -> Iterator[Finding]:
     yield Finding("configuration", works=True, said=f"readable; your own file would be {user}")
     for sentence in said_of_ignored(loaded):
         yield Finding("trust", works=False, said=_in_a_sentence(sentence))
+    yield from _standing(loaded.settings)
+
+
+def _standing(settings: Settings) -> Iterator[Finding]:
+    """List the user's own rules that let calls run here, and those for directories that are gone."""
+    here = project_here()
+    for rule in own_rules():
+        stale = rule.stale(settings, here)
+        if not rule.lets_run or not (rule.applies(here) or stale):
+            continue
+        covers = in_words(rule.read, rule.about) if rule.read else rule.about
+        said = f"{covers} runs without asking, {where(rule.scope, rule.project)} ({rule.place})"
+        advice = f"does not apply, {stale}: {said}. `midturn tools rules --remove` removes it"
+        yield Finding("permission", works=not stale, said=advice if stale else said)
 
 
 def _conversations(workspace: Workspace | None) -> Finding:

@@ -14,8 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.agent.result import result_of
-from midturn.cli.asking import terminal
+from midturn.cli.asking import project_here, terminal
 from midturn.cli.completing import complete_tools
+from midturn.cli.config import print_standing, rule_json, standing_here, where
 from midturn.cli.headless import with_signals
 from midturn.cli.held import is_attached
 from midturn.cli.lazy import CommandEntry, lazy_group
@@ -29,13 +30,14 @@ from midturn.compose.command_line import CommandLine, CommandParts, definition_o
 from midturn.compose.session import RunParts
 from midturn.config.assign import Assignment
 from midturn.config.settings import Settings, ToolSettings
+from midturn.config.standing import OwnRule
 from midturn.errors import ConfigError
 from midturn.exchange import ToolDefinition
 from midturn.models.scripted import ScriptedModel
 from midturn.ports import Tool
 from midturn.question.people import MOST_REMINDERS, People, amount
 from midturn.record.events import Event, call_results
-from midturn.routing.rules import Ruling, RunRule, RunRules
+from midturn.routing.rules import Ruling, RunRule, RunRules, in_words
 from midturn.runtime.driver import RunEnding
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.sync_forms import drive
@@ -67,6 +69,11 @@ class Known(Struct, frozen=True):
 
     settings: Settings
     others: Sequence[Tool]
+
+    @property
+    def current(self) -> Settings:
+        """The settings, with what is known of the tools of servers."""
+        return replace(self.settings, tools={**self.settings.tools, **self.tools})
 
     @property
     def tools(self) -> Mapping[str, ToolSettings]:
@@ -233,7 +240,7 @@ def _why(ruling: Ruling, agent: str | None, rules: Sequence[Examined]) -> Shown:
 def _of_tool(name: str, arguments: JsonObject) -> tuple[Ruling, list[Examined]]:
     with known_here() as known:
         policy = known.named(name).policy
-    return known.settings.with_people(policy.ruling(arguments)), examined(policy.rules, arguments)
+    return known.settings.with_people(policy.ruling(arguments)), examined(policy.rules, arguments, policy.definition)
 
 
 def _of_agent(agent: str, tool: str, arguments: JsonObject) -> tuple[Ruling, list[Examined]]:
@@ -254,7 +261,7 @@ def _of_agent(agent: str, tool: str, arguments: JsonObject) -> tuple[Ruling, lis
 class Examined(Struct, frozen=True):
     """One rule, and how it stands to a call: the first that holds of its origin, another one that holds, or one that does not.
 
-    `needs_shell`: it would hold if it said `shell`.
+    `needs_shell`: it would hold if it said `shell`. `is_stale`: it was written for another definition of the tool.
     """
 
     rule: RunRule
@@ -263,17 +270,19 @@ class Examined(Struct, frozen=True):
     is_first: bool
     needs_shell: bool
     only_tightens: bool
+    is_stale: bool = False
 
 
-def examined(origins: Sequence[RunRules], arguments: Json) -> list[Examined]:
+def examined(origins: Sequence[RunRules], arguments: Json, definition: str = "") -> list[Examined]:
     """Return every rule with how it stands to a call, in the order in which they are looked at."""
     found: list[Examined] = []
     for origin in origins:
         held = False
         for rule, place in zip(origin.rules, origin.places, strict=True):
-            holds = rule.holds(arguments)
-            needs_shell = not holds and replace(rule, shell=True).holds(arguments)  # noqa: S604  a field of ours
-            found.append(Examined(rule, place, holds, holds and not held, needs_shell, origin.only_tightens))
+            holds = rule.is_about(definition) and rule.holds(arguments)
+            needs_shell = not holds and not rule.holds(arguments) and replace(rule, shell=True).holds(arguments)  # noqa: S604  a field of ours
+            is_stale = not rule.is_about(definition)
+            found.append(Examined(rule, place, holds, holds and not held, needs_shell, origin.only_tightens, is_stale))
             held = held or holds
     return found
 
@@ -301,6 +310,8 @@ def _rule_row(one: Examined) -> list[Shown]:
 
 
 def _standing(one: Examined) -> str:
+    if one.is_stale:
+        return "does not hold: it was written for another command of the tool"
     if one.needs_shell:
         return "does not hold: the text is more than plain words, and the rule does not say `shell = true`"
     if not one.holds:
@@ -320,14 +331,16 @@ def ls_command(*, as_json: bool) -> ExitStatus:
     """List the tools: whether they are offered (`on`, `off`), whether their calls are asked about, and what they do."""
     with known_here() as known:
         if as_json:
-            say_json([_json(known, tool) for tool in known.tools.values()])
+            standing = standing_here(known.current, project_here())
+            say_json([_json(known, tool, standing) for tool in known.tools.values()])
             return ExitStatus.DONE
         for row in table([_row(known, tool) for tool in known.tools.values()]):
             say(row)
+        print_standing(known.current, project_here())
     return ExitStatus.DONE
 
 
-def _json(known: Known, tool: ToolSettings) -> dict[str, str | bool | None]:
+def _json(known: Known, tool: ToolSettings, standing: Sequence[tuple[OwnRule, str]]) -> JsonObject:
     return {
         "name": tool.name,
         "source": known.source(tool),
@@ -336,6 +349,7 @@ def _json(known: Known, tool: ToolSettings) -> dict[str, str | bool | None]:
         "run": tool.policy.run,
         "result": tool.policy.result,
         "summary": _summary(known, tool),
+        "standing": [rule_json(rule, stale) for rule, stale in standing if rule.tool in (tool.name, "*") and not rule.agent],
     }
 
 
@@ -364,7 +378,9 @@ def show_command(name: str, *, as_json: bool) -> ExitStatus:
     if as_json:
         say_json(msgspec.to_builtins(definition))
         return ExitStatus.DONE
-    for row in table([(line("{}", what), shown) for what, shown in _facts(tool, source)]):
+    standing = [(rule, stale) for rule, stale in standing_here(known.current, project_here()) if rule.tool == name and not rule.agent]
+    facts = [*_facts(tool, source), *(("allowed", _allowed(rule, stale)) for rule, stale in standing)]
+    for row in table([(line("{}", what), shown) for what, shown in facts]):
         say(row)
     gutter = line("  ")
     say("\nWhat a model is told:")
@@ -374,6 +390,14 @@ def show_command(name: str, *, as_json: bool) -> ExitStatus:
     for row in indented(block(json.dumps(definition.parameters, ensure_ascii=False, indent=2)), gutter):
         say(row)
     return ExitStatus.DONE
+
+
+def _allowed(rule: OwnRule, stale: str) -> Shown:
+    """Describe a rule of the user that lets calls of a tool run here, with its scope and its place."""
+    read = rule.read
+    covers = in_words(read, rule.tool) if read else rule.tool
+    where_it_holds = where(rule.scope, rule.project)
+    return line("{}, {} ({}){}", covers, where_it_holds, rule.place, f": does not apply, {stale}" if stale else "")
 
 
 def _facts(tool: ToolSettings, source: str | None) -> Iterator[tuple[str, Shown]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from midturn.cli.asking import confirmed
+from midturn.cli.asking import confirmed, project_here
+from midturn.cli.config import print_standing
 from midturn.cli.loading import load_here
 from midturn.cli.output import ExitStatus, note, say, tell
 from midturn.cli.place import environment
@@ -19,12 +20,14 @@ from midturn.sandbox.doors import for_people_only
 @click.option("--yes", is_flag=True, help="Approve without asking.")
 def command(*, yes: bool) -> ExitStatus:
     """Show what the files of this workspace enable, and approve them as they are now."""
-    files = load_here().files
+    loaded = load_here()
+    files = loaded.files
     for file in files:
         _show(file)
     waiting = [file for file in files if not file.approved]
     if not waiting:
         tell("Nothing waits for your approval.")
+        print_standing(loaded.settings, project_here())
         return ExitStatus.DONE
     for_people_only("approve files")
     if not yes and not _agreed(len(waiting)):
@@ -34,6 +37,7 @@ def command(*, yes: bool) -> ExitStatus:
     for file in waiting:
         approvals.approve(file.subject)
         tell("Approved {}. A change to it, or to a script that it runs, needs a new approval.", file.name)
+    print_standing(load_here().settings, project_here())
     return ExitStatus.DONE
 
 

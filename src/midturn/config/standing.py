@@ -75,12 +75,12 @@ class OwnRule(Struct, frozen=True):
         """Say whether it holds in the project of a directory."""
         return self.project in ("", project)
 
-    def stale(self, settings: Settings) -> str:
-        """Say why it does not apply any more; empty if it does."""
+    def stale(self, settings: Settings, project: str) -> str:
+        """Say why it does not apply any more, as far as that is known in a project; empty if it does."""
         if self.project and not Path(self.project).is_dir():
             return "its directory is gone"
         rule = self.read
-        if rule is None or not rule.definition or self.agent:
+        if rule is None or not rule.definition or self.agent or not self.applies(project):
             return ""
         return "" if rule.is_about(settings.definition_of(self.tool)) else f"the command of {self.tool} has changed"
 
