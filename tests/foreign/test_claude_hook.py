@@ -112,9 +112,10 @@ def test_no_permission_for_later_calls_is_offered_where_certain_people_decide(mi
         assert "A rule" not in terminal.text
         terminal.send("A\r")
         terminal.wait_for("A is not an option")
-        terminal.send("\x03")
-        terminal.wait_for_end()
-    hook.kill()
+        terminal.wait_at(": ")
+        terminal.send("n\r")
+        assert terminal.wait_for_end() == 0
+    assert decided(hook.decision())["behavior"] == "deny"
 
 
 def test_a_no_is_the_persons_and_says_why(midturn: CommandLine, claude: Session) -> None:
