@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import CommandLine, calls
+from support.cli import CommandLine, asks, calls
 from support.pty_session import PtySession
 
 DEPLOY = '[conversation.tools.deploy]\ncommand = ["echo", "{word}"]\n[conversation.tools.deploy.parameters.to]\n'
@@ -182,3 +183,26 @@ def test_the_rules_that_apply_here_are_listed_with_their_scope_their_place_and_w
         assert str(first) not in midturn.run(*command).stdout, command
     first.rename(first.parent / "gone")
     assert "does not apply, its directory is gone: deploy with to" in midturn.run("doctor").stdout
+
+
+def test_jp_is_told_of_decisions_for_the_conversation_in_the_nearest_words(midturn: CommandLine) -> None:
+    midturn.asker(name="format")
+    midturn.hasty()
+    question = asks("tabs", "Use tabs?", persistence="conversation")
+    script = midturn.script(calls("format", ask=[question]))
+    with midturn.on_a_terminal("query", "-m", script, "Format it") as terminal:
+        terminal.wait_at(ASKED)
+        assert "C yes conversation, X no conversation" in " ".join(terminal.text.split())
+        terminal.send("C\r")
+        assert terminal.wait_for_end() == 0
+        assert "From now on yes to this question in this conversation." in " ".join(terminal.text.split())
+    (standing,) = (event for event in midturn.events() if event["type"] == "standing")
+    assert (standing["tool"], standing["question_id"], standing["answer"]) == ("format", "tabs", True)
+    to = midturn.root / "exported"
+    said = midturn.ok("conversation", "export", "--format", "jp", "--to", str(to)).stderr
+    assert "1 decisions for the rest of the conversation are left out" in said
+    assert "1 questions have `persistence` = `turn` there" in said
+    exported = json.loads((to / "events.json").read_text())
+    assert [event["type"] for event in exported].count("standing") == 0
+    (asked_there,) = (event["question"] for event in exported if event["type"] == "inquiry_request")
+    assert asked_there.get("persistence", "turn") == "turn"

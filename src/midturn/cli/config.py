@@ -36,7 +36,6 @@ from midturn.config.tree import KeyPath, dotted
 from midturn.errors import ConfigError
 from midturn.prompts.keys import one_line
 from midturn.question.reply import Scope
-from midturn.record.events import Approval
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import CallSubject, Prompt, RuleDraft
 from midturn.routing.rules import exact_rule, in_words, not_covered, read_run_rules
@@ -325,8 +324,7 @@ def write_permission(place: Place, question: OpenQuestion, rule: JsonObject | No
     Raises:
         ConfigError: It cannot be written.
     """
-    definition = question.request.definition if isinstance(question.request, Approval) else ""
-    written = exact_rule(question.arguments, definition) if rule is None else rule
+    written = exact_rule(question.arguments, question.definition) if rule is None else rule
     agent, project = question.asker.agent if question.asker else "", project_asked_from(place, question)
     file = write_rule(written, question.tool, agent=agent, project=project if scope == "project" else "")
     return f"Written to {shown(file)}, {where(scope, project)}, from the next turn on."

@@ -260,6 +260,11 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         return self.request.is_error if isinstance(self.request, Approval) else None
 
     @property
+    def definition(self) -> str:
+        """The fingerprint of the tool of a call that waits (kind `run`), which a permission for later calls is bound to; else empty."""
+        return self.request.definition if isinstance(self.request, Approval) else ""
+
+    @property
     def deadline(self) -> str | None:
         """Until when an answer counts, in RFC 3339: its deadline, or when another agent's own dialog asks; None where it has no end."""
         return min(filter(None, (self.request.deadline, self.asker.ends if self.asker else "")), default=None)

@@ -351,6 +351,19 @@ def _file_in(line: bytes) -> tuple[str, bytes] | None:
     return text_of(fields, "name"), text_of(fields, "text").encode()
 
 
+def shortened_for_jp(lines: Sequence[bytes]) -> tuple[int, int]:
+    """Return how many decisions that hold for the conversation are left out, and how many questions become questions of a turn."""
+    standing = questions = 0
+    for line in lines:
+        if b'"standing"' not in line and b'"conversation"' not in line:
+            continue
+        fields = _fields_of(line)
+        standing += text_of(fields, "type") == "standing"
+        asked = _fields_of(bytes(fields.get("question", b"{}"))) if text_of(fields, "type") == "inquiry_request" else {}
+        questions += text_of(asked, "persistence") == "conversation"
+    return standing, questions
+
+
 def jp_time(timestamp: str) -> str:
     """Return a time as `jp` writes it: UTC, a space, fractions without trailing zeros. One of its own, or an unreadable one, stays."""
     if " " in timestamp:
@@ -451,6 +464,8 @@ def _ours(line: bytes) -> bytes | None:
         values["arguments"] = {"text": values["arguments"]}  # `jp` reads objects only
     fields: dict[str, Json | Raw] = {"timestamp": jp_time(event.timestamp), "type": event.type}
     fields |= {("data" if key == "structured" else key): values[key] for key in _KEYS[event.type] if key in values}
+    if isinstance(question := fields.get("question"), Mapping) and question.get("persistence") == "conversation":
+        fields["question"] = {**question, "persistence": "turn"}  # the nearest value that `jp` knows
     for hidden in ("metadata", HIDDEN.get(event.type, "")):
         if hidden in values:
             fields[hidden] = Raw(hide(msgspec.json.encode(values[hidden])))

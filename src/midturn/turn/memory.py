@@ -13,7 +13,6 @@ from msgspec import UNSET, UnsetType
 from midturn.question.answer_type import BooleanType, SecretType
 from midturn.question.reply import Scope
 from midturn.record.events import Standing
-from midturn.routing.rules import read_run_rules
 from midturn.values.json_value import Json
 from midturn.values.text import sha256
 
@@ -47,6 +46,10 @@ class Memory:
     def allows(self, tool: str, arguments: Json, definition: str) -> bool:
         """Say whether calls of a tool with these arguments were permitted for the whole conversation."""
         given = [each for each in self._standing.values() if each.tool == tool and each.rule is not None and each.definition == definition]
+        if not given:
+            return False
+        from midturn.routing.rules import read_run_rules  # a list of conversations needs no rules
+
         return any(rule.lets_through and rule.holds(arguments) for each in given for rule in read_run_rules([each.rule]))
 
     def remember_answer(self, key: str, value: Json, inquiry: str) -> None:

@@ -34,7 +34,7 @@ from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
 from midturn.store.conversation import turns_in
 from midturn.store.export import Copied, Copying, History, Unreadable, export_jp, export_jsonl, export_markdown
-from midturn.store.jp import JpFiles, labels_lost, read_jp
+from midturn.store.jp import JpFiles, labels_lost, read_jp, shortened_for_jp
 from midturn.store.jp_check import refused_by_jp
 from midturn.store.metadata import Metadata
 from midturn.store.opening import store_at
@@ -79,13 +79,24 @@ def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
     if to is None:
         raise ConfigError("`--format jp` writes several files: name the directory for them with `--to DIR`.")
     metadata = store.read_sync(id).metadata.to_json()
-    files = export_jp(store.run_sync("lines", store.port.lines(id)), metadata)
+    lines = store.run_sync("lines", store.port.lines(id))
+    files = export_jp(lines, metadata)
     _warn_of_jp(files, metadata)
+    _warn_of_scopes(lines)
     ensure_private(to)
     for name, content in files.named().items():
         _write(to / name, [content])
     note("midturn: wrote {} to {}.", listed([*files.named()]), to)
     return ExitStatus.DONE
+
+
+def _warn_of_scopes(lines: Sequence[bytes]) -> None:
+    """Say what `jp` does not know of decisions that hold for the conversation."""
+    standing, questions = shortened_for_jp(lines)
+    if standing:
+        note("midturn: {} decisions for the rest of the conversation are left out: `jp` remembers for a turn only.", str(standing))
+    if questions:
+        note("midturn: {} questions have `persistence` = `turn` there, for `conversation` here.", str(questions))
 
 
 def _warn_of_jp(files: JpFiles, metadata: JsonObject) -> None:
