@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import pytest
+from pydantic import AfterValidator
 from pydantic_ai import (
     Agent,
     ApprovalRequired,
@@ -287,5 +289,27 @@ def test_a_run_that_begins_again_with_other_call_ids_leaves_no_ghost_question(st
         await store.answer(question.id, True)
         assert await program.enter(conversation, None) == "paid 1"
         assert await store.open_turns(conversation) == set()
+
+    asyncio.run(scene())
+
+
+def test_a_person_approves_the_arguments_that_run(store: ConversationStore) -> None:
+    """A validator of a type may change what the model sent."""
+
+    async def scene() -> None:
+        program, ran, conversation = Program(store, arguments={"n": 100}), list[int](), await store.new()
+
+        @program.agent.tool_plain(requires_approval=True)
+        def pay(n: Annotated[int, AfterValidator(lambda n: min(n, 50))]) -> str:
+            """Pay."""
+            ran.append(n)
+            return f"paid {n}"
+
+        await program.enter(conversation)
+        (question,) = await store.pending(conversation)
+        assert json.loads(question.question.context or "") == {"n": 50}
+        await store.answer(question.id, True)
+        assert await program.enter(conversation, None) == "paid 50"
+        assert ran == [50]
 
     asyncio.run(scene())

@@ -32,6 +32,7 @@ with needs_extra("pydantic-ai", "pydantic_ai"):
     from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, ToolFailedError, ToolRetryError
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, UserContent, UserPromptPart
     from pydantic_ai.tools import ToolDefinition
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -165,7 +166,7 @@ class _Call:
     async def run(self, call: InquirerCall) -> object:
         """Run the tool, after a person has approved it, where it needs that."""
         if self._approving:
-            await check_approved(call, self._call.tool_name, self._call.args_as_dict())
+            await check_approved(call, self._call.tool_name, self._shown())
         try:
             returned = await self._handler(self._args)
         except ApprovalRequired as error:  # it is made again, and asks then
@@ -189,6 +190,15 @@ class _Call:
             return value if isinstance(value, str) else part.model_response_str()
         self._files = value
         return Success(part.model_response_str() or _FILES, tuple(_recorded_images(part.files)))
+
+    def _shown(self) -> dict[str, Any]:
+        """Return the arguments that run: those of the model, with what validators have made of them."""
+        given = self._call.args_as_dict()
+        try:
+            run = cast("dict[str, Any]", to_jsonable_python({name: self._args[name] for name in given if name in self._args}))
+        except PydanticSerializationError:  # they hold what has no JSON form: the model's are all there is to show
+            return given
+        return {**given, **run}
 
     def returned(self, content: CallContent) -> Any:
         """Return what pydantic-ai gets: the recorded text, and the files as the tool returned them, or as they are recorded."""
