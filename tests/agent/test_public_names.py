@@ -27,7 +27,7 @@ OF_THE_TABLE = """
     FormWalker
     Conversation ConversationStore open_store MemoryStore events sanitize
     Model ScriptedModel FunctionModel ProviderModel
-    MidturnError ConfigError QuestionError AnswerError StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
+    MidturnError ConfigError QuestionError AnswerError DigestMismatch StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
     TurnOpen NotAllowed People Escalation NotAnswered NoSuchQuestion DeadlinePassed PersonNeeded TooOld
     NoConversation
 """

@@ -18,6 +18,7 @@ MATCHING = {
     "turn/record.py": "the fold itself",
     "turn/view.py": "the reader that stands on it",
     "turn/people.py": "polls: what notes add up to",
+    "turn/edits.py": "edits: what votes and proposals add up to",
     "turn/walk.py": "replay: what a response led to",
     "turn/visit.py": "opens a question or an approval",
     "turn/call.py": "writes the votes into what they have decided",

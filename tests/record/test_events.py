@@ -20,6 +20,7 @@ SMALLEST = {
     "suspended": b',"through":"e"',
     "child": b',"call":"e","conversation":"1"',
     "config_delta": b',"delta":{}',
+    "proposal": b',"id":"i","state":"open","arguments":{}',
     "vote": b',"id":"i","answer":true',
     "reassigned": b',"id":"i","to":["bo"]',
     "reminded": b',"id":"i","number":1',

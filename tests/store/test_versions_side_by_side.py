@@ -68,7 +68,7 @@ def test_a_question_without_people_and_deadline_requires_nothing(store: Conversa
     assert {event.requires for event in store.read_sync(conversation).events} == {""}
 
 
-@pytest.mark.parametrize("requires", [NEWER, "0.3", "1", "of the future"])
+@pytest.mark.parametrize("requires", [NEWER, "0.4", "1", "of the future"])
 def test_an_older_version_refuses_by_name_and_changes_nothing(store: ConversationStore, requires: str) -> None:
     conversation, question = needing(store, requires)
     before = drive(store.port.lines(conversation))
@@ -90,7 +90,7 @@ def test_an_older_version_refuses_by_name_and_changes_nothing(store: Conversatio
     assert [asked.id for asked in store.pending_sync()] == [question]
 
 
-@pytest.mark.parametrize("requires", ["", "0", "0.1", "0.2", mt.__version__])
+@pytest.mark.parametrize("requires", ["", "0", "0.1", "0.2", "0.3", mt.__version__])
 def test_what_this_version_is_new_enough_for_goes_on(store: ConversationStore, requires: str) -> None:
     _, question = needing(store, requires)
 

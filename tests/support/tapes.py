@@ -104,7 +104,8 @@ class Tape:
 
     def wait(self, call: ToolCallRequest, kind: str = "run", content: str | None = None) -> Approval:
         """Let the call wait for an approval."""
-        waiting = Approval(id=f"{call.id}.__{kind}__.1", call=call.event_id, kind=kind, state="waiting", content=content)
+        fields = {"call": call.event_id, "kind": kind, "content": content, "any_arguments": kind == "run"}
+        waiting = Approval(id=f"{call.id}.__{kind}__.1", state="waiting", **fields)
         return self.record(waiting)
 
     def decide(self, waiting: Approval, state: str = "approved") -> Approval:

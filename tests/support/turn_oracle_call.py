@@ -208,6 +208,11 @@ class CallOracle:
         name, remembered = self._tool.name, self._state.permissions.get(self._tool.name)
         if remembered:
             self._seen["a remembered permission"] += 1
+        if not remembered and (refused := self._state.refused_before[name]) >= self._state.script.limits.repeats:
+            self._seen["a call that was refused too often"] += 1
+            self._log.decisions.append(("run", "skipped", "person" if self._tool.permits else "cached"))
+            again = "Do not retry this tool call in this turn."
+            raise CallOver(f"{name} was not run: the same call was refused {refused} times in this turn. {again}")
         told = foretold_by(self._called)
         text = told.text if told else f"Run {name}?"
         if self._tool.of and (self._state.script.attached or self._tool.detached["run"] != "deny"):
@@ -231,6 +236,7 @@ class CallOracle:
                 self._log.decisions.append(("run", "edited", "user"))
             case Says(False, reason):
                 self._seen["a skipped call"] += 1
+                self._state.refused[name] += not remembered
                 self._log.decisions.append(("run", "skipped", who))
                 raise CallOver(f"{name} was skipped by the user." + (f' Reason: "{reason}"' if reason else ""))
             case Says():

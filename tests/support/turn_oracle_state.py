@@ -43,6 +43,10 @@ class TurnState:
         self.script = script
         self.answers: dict[tuple[str, str], Value] = {}
         self.permissions: dict[str, str] = {}
+        self.refused = Counter[str]()
+        """How often people have refused the call of each tool: a script makes all calls of a tool with equal arguments."""
+        self.refused_before = Counter[str]()
+        """The same at the beginning of the cycle, which is what a call of the cycle goes by."""
         self.stopped = False
         self.calls = 0
         self.seen = Counter[str]()
@@ -65,6 +69,7 @@ class TurnState:
     def begin_cycle(self) -> None:
         """Begin with a model's calls."""
         self._rejected = self._otherwise = False
+        self.refused_before = self.refused.copy()
 
     def end_cycle(self) -> None:
         """All calls have their responses."""

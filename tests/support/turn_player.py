@@ -104,7 +104,7 @@ def _settle(world: World) -> bool:
     for back in (True, False):
         what = _answer(world, waiting, may_go_back=back)
         try:
-            batch = Visit(world.events, waiting.request.event_id, ids_after(world.events)).take(what, who)
+            batch = Visit(world.events, waiting.request.event_id, ids_after(world.events)).take(what, who, waiting.digest)
         except AnswerError:
             assert back
             continue
@@ -122,7 +122,8 @@ def _dealt(world: World, request: Open, deal: Deal, *, counts: bool) -> None:
     done, who = dealt(deal, kind)
     try:
         if isinstance(done, Reply):
-            batch = Visit(world.events, request.event_id, ids).take(done, who)
+            seen = next(each.digest for each in pending(world.events, "1") if each.request.event_id == request.event_id)
+            batch = Visit(world.events, request.event_id, ids).take(done, who, seen)
         else:
             batch = note_batch(world.events, Address("1", request.event_id), done, ids)
     except NotAllowed:

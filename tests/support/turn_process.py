@@ -176,7 +176,7 @@ class Process:
             assert (len(self._world.events) > before) is counts, deal
         if not deals:
             deed = self._answered_by_one(ticket, request)
-            self._step(AnsweredElsewhere(event_id, deed, AnsweredBy("user", via="inbox", user=AT_PROMPT)))
+            self._step(AnsweredElsewhere(event_id, deed, AnsweredBy("user", via="inbox", user=AT_PROMPT), digest=ticket.decision.digest))
 
     def _answered_by_one(self, ticket: Ticket, request: Open) -> Reply:
         if not isinstance(request, InquiryRequest):
@@ -198,7 +198,7 @@ class Process:
             del self._prompts[ticket.id]
             self._step(UserReplied(ticket.id, done, who))
         else:
-            self._step(AnsweredElsewhere(request.event_id, done, who))
+            self._step(AnsweredElsewhere(request.event_id, done, who, digest=ticket.decision.digest))
 
     def _kind(self, request: Open) -> str:
         if not isinstance(request, InquiryRequest):

@@ -244,12 +244,14 @@ def test_a_rule_has_a_person_asked_who_sees_why() -> None:
     assert [(a.state, a.rule) for a in played.recorded(Approval)] == [("waiting", "config.toml:1"), ("approved", "config.toml:1")]
 
 
-def test_without_a_rule_that_holds_the_tools_own_word_counts_and_nothing_new_is_written() -> None:
+def test_without_a_rule_that_holds_only_the_mark_for_edits_differs() -> None:
     plain, with_rules = Played(settings(ASK)), Played(settings(ruled(STAGING, NEVER)))
     for played in (plain, with_rules):
         played.model_calls("deploy", arguments={"env": "other"})
         played.answer(True)
-    assert list(map(encode_event, plain.events)) == list(map(encode_event, with_rules.events))
+    marked = [replace(event, any_arguments=False) if isinstance(event, Approval) else event for event in plain.events]
+    assert list(map(encode_event, marked)) == list(map(encode_event, with_rules.events))
+    assert [(a.state, a.any_arguments) for a in plain.recorded(Approval)] == [("waiting", True), ("approved", False)]
 
 
 def asked_for(played: Played, *environments: str) -> list[str]:
@@ -294,7 +296,7 @@ def test_nobody_edits_in_what_a_rule_stops() -> None:
     played = Played(settings(ruled(NEVER)))
     played.model_calls("deploy", arguments={"env": "staging"})
     played.reply(Edited({"env": "old"}))
-    assert played.prompt.prompt.error == "A rule does not allow such a call (config.toml:1)."
+    assert played.prompt.prompt.error == "A rule does not allow such a call (config.toml:1): It is gone."
 
 
 def test_a_call_that_a_rule_let_run_runs_again_after_a_crash_without_another_record() -> None:

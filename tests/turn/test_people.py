@@ -349,7 +349,8 @@ def permitted_by(*rules: dict[str, object]) -> Played:
 
 def decides(played: Played, reply: Answered | Edited, who: AnsweredBy) -> None:
     waiting = next(event for event in played.recorded(Approval) if event.state == "waiting")
-    played.meanwhile(AnsweredElsewhere(waiting.event_id, reply, who))
+    (ticket,) = [ticket for ticket in (played.turn._state.desk.waiting_for(waiting.event_id),) if ticket]
+    played.meanwhile(AnsweredElsewhere(waiting.event_id, reply, who, digest=ticket.decision.digest))
 
 
 def test_a_rule_puts_a_call_to_people_and_several_have_to_allow_it() -> None:

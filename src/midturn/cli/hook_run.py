@@ -154,14 +154,17 @@ class _Run(Struct, frozen=True, kw_only=True):
 
     def _go(self, place: Place) -> None:
         """Ask, wait and answer; the hook itself says what is true where it cannot ask."""
-        from midturn.cli.loading import rules_in  # this and the following take half as long again as all that was loaded before
+        from midturn.cli.loading import (  # this and the following take half as long again as all that was loaded before
+            fixed_rules_in,
+            rules_in,
+        )
         from midturn.foreign import errands, hook
 
         run = hook.HookRun(
             agent=self.agent,
             document=self.document,
             occasion=self.occasion,
-            errands=errands.Errands(place.store, self.asker, SYSTEM, rules=rules_in(place)),
+            errands=errands.Errands(place.store, self.asker, SYSTEM, rules=rules_in(place), fixed=fixed_rules_in(place)),
             clock=SYSTEM,
             wait=self.wait,
             say=self.say,

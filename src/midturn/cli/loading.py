@@ -108,6 +108,20 @@ def rules_in(place: Place) -> Callable[[str, str, JsonObject], Ruling]:
     return rule
 
 
+def fixed_rules_in(place: Place) -> Callable[[str, str], bool]:
+    """Return whether the rules for a tool of another agent depend on no arguments; a wrong configuration says nothing of that."""
+
+    def are_fixed(agent: str, tool: str) -> bool:
+        root = place.workspace.root if place.workspace else None
+        try:
+            settings = load(LoadRequest(cwd=place.cwd, root=root, environment=environment())).settings
+        except ConfigError:
+            return False
+        return not any(rule.when for origin in settings.agent_rules(agent, tool) for rule in origin.rules)
+
+    return are_fixed
+
+
 def loaded_if_right() -> Loaded | None:
     """Read the configuration as it is in this directory; None where it is wrong, which the commands say that need it."""
     try:

@@ -16,7 +16,7 @@ from midturn.prompter import Prompter
 from midturn.question.people import Directory
 from midturn.record.events import Parent, TurnStart
 from midturn.routing.policy import ToolPolicy
-from midturn.runtime.model_response import Assistants, foretelling
+from midturn.runtime.model_response import Assistants, foretelling, own_rules
 from midturn.runtime.prompts import at_prompt
 from midturn.runtime.surroundings import Services, Silence, Surroundings
 from midturn.store.batch import event_ids
@@ -92,6 +92,7 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         limits=surroundings.limits,
         prompts_at_once=run.prompts_at_once,
         foretelling=foretelling(kit.tools),
+        own_rules=own_rules(kit.tools),
         start=TurnStart(parent=run.parent, metadata=None if run.deps is None else {DEPS: True}),
         family=run.nest.family if run.nest else {},
     )

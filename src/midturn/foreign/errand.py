@@ -32,7 +32,9 @@ from midturn.store.batch import event_ids, stamped
 from midturn.store.port import Settled
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user_call import read_arguments
+from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
+from midturn.turn.visit import Visit
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, canonical, json_problem, members, text
 
 
@@ -66,8 +68,11 @@ def asked_by(turn: Sequence[ev.Event], asker: Asker, ids: Iterator[str]) -> tupl
     return () if is_over(turn) else (ev.ConfigDelta(event_id=next(ids), metadata=asker.metadata()),)
 
 
-def permission(errand: Errand, ruling: Ruling) -> ev.Approval:
-    """Return what waits for a person who allows the call, or what the rule has decided that holds for it."""
+def permission(errand: Errand, ruling: Ruling, *, any_arguments: bool = False) -> ev.Approval:
+    """Return what waits for a person who allows the call, or what the rule has decided that holds for it.
+
+    `any_arguments` says that the rules depend on no arguments: see `Approval`.
+    """
     asked = ev.Approval(id=f"{errand.id}.__run__.1", call=errand.call, kind="run", state="waiting")
     by = ev.AnsweredBy("configuration", origin=ruling.place)
     match ruling.run:
@@ -84,6 +89,7 @@ def permission(errand: Errand, ruling: Ruling) -> ev.Approval:
                 rule=ruling.place,
                 people=people,
                 configured=people is not None,
+                any_arguments=any_arguments,
                 requires=ev.required_by("", people),
             )
 
@@ -123,6 +129,13 @@ def decided(turn: Sequence[ev.Event]) -> Decided | None:
     if "user" in reasons:
         return TurnStopped()
     return DecidedElsewhere() if reasons & {"superseded"} and ended else None
+
+
+def check_edit(conversation: str, turn: Sequence[ev.Event], rules: Callable[[Json], Ruling], ids: Iterator[str]) -> tuple[ev.Event, ...]:
+    """Return the events that an edit leads to which another process recorded unchecked; none if there is no such edit."""
+    edited = (question for question in pending(turn, conversation) if question.edit is not None and not question.edit.is_checked)
+    question = next(edited, None)
+    return () if question is None else Visit(turn, question.request.event_id, ids, conversation, rules=rules).checked()
 
 
 def is_told(turn: Sequence[ev.Event]) -> bool:

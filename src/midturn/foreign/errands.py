@@ -47,6 +47,7 @@ from midturn.foreign.errand import (
     answers_of,
     asked,
     asked_by,
+    check_edit,
     decided,
     is_over,
     permission,
@@ -60,9 +61,10 @@ from midturn.record.events import Event
 from midturn.record.open_question import Address, Asker, OpenQuestion, parse_address
 from midturn.routing.rules import Ruling
 from midturn.store.store import ConversationStore
+from midturn.turn.edits import has_unchecked_edit
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView, closed_call, why_closed
-from midturn.values.json_value import Json, JsonObject, canonical
+from midturn.values.json_value import Json, JsonObject, canonical, members
 
 if TYPE_CHECKING:
     from midturn.agent.inquirer_call import InquirerCall
@@ -92,9 +94,18 @@ class Errands:
         clock: What time it is.
         room: How much more may be asked; shared by whatever asks in this process.
         rules: What configuration says about a call of an agent.
+        fixed: Whether the rules for a tool of an agent depend on no arguments.
     """
 
-    def __init__(self, store: ConversationStore, asker: Asker, clock: Clock, room: Room | None = None, rules: Rules = ask_always) -> None:
+    def __init__(
+        self,
+        store: ConversationStore,
+        asker: Asker,
+        clock: Clock,
+        room: Room | None = None,
+        rules: Rules = ask_always,
+        fixed: Callable[[str, str], bool] | None = None,
+    ) -> None:
         self._store = store
         self._asker = asker
         self._clock = clock
@@ -102,11 +113,12 @@ class Errands:
         self._log = ErrandLog(store, clock)
         self.backlog = Backlog(self._log, asker)
         self._rules = rules
+        self._fixed = fixed
 
     def of(self, *, said: str = "", ends: str = "", defers: bool = False) -> Errands:
         """Return what asks for the same agent in another way: see `Asker.said`, `Asker.ends` and `Asker.defers`."""
         asker = replace(self._asker, said=said, ends=ends, defers=defers)
-        return Errands(self._store, asker, self._clock, self._room, self._rules)
+        return Errands(self._store, asker, self._clock, self._room, self._rules, self._fixed)
 
     async def permission(self, id: str, tool: str, arguments: JsonObject, always: Sequence[str] = (), left: Find | None = None) -> Errand:
         """Ask whether a call may run; a call that was asked about before is not asked about again, whichever process asked.
@@ -140,8 +152,9 @@ class Errands:
         ruling, about = self._rules(asker.agent, tool, arguments), f"{tool}: {_shortened(arguments)}"
         if ruling.run in ("unattended", "skip"):
             return await self._log.open(errand, about, lambda errand: permission(errand, ruling))
+        fixed = self._rules is ask_always if self._fixed is None else self._fixed(asker.agent, tool)
         async with self._room_for(errand):
-            return await self._log.open(errand, about, lambda errand: permission(errand, ruling))
+            return await self._log.open(errand, about, lambda errand: permission(errand, ruling, any_arguments=fixed))
 
     async def _new_questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
         asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)
@@ -153,6 +166,9 @@ class Errands:
     async def outcome(self, errand: Errand) -> Decided | None:
         """Look once what a person decided."""
         turn = await self.turn(errand)
+        if has_unchecked_edit(turn):
+            await self._log.write(errand, lambda turn: check_edit(errand.conversation, turn, self._rule_of(errand), self._log.ids))
+            turn = await self.turn(errand)
         outcome = decided(turn)
         if outcome is not None or TurnView.last(turn).waits:
             return outcome
@@ -164,6 +180,10 @@ class Errands:
             return None
         form = Form.from_record(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
         return await self._collect(errand, form)
+
+    def _rule_of(self, errand: Errand) -> Callable[[Json], Ruling]:
+        """Return the rules for a call with other arguments."""
+        return lambda arguments: self._rules(self._asker.agent, errand.tool, members(arguments))
 
     async def wait(self, errand: Errand, seconds: float = inf, needed: Callable[[], bool] = lambda: True) -> Decided | None:
         """Wait until a person has decided, however long that takes; None after `seconds`, or when the answer is needed no more."""

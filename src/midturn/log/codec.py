@@ -114,6 +114,7 @@ _Wire: TypeAlias = (
     | ev.Reassigned
     | ev.Reminded
     | ev.Escalated
+    | ev.Proposal
     | ev.Notified
     | ev.Standing
 )

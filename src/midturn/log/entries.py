@@ -40,13 +40,13 @@ class WordsEntry(Struct, frozen=True, eq=False):
 
 
 class NoteEntry(Struct, frozen=True, eq=False, kw_only=True):
-    """A note on a request: a vote (`yes`, `no`, or a yes that is `taken back`), who it was passed on to, or who was told.
+    """A note on a request: a vote (`yes`, `no`, or a yes that is `taken back`), an edit (`proposed`, `edit refused`), or who was told.
 
     `to` are the people and groups it names, `by` who has made it; `number` counts reminders and escalations, `about` says what was told.
     """
 
     event: ev.Note
-    kind: Literal["yes", "no", "taken back", "passed on", "reminded", "escalated", "told", "not told"]
+    kind: Literal["yes", "no", "taken back", "proposed", "edit refused", "passed on", "reminded", "escalated", "told", "not told"]
     to: tuple[str, ...] = ()
     by: ev.AnsweredBy | None = None
     reason: str | None = None
@@ -176,7 +176,7 @@ class Story:
                 return self._response(event)
             case ev.Approval():
                 return self._approval(event)
-            case ev.Vote() | ev.Reassigned() | ev.Reminded() | ev.Escalated() | ev.Notified():
+            case ev.Vote() | ev.Proposal() | ev.Reassigned() | ev.Reminded() | ev.Escalated() | ev.Notified():
                 return self._note(event)
             case ev.ConfigDelta():
                 return SettingsEntry(event)
@@ -268,6 +268,9 @@ def note_entry(note: ev.Note) -> NoteEntry:
         case ev.Vote(answered_by=by, reason=reason, arguments=arguments):
             kind = "taken back" if note.withdrawn else "yes" if note.answer else "no"
             return NoteEntry(event=note, kind=kind, by=by, reason=reason, arguments=arguments)
+        case ev.Proposal(answered_by=by, reason=reason, arguments=arguments, people=people):
+            kind = "edit refused" if note.state == "refused" else "proposed"
+            return NoteEntry(event=note, kind=kind, to=people.ask if people else (), by=by, reason=reason, arguments=arguments)
         case ev.Reassigned(to=to, answered_by=by, reason=reason):
             return NoteEntry(event=note, kind="passed on", to=to, by=by, reason=reason)
         case ev.Reminded(to=to, number=number):

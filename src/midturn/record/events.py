@@ -382,6 +382,8 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     `people` whose decision it is while it waits (`configured` as of a question), and `votes` the votes that made a
     decision, by their `event_id`.
     `definition` is the fingerprint of the tool of a call that waits, and `is_local` says that a file of the workspace defines it.
+    `any_arguments` says, of a run that waits, that no rule of its tool depends on the arguments: who may decide the call may also edit it.
+    Without it, only a process that knows the rules can tell who may decide the edited call.
     """
 
     id: str
@@ -407,6 +409,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     votes: tuple[str, ...] = ()
     definition: str = ""
     is_local: bool = False
+    any_arguments: bool = False
 
     @property
     def is_reply(self) -> bool:
@@ -466,6 +469,31 @@ class Vote(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type
     sha256: str = ""
 
 
+ProposalState: TypeAlias = Literal["unchecked", "open", "refused"]
+"""The values that we write; another one is read as it is stored."""
+
+
+class Proposal(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="proposal"):
+    """An edit of a call that its editor may not decide alone. It is about the approval `id`; `answered_by` is the editor.
+
+    `state` says what became of it:
+
+    - `unchecked`: the process that recorded the edit does not know the rules of the tool. The process that runs the turn reads them next.
+    - `open`: from here on, `people` decide about the new `arguments`, under the rule at `rule` and for its `reason`. Votes and
+      reassignments before it are void.
+    - `refused`: the new arguments may not run, for the given `reason`. What was asked before is asked again.
+    """
+
+    id: str
+    state: str
+    arguments: Json
+    answered_by: AnsweredBy | None = None
+    people: People | None = None
+    configured: bool = False
+    rule: str = ""
+    reason: str | None = None
+
+
 class Reassigned(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reassigned"):
     """A person has passed the question on: from now on it is put to these people and groups."""
 
@@ -510,7 +538,7 @@ class Notified(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     retry_at: str = ""
 
 
-Note: TypeAlias = Vote | Reassigned | Reminded | Escalated | Notified
+Note: TypeAlias = Vote | Proposal | Reassigned | Reminded | Escalated | Notified
 """A note on a request; `isinstance` takes it, too."""
 
 
@@ -520,6 +548,10 @@ NEVER_REDACTED: Final = frozenset({"answer", "reason"})
 
 PEOPLE_AND_DEADLINES: Final = "0.2"
 """The version from which on whose question it is, and until when, is heeded: an older one would let anyone answer, at any time."""
+
+
+PROPOSALS: Final = "0.3"
+"""The version from which edits are proposals: an older one would count a yes to the edited call for the original call."""
 
 
 def required_by(deadline: str, people: People | None) -> str:

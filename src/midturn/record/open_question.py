@@ -34,7 +34,8 @@ from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.question.people import People, is_among
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.record.events import Approval, ConfigDelta, Event, FormAuthored, InquiryRequest, Source, TurnStart
+from midturn.question.question import Question
+from midturn.record.events import AnsweredBy, Approval, ConfigDelta, Event, FormAuthored, Image, InquiryRequest, Source, TurnStart
 from midturn.values.json_value import Json, JsonObject, canonical
 from midturn.values.text import rfc3339, sha256
 
@@ -207,6 +208,46 @@ class Whose(Struct, frozen=True):
         return {"ask": list(self.ask), **only, **votes, **not_told}
 
 
+class Refusal(Struct, frozen=True):
+    """An equal call that was refused earlier in the same turn.
+
+    Args:
+        by: The person or program that refused it.
+        reason: The reason given, if any.
+        at: When, in RFC 3339; empty if it was refused in the same step.
+    """
+
+    by: AnsweredBy | None
+    reason: str | None = None
+    at: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as the API shows it."""
+        return {"by": None if self.by is None else msgspec.to_builtins(self.by), "reason": self.reason, "at": self.at}
+
+
+class ProposedEdit(Struct, frozen=True):
+    """An edit of a call that waits.
+
+    Args:
+        by: The editor.
+        arguments: The new arguments.
+        original: The arguments of the call as the model made it.
+        is_checked: Whether the rules for the new arguments were read. If not, nobody can say yes yet, and `OpenQuestion.arguments` are
+            still those before the edit.
+    """
+
+    by: AnsweredBy | None
+    arguments: Json
+    original: Json
+    is_checked: bool = True
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as the API shows it."""
+        by = None if self.by is None else msgspec.to_builtins(self.by)
+        return {"by": by, "arguments": self.arguments, "original": self.original, "checked": self.is_checked}
+
+
 class OpenQuestion(Struct, frozen=True, kw_only=True):
     """Something that a turn waits for: a question of a tool, or (kinds `run`, `deliver`, `review`) an approval.
 
@@ -222,6 +263,11 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         question: The question as it is recorded.
         asked_at: When it was asked, in RFC 3339.
         request: The event that it was read from.
+        digest: Digest of what an approval is about: the arguments of the call, the result, or the answers under review. It changes with an
+            edit. Pass it to `store.answer(…, digest=…)`, so that a yes counts for nothing else. Empty for a question of a tool.
+        needs_digest: Whether a yes without the digest is refused: several people have to say yes, or something was edited.
+        edit: The edit of the call that people decide on, or that waits to be checked; None if the call is as the model made it.
+        refusals: Refusals of equal calls earlier in the turn.
     """
 
     id: str
@@ -236,6 +282,10 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     request: WaitingEvent
     asker: Asker | None = None
     whose: Whose | None = None
+    digest: str = ""
+    needs_digest: bool = False
+    edit: ProposedEdit | None = None
+    refusals: tuple[Refusal, ...] = ()
 
     @property
     def question_id(self) -> str:
@@ -274,12 +324,6 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         """The tool's objection to the previous answer, where it asks again because of that."""
         return self.request.problem if isinstance(self.request, InquiryRequest) else None
 
-    @property
-    def digest(self) -> str:
-        """The subject of a yes, where several people have to say it: it changes when one of them edits the arguments; else empty."""
-        is_voted_on = self.kind == "run" and self.whose is not None and self.whose.needed > 1
-        return arguments_sha256(self.arguments) if is_voted_on else ""
-
     def whole_digest(self, given: str) -> str:
         """Return `digest` if `given` is at least its first 8 characters; otherwise return `given`, which then counts for nothing else."""
         return self.digest if len(given) >= SHORT_DIGEST and self.digest.startswith(given.lower()) else given
@@ -290,6 +334,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
         people: dict[str, Json] = {} if self.whose is None else {"people": self.whose.to_json()}
         about: dict[str, Json] = {"about": self.digest} if self.digest else {}
+        edit: dict[str, Json] = {} if self.edit is None else {"edit": self.edit.to_json()}
+        refused: dict[str, Json] = {"refused_before": [each.to_json() for each in self.refusals]} if self.refusals else {}
         deadline: dict[str, Json] = {} if self.deadline is None else {"deadline": self.deadline}
         result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
         digest: dict[str, Json] = {"digest": self.digest} if self.digest else {}  # `about` is the older name
@@ -309,6 +355,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             **deadline,
             **people,
             **about,
+            **edit,
+            **refused,
             **result,
             **asker,
             **digest,
@@ -318,6 +366,16 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 def arguments_sha256(arguments: Json) -> str:
     """Return what binds an approval to the exact arguments that run."""
     return sha256(canonical(arguments))
+
+
+def result_sha256(content: str, *, is_error: bool, images: Sequence[Image]) -> str:
+    """Return the digest of a result that waits to be delivered."""
+    return sha256(canonical([content, is_error, *([image.media_type, image.data] for image in images)]))
+
+
+def answers_sha256(questions: Sequence[Question[Any]], answers: Mapping[str, Json]) -> str:
+    """Return the digest of answers that wait for review, with the texts of their questions."""
+    return sha256(canonical([[question.id, question.text, answers[question.id]] for question in questions if question.id in answers]))
 
 
 def _whole(question: dict[str, Json]) -> Json:

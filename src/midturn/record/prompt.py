@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from midturn.question.people import People, time_left
 from midturn.question.question import Question
 from midturn.question.reply import DEFAULT_SCOPE, SCOPES, Scope
-from midturn.record.events import Image, ToolCall
-from midturn.record.open_question import OpenQuestion, PromptKind
+from midturn.record.events import AnsweredBy, Image, ToolCall
+from midturn.record.open_question import OpenQuestion, PromptKind, Refusal
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -23,10 +23,14 @@ class CallSubject(Struct, frozen=True):
     """Subject of a `run` approval: the call as it would run.
 
     Args:
-        call: The call.
+        call: The call, with the arguments that are decided on.
+        original: The arguments as the model wrote them, if a person has edited them since; else `UNSET`.
+        proposed_by: The person who edited them.
     """
 
     call: ToolCall
+    original: Json | UnsetType = UNSET
+    proposed_by: AnsweredBy | None = None
 
 
 class ResultSubject(Struct, frozen=True):
@@ -127,6 +131,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
         conversation: The id of the conversation.
         tool: The tool whose call asks.
         arguments: The arguments of that call.
+        digest: Digest of what an approval is about, as in `OpenQuestion.digest`.
+        refusals: Refusals of equal calls earlier in the turn.
         find_open: Finds what `open` returns.
     """
 
@@ -156,6 +162,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
     definition: str = ""
     deadline: str = ""
     time_left: Callable[[], str] = str
+    digest: str = ""
+    refusals: tuple[Refusal, ...] = ()
     find_open: Callable[[], OpenQuestion | None] = _nowhere
 
     @property

@@ -80,6 +80,11 @@ def switched_off(tool: str) -> str:
     return f"{tool} is switched off by configuration."
 
 
+def refused_too_often(tool: str, count: int) -> str:
+    """Say that people are not asked about a call again that they have refused before."""
+    return f"{tool} was not run: the same call was refused {count} times in this turn. Do not retry this tool call in this turn."
+
+
 def withheld(tool: str) -> str:
     """Say that a person keeps the result back, or the configuration on their behalf."""
     return f"The result of {tool} was withheld by the user."

@@ -118,6 +118,11 @@ def foretelling(tools: Mapping[str, ports.Tool]) -> frozenset[str]:
     return frozenset(name for name, tool in tools.items() if getattr(tool, "can_foretell", False) or _rule_of(tool))
 
 
+def own_rules(tools: Mapping[str, ports.Tool]) -> frozenset[str]:
+    """Return the tools that have a rule of their own, which is a function of the program."""
+    return frozenset(name for name, tool in tools.items() if _rule_of(tool))
+
+
 def foretold(tools: Mapping[str, ports.Tool], surroundings: Surroundings, call: ToolCall) -> steps.Foretold:
     """Ask the tool of a call what it would ask first, and its program whether it may run.
 

@@ -130,7 +130,7 @@ class Dialogs:
             reply = await self._reply(speaker, prompt)
             who = who_replies(speaker)
             _check_its_part(who, reply)
-            return UserReplied(id, reply, who)
+            return UserReplied(id, reply, who, prompt.digest)
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise

@@ -8,10 +8,12 @@ from typing import TypeAlias
 
 from midturn.errors import NotAllowed
 from midturn.question.people import Directory
-from midturn.record.events import AnsweredBy, Event
+from midturn.question.reply import Edited
+from midturn.record.events import AnsweredBy, Event, Note
 from midturn.record.open_question import OpenQuestion
 from midturn.store.port import PortJournal
-from midturn.store.submission import HandedOver
+from midturn.store.submission import HandedOver, Submission
+from midturn.turn.edits import with_edit
 from midturn.turn.pending import pending
 from midturn.turn.people import is_for_certain_people, poll_about
 
@@ -81,6 +83,12 @@ class Admission:
             poll.check(who)
 
 
+def as_decided(question: OpenQuestion, given: Submission | Note | None) -> OpenQuestion:
+    """Return a question as the rules see it: with the arguments or the content that an edit would lead to."""
+    reply = given.as_reply() if isinstance(given, Submission) else None
+    return with_edit(question, reply.value) if isinstance(reply, Edited) else question
+
+
 class AdmittedFeed:
     """Answers handed over to a holder. Those that may not count are refused, and their givers told."""
 
@@ -107,7 +115,8 @@ class AdmittedFeed:
         if question is None or known in self._admitted:  # the turn finds out that a closed question needs no answer
             return True
         try:
-            if await self._admission.admits(question, answer.by.user):
+            asked = question if answer.note is not None else as_decided(question, answer.submission)
+            if await self._admission.admits(asked, answer.by.user):
                 self._admitted.add(known)
                 return True
             _LOG.warning("an answer to %r by %r is refused", question.id, answer.by.user)

@@ -15,12 +15,12 @@ from midturn import errors
 from midturn.clock import SYSTEM, TimeOfDay, pause, stamp, trusted
 from midturn.ports import OBSERVERS
 from midturn.question.people import Directory, People
-from midturn.question.reply import Answered, EndedTurn
+from midturn.question.reply import Answered, Edited, EndedTurn
 from midturn.record import events as ev
 from midturn.record.open_question import Address, Asker, asker_of, parse_address
 from midturn.record.window import parent_of
 from midturn.sandbox.doors import for_people_only, not_for_its_own_agent
-from midturn.store.admission import Admission
+from midturn.store.admission import Admission, as_decided
 from midturn.store.batch import encode_batch, event_ids, stamped
 from midturn.store.decisions import answer_batch, check_no_secret
 from midturn.store.ending import check_ending
@@ -43,7 +43,8 @@ class Receipt(Struct, frozen=True):
 
     `id` is the question's address. `held` says whether a process runs the turn now, so that you need not resume it. `votes` says how many
     have said yes, of how many (`1 of 2`), where the question still waits for others; else it is empty. `standing` says where a permission
-    for later calls was written, or why it was not.
+    for later calls was written, or why it was not. `proposed` says that an edit is recorded and decides nothing yet:
+    other people decide about it, or the process that runs the turn reads its rules first.
 
     Args:
         conversation: The id of the conversation.
@@ -54,11 +55,13 @@ class Receipt(Struct, frozen=True):
     held: bool = False
     votes: str = ""
     standing: str = ""
+    proposed: bool = False
 
     def to_json(self) -> dict[str, str | bool]:
         """Return the receipt as JSON, for a web service."""
         more = {key: said for key, said in (("votes", self.votes), ("standing", self.standing)) if said}
-        return {"conversation": self.conversation, "id": self.id, "held": self.held, **more}
+        proposed = {"proposed": True} if self.proposed else {}
+        return {"conversation": self.conversation, "id": self.id, "held": self.held, **more, **proposed}
 
 
 Given: TypeAlias = "Submission | ev.Note"
@@ -127,7 +130,7 @@ class OutsideAnswers:
             return
         for question in await self._port.questions(str(at)):
             if question.id == str(at):
-                await self._admission.check(question, who.user)
+                await self._admission.check(as_decided(question, submission), who.user)
 
     async def _answered(self, at: Address, submission: Given) -> Receipt:
         for _ in range(_TRIES):
@@ -142,7 +145,7 @@ class OutsideAnswers:
                 if isinstance(submission, Submission) and isinstance(submission.as_reply(), EndedTurn):
                     await end_family(self._port, self._clock, outcome.turn.events)
                 held = await self._is_held_around(outcome.turn.events)
-                return Receipt(at.conversation, str(at), held=held, votes=decision.tally)
+                return Receipt(at.conversation, str(at), held=held, votes=decision.tally, proposed=decision.is_proposal)
             else:  # what was handed over to a holder that is gone comes first
                 await self._take_over(at.conversation)
         raise errors.Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
@@ -178,7 +181,7 @@ class OutsideAnswers:
                 if not mine.name or mine.key not in handed_as(turn.events):
                     await self._confirm(at, turn.events, submission)
                 held = isinstance(outcome, HeldBy) or await self._is_held_around(turn.events)
-                return Receipt(at.conversation, str(at), held=held, votes=_tally(turn.events, at))
+                return Receipt(at.conversation, str(at), held, _tally(turn.events, at), proposed=_is_proposal(turn.events, at, submission))
             if isinstance(outcome, Settled):
                 await self._take_over(at.conversation)
             await pause(_STEP)
@@ -226,6 +229,14 @@ def _tally(events: Sequence[ev.Event], at: Address) -> str:
         return poll_in(events, at).tally
     except errors.MidturnError:
         return ""
+
+
+def _is_proposal(events: Sequence[ev.Event], at: Address, given: Given) -> bool:
+    """Say whether an edit is recorded and its question still open: it decides nothing yet."""
+    if not isinstance(given, Submission) or not isinstance(given.as_reply(), Edited):
+        return False
+    view = TurnView.last(events)
+    return at.event_id in view.open_ids and any(isinstance(event, ev.Proposal) for event in view.events)
 
 
 async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) -> None:
@@ -279,6 +290,11 @@ class _Decision:
         """The yeses so far, of those needed; empty where that decides nothing."""
         return _tally((*self._turn, *self._recorded), self._at)
 
+    @property
+    def is_proposal(self) -> bool:
+        """Whether an edit was recorded that decides nothing yet."""
+        return _is_proposal((*self._turn, *self._recorded), self._at, self._submission)
+
     def checked(self, turn: LastTurn, limits: Limits) -> HandedOver:
         """Find out whether the answer would do, and could be recorded; return what is to be handed over."""
         batch = self._batch(turn)
@@ -289,7 +305,7 @@ class _Decision:
         at, given = stamp(self._clock), self._submission
         if isinstance(given, Submission):
             vote = batch[0] if isinstance(batch[0], ev.Vote) else None
-            name = _name_of(vote) if vote else ""
+            name = _name_of(batch[0]) if isinstance(batch[0], ev.Vote | ev.Proposal) else ""
             if vote and vote.answer and vote.arguments is UNSET and not given.digest:
                 given = replace(given, digest=vote.sha256)  # an edit that is recorded before it makes it void
             handed = HandedOver(event_id=self._at.event_id, at=at, submission=given, name=name)

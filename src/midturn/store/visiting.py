@@ -75,6 +75,8 @@ class StoredVisit:
         if isinstance(reply, EndedTurn):
             await check_ending(self._store.port, self._store.admission, self._conversation, self._who)
         at = Address(self._conversation, self._question.request.event_id)
+        prompt = self._visit.prompt()
+        digest = prompt.digest if prompt else ""  # of what was shown, which may be another thing by now
         taken: list[Event] = []
 
         def decide(turn: LastTurn) -> Sequence[Event]:
@@ -83,22 +85,21 @@ class StoredVisit:
             check_that_it_lasts(turn.events, at, SYSTEM_TIME.now(turn.events))
             if turn.events[-1].event_id != self._seen:
                 self._visit.catch_up(turn.events)
-            taken.extend(stamped(self._visit.take(reply, self._who), SYSTEM))
+            taken.extend(stamped(self._visit.take(reply, self._who, digest), SYSTEM))
             self._turn = turn.events
             return taken
 
         if isinstance(await self._store.port.settle(self._conversation, decide), HeldBy):
-            await self._hand_over(reply)
+            await self._hand_over(reply, digest)
             return
         self._seen = taken[-1].event_id
         if isinstance(reply, EndedTurn):
             await end_family(self._store.port, SYSTEM, self._turn)
 
-    async def _hand_over(self, reply: Reply) -> None:
+    async def _hand_over(self, reply: Reply, digest: str) -> None:
         """Give a reply to the process that holds the conversation, and see what it asks next."""
-        await self._store.answer(
-            self._question.id, via=self._who.via or "api", user=self._who.user, **_as_given(reply, self._question.kind)
-        )
+        how = _as_given(reply, self._question.kind)
+        await self._store.answer(self._question.id, via=self._who.via or "api", user=self._who.user, digest=digest, **how)
         last = await self._store.port.look(self._conversation)
         while isinstance(last, HeldBy) and any(one.event_id == self._question.request.event_id for one in last.turn.handed):
             await pause(_STEP)

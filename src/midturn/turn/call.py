@@ -13,17 +13,19 @@ from midturn.question.answer_type import SecretType
 from midturn.question.people import People, earliest
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Submitted
-from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, ToolCallResponse, Vote
+from midturn.record.events import AnsweredBy, Approval, Child, Image, InquiryAnswered, Note, Proposal, ToolCallResponse, Vote
 from midturn.record.outcome import Success, ToolError
 from midturn.routing import messages
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
 from midturn.turn import decision as decisions, step as steps
-from midturn.turn.approval import Delivery, Foretelling, Permission, ReviewStep, control_problem, foretold_by
+from midturn.turn.approval import Delivery, ReviewStep, control_problem
+from midturn.turn.edits import read_edits
 from midturn.turn.forms import Answers, CallForms
 from midturn.turn.inquiry import Inquiry
 from midturn.turn.memory import answer_key
 from midturn.turn.people import Poll, under_key
+from midturn.turn.permission import Foretelling, Permission, foretold_by
 from midturn.turn.record import CallRecord
 from midturn.turn.state import STAGES, DeskPlace, Move, Stage, Ticket, TurnState
 from midturn.turn.walk import Replay, for_model, with_reasons
@@ -51,6 +53,8 @@ class Call:
         self.ahead: tuple[str, ...] = ()
         """The calls that its tool waits for before it begins."""
         self._approval: str | None = None
+        self._checking: Permission | None = None
+        """The permission whose last edit is being checked."""
 
     @property
     def event(self) -> str:
@@ -82,7 +86,8 @@ class Call:
     def begin(self) -> None:
         """Start the call, or start it again in a resumed turn: what was decided about it is not asked again."""
         name, policy = self.record.request.name, self._view.policy
-        ruling = policy.ruling(self.record.arguments)
+        edited = self._edited_while_it_waited()
+        ruling = policy.ruling(self.record.arguments if edited is None else edited.arguments)
         waiting = self.record.waiting("deliver")
         if ruling == SWITCHED_OFF:
             self._respond(messages.switched_off(name))
@@ -95,15 +100,28 @@ class Call:
             self._deliver(waiting.id, decisions.Respond(waiting.content or "", bool(waiting.is_error), waiting.images))
         elif self.record.is_past_deadline:
             self._respond(messages.not_allowed_in_time(name))
+        elif edited is not None:
+            self._permit(ruling)
         elif ruling == UNATTENDED or (ruling.run != "skip" and Permission.was_given(self.record)):
             self._run()
         else:
             self._permit(ruling)
 
+    def _edited_while_it_waited(self) -> Permission | None:
+        """Return the permission that waits, if its call was edited: the edit is never forgotten for the call as the model made it."""
+        waiting = self.record.waiting("run")
+        if waiting is None or not self._state.record.notes.get(waiting.id):  # as usual
+            return None
+        permission = self._permission(waiting.id, None, Ruling("ask"))
+        return permission if permission.edits.any else None
+
     def _permit(self, ruling: Ruling) -> None:
         """Have it decided whether the call may run."""
         waiting = self.record.waiting("run")
         self._approval = waiting.id if waiting else self._state.approval_id(self.record.request.id, "run")
+        if waiting is not None and read_edits(self._state.record.notes.get(waiting.id, ())).unchecked is not None:
+            self._check_edit(self._permission(waiting.id, None, ruling))
+            return
         may_be_asked = ruling.run not in ("unattended", "skip")
         if may_be_asked and waiting is None and self.record.request.name in self._state.settings.foretelling:
             self._state.foretelling.add(self._approval)
@@ -113,16 +131,41 @@ class Call:
 
     def foretold(self, question: Question[bool] | None, said: Ruling | None = None) -> None:
         """Ask whether the call may run, in the words of what its tool would ask first; `said` is what the tool's own rule says."""
+        if (checking := self._checking) is not None:
+            self._checking = None
+            edit = checking.edits.unchecked
+            if edit is not None and self.stage is Stage.PERMIT:
+                self._judge(checking, edit, said or self._view.policy.ruling(edit.arguments))
+            return
         if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
             first = Foretelling(question.id, question.persisted()) if question is not None else None
             self._ask_to_run(self._approval, first, said or self._view.policy.ruling(self.record.arguments))
 
     def _ask_to_run(self, id: str, first: Foretelling | None, ruling: Ruling) -> None:
         """Ask whether the call may run, in the words of what its tool would ask first where that is known."""
+        self.route(self._permission(id, first, ruling))
+
+    def _permission(self, id: str, first: Foretelling | None, ruling: Ruling) -> Permission:
         attached = self._state.settings.attached
         is_a_persons = self.record.undecided(id) is not None and not attached
         until = earliest(self._state.now, [self._view.policy.deadline])
-        self.route(Permission(self._view, id, attached, is_a_persons, first, ruling, until))
+        return Permission(self._view, id, attached, is_a_persons, first, ruling, until)
+
+    def _check_edit(self, permission: Permission) -> None:
+        """Read the rules for the last edit. A process that does not know them leaves that to the process that runs the turn."""
+        edit = permission.edits.unchecked
+        ruling = None if edit is None else self._view.ruling_on_edit(edit.arguments)
+        if edit is not None and ruling is not None:
+            self._judge(permission, edit, ruling)
+        elif edit is not None and self._state.settings.knows_rules:
+            self._checking = permission
+            self._state.want(steps.Foretell(replace(self.record.call, arguments=edit.arguments)))
+        else:
+            self.route(permission)
+
+    def _judge(self, permission: Permission, edit: Proposal, ruling: Ruling) -> None:
+        """Do what the last edit leads to, given what the rules say about it."""
+        self.follow(permission.id, self.docket.judge(permission, edit, ruling))
 
     def returned(self, asking: steps.FormWanted) -> None:
         """Take what the tool returned to have it answered; its run is over."""
@@ -227,7 +270,7 @@ class Call:
         while ticket := self._state.desk.find(walk.waits_for or ""):
             decision = ticket.decision
             reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
-            taken = self.docket.take(ticket, reply, who) if reply else None
+            taken = self.docket.take(ticket, reply, who, decision.digest) if reply else None
             if taken is None or isinstance(taken, decisions.Misfit):
                 return
             self.follow(ticket.id, taken)
@@ -242,6 +285,8 @@ class Call:
                 self._give(told)
             case decisions.Give() | decisions.GoBack() | decisions.Leave() | decisions.Send():
                 self.forms.follow(id, then)
+            case decisions.CheckEdit() | decisions.Run() | decisions.Respond():
+                self._decided(then)
             case decisions.Refuse() if told := self.forms.report(id, then):
                 self._give(told)
             case decisions.Refuse(message=message):
@@ -252,6 +297,15 @@ class Call:
                     self.route(link)
                 else:
                     self.follow(link.id, self.docket.close(link.id, link.by_default(then.default)))
+            case _ as other:
+                assert_never(other)
+
+    def _decided(self, then: decisions.CheckEdit | decisions.Run | decisions.Respond) -> None:
+        """Do what an approval has led to."""
+        match then:
+            case decisions.CheckEdit(permission):
+                if isinstance(permission, Permission):  # nothing else has arguments to edit
+                    self._check_edit(permission)
             case decisions.Run():
                 self._run()
             case decisions.Respond(content, is_error, images):
@@ -360,19 +414,53 @@ class Docket:
         """Close a decision with a reply. If the reply does not fit, nothing has happened. See `Call.decided` for the arguments."""
         if who.by == AGENT and (why := not_for_agents(ticket.decision, reply)):
             return decisions.Misfit.barring(why)
-        is_yes = isinstance(reply, Answered) and reply.value is True
-        if digest and is_yes and isinstance(ticket.decision, Permission) and ticket.decision.has_changed(digest):
-            return decisions.CHANGED
         taken = ticket.decision.take(reply, who)
+        if not isinstance(taken, decisions.Misfit) and (misfit := decisions.unconfirmed(ticket.decision, reply, digest)):
+            return misfit
         match taken:
             case decisions.Misfit():
                 return taken
+            case decisions.Proposed():
+                self._state.take_down(ticket.id)
+                return self._propose(ticket.decision, taken, key)
             case decisions.Counted(vote):
                 return self._count(ticket, vote, key)
             case decisions.Closing():
                 return self.close(ticket.id, taken, key)
             case _ as other:
                 assert_never(other)
+
+    def judge(self, permission: Permission, edit: Proposal, ruling: Ruling) -> decisions.Then | None:
+        """Write what a recorded edit leads to, given what the rules say about the new arguments."""
+        who, poll = edit.answered_by or AnsweredBy("user"), permission.poll
+        barred = poll.barred(who) if poll is not None else ""
+        taken = decisions.Misfit.barring(barred) if barred else permission.judge(edit.arguments, who, ruling)
+        match taken:
+            case decisions.Misfit():
+                self._state.write(permission.refuse_edit(edit, taken.why))
+                self._state.warn(self._record.request.name, f"an edit was refused: {taken.why}")
+                return self.route(permission)
+            case decisions.Proposed():
+                return self._propose(permission, taken, "")
+            case decisions.Counted(vote):
+                self._write_vote(vote, "")
+                return self.route(permission)
+            case decisions.Closing():
+                return self.close(permission.id, taken)
+            case _ as other:
+                assert_never(other)
+
+    def _propose(self, decision: decisions.Decision, proposed: decisions.Proposed, key: str) -> decisions.Then | None:
+        """Write an edit that decides nothing yet; other people are asked, or its rules are read."""
+        proposal = proposed.proposal
+        self._state.write(under_key(proposal, key) if key else proposal)
+        if proposed.vote is not None:
+            self._write_vote(proposed.vote, key)
+        if proposal.state == "unchecked":
+            return decisions.CheckEdit(decision)
+        whom = f" to {', '.join(proposal.people.ask)}" if proposal.people and proposal.people.ask else ""
+        self._state.warn(self._record.request.name, f"the edited call is put{whom}: other people decide about these arguments")
+        return self.route(decision)
 
     def hear(self, ticket: Ticket, happened: steps.AssistantReplied | steps.AssistantFailed) -> decisions.Then | None:
         """Close the question that a model was asked: models decide nothing else."""

@@ -15,6 +15,7 @@ Replay (`turn/walk.py`) reads the same `Then` out of the record, so a live reply
 | `ReviewStep` | send; Back; Reply | approved where it had waited | `Send`, `GoBack`, `Leave` |
 | any | a misfit, or a person who may not decide it | nothing | shown again; the third one fails |
 | any with people | a yes, while more are needed | vote | waits for the next person |
+| `Permission` | an edit that its editor may not decide alone | proposal | waits for others, or `CheckEdit` |
 
 End Turn is the turn's business (`turn/state.py`). Where no one is attached after all, the same decision is routed again (`unattended`).
 """
@@ -26,13 +27,14 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.errors import AnswerError, NotAllowed, Problem
+from midturn.errors import AnswerError, DigestMismatch, NotAllowed, Problem
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.question.walker import Ask
-from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest, Vote
+from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest, Proposal, Vote
 from midturn.record.prompt import Prompt
 from midturn.routing.policy import ToolPolicy
+from midturn.routing.rules import Ruling
 from midturn.turn.people import Poll
 from midturn.turn.record import CallRecord, TurnRecord
 from midturn.turn.step import TurnSettings
@@ -50,6 +52,23 @@ class View(Struct, frozen=True):
     turn: TurnRecord
     call: CallRecord
     policy: ToolPolicy
+
+    @property
+    def rules_are_fixed(self) -> bool:
+        """Whether the rules of the tool are the same for all arguments, and known here."""
+        depend = (rule for origin in self.policy.rules for rule in origin.rules if rule.when)
+        return self.knows_rules and next(depend, None) is None
+
+    @property
+    def knows_rules(self) -> bool:
+        """Whether the rules for other arguments can be read at once: a rule that is a function of the program has to be called."""
+        return self.settings.knows_rules and self.tool not in self.settings.own_rules
+
+    def ruling_on_edit(self, arguments: Json) -> Ruling | None:
+        """Return what the rules say about an edit; None if they cannot be read at once, or are not known here."""
+        if self.knows_rules:
+            return self.policy.ruling(arguments)
+        return None if self.settings.rules_of_edits is None else self.settings.rules_of_edits(arguments)
 
     @property
     def tool(self) -> str:
@@ -108,6 +127,12 @@ class Escalate(Struct, frozen=True):
     error: str | None = None
 
 
+class CheckEdit(Struct, frozen=True):
+    """Read the rules for the last edit of the call that `permission` is about, and say what it leads to."""
+
+    permission: Decision
+
+
 class Run(Struct, frozen=True):
     """Run the tool."""
 
@@ -120,7 +145,7 @@ class Respond(Struct, frozen=True):
     images: tuple[Image, ...] = ()
 
 
-Then: TypeAlias = Give | GoBack | Leave | Send | Refuse | Escalate | Run | Respond
+Then: TypeAlias = Give | GoBack | Leave | Send | Refuse | Escalate | CheckEdit | Run | Respond
 
 
 # What becomes of a decision ----------------------------------------------------------------------------------------------
@@ -156,12 +181,21 @@ class Counted(Struct, frozen=True):
     vote: Vote
 
 
+class Proposed(Struct, frozen=True):
+    """An edit is recorded and decides nothing yet: other people decide, or its rules have to be read first. `vote` is its editor's yes."""
+
+    proposal: Proposal
+    vote: Vote | None = None
+
+
 class Misfit(Struct, frozen=True):
     """The reply does not fit: nothing has happened."""
 
     problems: tuple[Problem, ...]
     is_barred: bool = False
     """Whether the reply would fit, and is not for this person to give."""
+    digest: str = ""
+    """The current digest, if the reply does not name what is decided on."""
 
     @classmethod
     def barring(cls, message: str) -> Misfit:
@@ -170,7 +204,9 @@ class Misfit(Struct, frozen=True):
 
     @property
     def error(self) -> AnswerError | NotAllowed:
-        """The error of a door that takes answers."""
+        """The error that an interface raises for it."""
+        if self.digest:
+            return DigestMismatch(self.problems, digest=self.digest)
         return NotAllowed(self.problems[0].message) if self.is_barred else AnswerError(self.problems)
 
     @classmethod
@@ -184,8 +220,8 @@ class Misfit(Struct, frozen=True):
         return str(AnswerError(self.problems))
 
 
-CHANGED: Final = Misfit((Problem("", "The arguments were changed since they were shown: look at the call again."),))
-"""The reply is to what is not asked any more."""
+Taken: TypeAlias = Closing | Counted | Proposed | Misfit
+"""What a reply leads to."""
 Going: TypeAlias = AwaitPerson | Consult | Closing
 
 
@@ -220,7 +256,17 @@ class Decision(Protocol):
         """Whose decision it is; None where it is anyone's."""
         ...
 
-    def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Counted | Misfit:
+    @property
+    def digest(self) -> str:
+        """Digest of what is decided on; empty if it cannot change."""
+        ...
+
+    @property
+    def was_changed(self) -> bool:
+        """Whether what is decided on was changed since it was put to people."""
+        ...
+
+    def take(self, reply: Spoken, who: AnsweredBy) -> Taken:
         """Say what a person's reply leads to."""
         ...
 
@@ -250,6 +296,37 @@ def counted(poll: Poll, vote: Vote, closing: Closing) -> Closing | Counted:
         return replace(closing, vote=vote)
     standing = 1 if vote.arguments is not UNSET else len(poll.votes) + 1
     return replace(closing, vote=vote) if standing >= poll.needed else Counted(vote)
+
+
+def unconfirmed(decision: Decision, reply: Spoken, digest: str) -> Misfit | None:
+    """Say why a yes or an edit does not count for what is decided on now; None if it does. A no counts whatever was seen.
+
+    Args:
+        decision: The open decision.
+        reply: The reply.
+        digest: Digest of what its sender saw; empty if the sender did not say.
+    """
+    is_yes = isinstance(reply, Submitted) or (isinstance(reply, Answered) and reply.value is True)
+    if not (is_yes or isinstance(reply, Edited)):
+        return None
+    current = decision.digest
+    if not current or digest == current:
+        return None
+    if digest:
+        return Misfit((Problem("", CHANGED.format(current)),), digest=current)
+    poll = decision.poll
+    needs_it = decision.was_changed or (poll is not None and poll.needed > 1)
+    return Misfit((Problem("", UNNAMED.format(current)),), digest=current) if is_yes and needs_it else None
+
+
+CHANGED: Final = (
+    "What you decided on was changed since you saw it. Look at it again; a yes to what is asked now has its digest: "
+    "`--digest {0}` (`digest` in a program, `about` over HTTP)."
+)
+UNNAMED: Final = (
+    "Others may edit or vote on this, so a yes has to name what you saw. Look at it, and answer with its digest: "
+    "`--digest {0}` (`digest` in a program, `about` over HTTP)."
+)
 
 
 def labelled(label: str | None, poll: Poll) -> str | None:

@@ -74,6 +74,16 @@ class Inquiry(Struct, frozen=True):
         notes = self.view.turn.notes
         return open_poll(self.request, notes, self.view.settings.known_people) if notes or self.request.people is not None else None
 
+    @property
+    def digest(self) -> str:
+        """Return nothing: what a question asks does not change."""
+        return ""
+
+    @property
+    def was_changed(self) -> bool:
+        """Return False: what a question asks does not change."""
+        return False
+
     def going(self) -> decisions.Going:
         """Say what the routing table says, within the limits. What has people is theirs: nothing remembered or configured answers."""
         return _going(self)

@@ -6,15 +6,32 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import Approval, Event, FormAuthored, InquiryRequest, Source
-from midturn.record.open_question import OpenQuestion, PromptKind, Whose, address, asked_text, fenced, recorded_at
-from midturn.turn.people import open_poll
+from midturn.record.open_question import (
+    OpenQuestion,
+    PromptKind,
+    ProposedEdit,
+    Refusal,
+    Whose,
+    address,
+    approval_text,
+    arguments_sha256,
+    asked_text,
+    fenced,
+    recorded_at,
+    result_sha256,
+)
+from midturn.record.prompt import CallSubject
+from midturn.turn.context import call_context
+from midturn.turn.edits import Edits, proposed_arguments, read_edits
+from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.view import TurnView
-from midturn.values.json_value import DEFAULT_LIMITS, Json
+from midturn.values.json_value import DEFAULT_LIMITS, Json, json_equal
 
 _CUT: Final = "\n[…]"
 
@@ -63,22 +80,40 @@ class _PendingTurn:
     def to_approve(self, call: CallRecord, approval: Approval) -> OpenQuestion:
         """Show an approval; of a call, with the arguments that are voted on."""
         approval = self._turn.on_record(approval)
-        poll = open_poll(approval, self._turn.record.notes)
-        edited = UNSET if poll is None else poll.arguments
+        notes = self._turn.record.notes.get(approval.id, ())
+        poll, edits = open_poll(approval, self._turn.record.notes), read_edits(notes)
+        arguments = proposed_arguments(edits, UNSET if poll is None else poll.arguments, call.arguments)
+        refusals = self._turn.record.refusals_before(call, arguments) if approval.kind == "run" else ()
+        subject = _subject(call, arguments, edits, poll)
         return OpenQuestion(
             id=address(self._conversation, approval.event_id),
             conversation=self._conversation,
             kind=cast("PromptKind", approval.kind),
             source=self._source(call, approval),
-            question=self._question(call, approval),
+            question=self._question(call, approval, subject, edits, refusals),
             form=None,
             tool=call.request.name,
-            arguments=call.arguments if isinstance(edited, UnsetType) else edited,
+            arguments=arguments,
             asked_at=recorded_at(approval),
             request=approval,
             asker=self._turn.asker,
             whose=poll.whose if poll else None,
+            digest=self._digest(approval, arguments),
+            needs_digest=edits.any or (poll is not None and poll.needed > 1) or _was_answered_again(call, approval),
+            edit=_edit(subject, edits),
+            refusals=refusals,
         )
+
+    def _digest(self, approval: Approval, arguments: Json) -> str:
+        match approval.kind:
+            case "run":
+                return arguments_sha256(arguments)
+            case "deliver":
+                return result_sha256(approval.content or "", is_error=bool(approval.is_error), images=approval.images)
+            case _:
+                from midturn.turn.visit import review_digest  # the machine: lists of other questions do without it
+
+                return review_digest(self._turn.events, approval)
 
     def _whose(self, request: InquiryRequest) -> Whose | None:
         poll = open_poll(request, self._turn.record.notes)
@@ -91,7 +126,9 @@ class _PendingTurn:
         latest = max(call.chains, key=lambda chain: chain.asked_at) if call.chains and approval.kind == "review" else None
         return latest.last.request.source if latest else Source.tool(call.request.name)
 
-    def _question(self, call: CallRecord, approval: Approval) -> PersistedQuestion:
+    def _question(
+        self, call: CallRecord, approval: Approval, subject: CallSubject, edits: Edits, refusals: Sequence[Refusal]
+    ) -> PersistedQuestion:
         """An approval as the yes/no question that it is.
 
         Its context shows what the call's arguments do not: the result that would be delivered, the answers that would be sent. It is cut
@@ -103,14 +140,41 @@ class _PendingTurn:
             case "review":
                 context = self._reviewed(call, approval)
             case _:
-                context = (approval.question and approval.question.context) or approval.reason or ""
-        text = asked_text(approval, call.request.name)
+                foretold = approval.question if subject.original is UNSET else None
+                why = edits.proposal.reason if edits.proposal else approval.reason
+                context = call_context(subject, edits, refusals, foretold.context if foretold else why)
+        is_edited = subject.original is not UNSET
+        text = approval_text(approval.kind, call.request.name) if is_edited else asked_text(approval, call.request.name)
         return PersistedQuestion(text=text, answer_type=BooleanType(), context=_cut(context) or None)
 
     def _reviewed(self, call: CallRecord, approval: Approval) -> str:
         from midturn.turn.visit import reviewed_answers  # the machine: lists of other questions do without it
 
         return reviewed_answers(self._turn.events, call, approval)
+
+
+def _was_answered_again(call: CallRecord, approval: Approval) -> bool:
+    """Say whether answers were given again since their review was put to people."""
+    asked_at = call.undecided_at.get(approval.id)
+    return approval.kind == "review" and asked_at is not None and any(chain.asked_at > asked_at for chain in call.chains)
+
+
+def _subject(call: CallRecord, arguments: Json, edits: Edits, poll: Poll | None) -> CallSubject:
+    """Return the call as it would run, with who has edited it."""
+    subject = CallSubject(replace(call.call, arguments=arguments))
+    if json_equal(arguments, call.arguments):
+        return subject
+    editor = edits.proposal.answered_by if edits.proposal else None
+    return replace(subject, original=call.arguments, proposed_by=(poll.editor if poll else None) or editor)
+
+
+def _edit(subject: CallSubject, edits: Edits) -> ProposedEdit | None:
+    """Return the edit that people decide on, or that waits to be checked."""
+    if edits.unchecked is not None:
+        return ProposedEdit(edits.unchecked.answered_by, edits.unchecked.arguments, subject.call.arguments, is_checked=False)
+    if isinstance(subject.original, UnsetType):
+        return None
+    return ProposedEdit(subject.proposed_by, subject.call.arguments, subject.original)
 
 
 def _form(call: CallRecord, chain: Chain) -> FormAuthored | None:

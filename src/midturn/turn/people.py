@@ -15,8 +15,21 @@ from msgspec.structs import replace
 from midturn.errors import NotAllowed
 from midturn.question.answer_type import BooleanType
 from midturn.question.people import MOST_REMINDERS, Directory, People, is_among
-from midturn.record.events import AnsweredBy, Approval, Escalated, Event, InquiryRequest, Note, Notified, Reassigned, Reminded, Vote
+from midturn.record.events import (
+    AnsweredBy,
+    Approval,
+    Escalated,
+    Event,
+    InquiryRequest,
+    Note,
+    Notified,
+    Proposal,
+    Reassigned,
+    Reminded,
+    Vote,
+)
 from midturn.record.open_question import Address, Whose, asked_text
+from midturn.turn.edits import read_edits
 from midturn.turn.record import TurnRecord
 from midturn.turn.view import TurnView, why_closed
 from midturn.values.json_value import Json, shown
@@ -45,6 +58,8 @@ class Poll(Struct, frozen=True):
     needed: int = 1
     directory: Directory | None = None
     configured: bool = False
+    proposed: Json | UnsetType = UNSET
+    """The arguments of the proposal that they decide on, if there is one."""
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -94,8 +109,13 @@ class Poll(Struct, frozen=True):
 
     @property
     def arguments(self) -> Json | UnsetType:
-        """The arguments that are voted on, where a person has edited them."""
-        return next((vote.arguments for vote in self.votes if vote.arguments is not UNSET), UNSET)
+        """The arguments that are voted on, if a person has edited them."""
+        return next((vote.arguments for vote in self.votes if vote.arguments is not UNSET), self.proposed)
+
+    @property
+    def editor(self) -> AnsweredBy | None:
+        """The voter who has edited the arguments that are voted on."""
+        return next((vote.answered_by for vote in self.votes if vote.arguments is not UNSET), None)
 
     @property
     def tally(self) -> str:
@@ -226,6 +246,8 @@ class Poll(Struct, frozen=True):
                 if _is_recorded(self.notes, note):
                     raise NotAllowed("The same note is recorded already: another process has sent it.")
                 note = self._system_event(note)
+            case Proposal():
+                raise NotAllowed("An edit is an answer: give it with `store.answer(id, arguments=…)`.")
             case _ as other:
                 assert_never(other)
         return replace(note, id=self.request)
@@ -273,19 +295,26 @@ def ending_barred(turns: Iterable[TurnRecord], who: AnsweredBy, directory: Direc
 
 def is_for_certain_people(turn: Iterable[Event]) -> bool:
     """Whether anything in a turn was put to certain people, as it was asked or later."""
-    return any(isinstance(event, Reassigned) or (isinstance(event, InquiryRequest | Approval) and event.people) for event in turn)
+    asked = (event for event in turn if isinstance(event, InquiryRequest | Approval | Proposal | Reassigned))
+    return any(isinstance(event, Reassigned) or event.people for event in asked)
 
 
 def poll_of(
     request: InquiryRequest | Approval, notes: Sequence[Note], *, is_yes_or_no: bool, directory: Directory | None = None
 ) -> Poll | None:
     """Return the poll about a request; None where it is anyone's, and nothing was noted of whose it is."""
-    passed_on = any(isinstance(note, Reassigned) for note in notes)
-    if request.people is None and not passed_on:
+    if not notes and request.people is None:  # as usual
         return None
-    people = request.people or People()
+    edits = read_edits(notes)
+    notes = notes[edits.first_note :]
+    people = request.people if edits.proposal is None else edits.proposal.people
+    if people is None and edits.proposal is None and not any(isinstance(note, Reassigned) for note in notes):
+        return None
+    people = people or People()
+    proposed = UNSET if edits.proposal is None else edits.proposal.arguments
+    configured = request.configured if edits.proposal is None else edits.proposal.configured
     needed = people.approvals if is_yes_or_no else 1
-    return Poll(request.id, people, tuple(notes), needed, directory, request.configured)
+    return Poll(request.id, people, tuple(notes), needed, directory, configured, proposed)
 
 
 def open_poll(request: InquiryRequest | Approval, notes: Mapping[str, Sequence[Note]], directory: Directory | None = None) -> Poll | None:
@@ -301,7 +330,7 @@ def poll_about(request: InquiryRequest | Approval, turn: Sequence[Event], direct
 
 def notes_on(events: Iterable[Event], id: str) -> tuple[Note, ...]:
     """Return what was noted on a request, in order."""
-    return tuple(event for event in events if isinstance(event, Vote | Reassigned | Reminded | Escalated | Notified) and event.id == id)
+    return tuple(event for event in events if isinstance(event, Note) and event.id == id)
 
 
 # Notes from outside ------------------------------------------------------------------------------------------------------
@@ -315,7 +344,7 @@ E = TypeVar("E", bound=Event)
 
 def under_key(event: E, key: str) -> E:
     """Return a vote or a note with the key under which it was handed over; other events stay as they are."""
-    is_note = isinstance(event, Vote | Reassigned | Reminded | Escalated | Notified)
+    is_note = isinstance(event, Note)
     return replace(event, metadata={**(event.metadata or {}), HANDED: key}) if is_note else event
 
 

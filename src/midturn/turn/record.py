@@ -48,7 +48,9 @@ from msgspec import Struct
 from midturn.question.answer_type import BooleanType
 from midturn.record import events as ev
 from midturn.record.events import ToolCall
+from midturn.record.open_question import Refusal
 from midturn.record.window import CallSoFar, Pairing, asking_call, is_foretold
+from midturn.turn.edits import read_edits
 from midturn.turn.memory import Memory, answer_key
 from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, canonical
 
@@ -133,6 +135,8 @@ class CallRecord:
 
     def __init__(self, request: ev.ToolCallRequest) -> None:
         self.request = request
+        self.called_at = 0
+        """How many events of the turn came before the call."""
         self.arguments: Json = request.arguments  # type: ignore[assignment]
         self.chains: list[Chain] = []
         self.revisions: list[Chain] = []
@@ -292,6 +296,7 @@ class TurnRecord:
         self.approvals: list[ev.Approval] = []
         """Every line about an approval, also those that belong to no call."""
         self.memory = Memory()
+        self._refused: dict[tuple[str, bytes], list[tuple[int, Refusal]]] = {}
         self.notes: dict[str, list[ev.Note]] = {}
         """What was noted on requests, by their ids: votes, who they were passed on to, who was told. None of it answers anything."""
         self.shown: set[tuple[str, str, bytes]] = set()
@@ -353,6 +358,8 @@ class TurnRecord:
                 self.notes.setdefault(event.id, []).append(event)
             case ev.Standing():
                 self.memory.recall([event])
+            case ev.Proposal():
+                self._propose(event)
             case ev.ConfigDelta():
                 return
             case ev.OpaqueEvent():
@@ -443,6 +450,7 @@ class TurnRecord:
         if event.event_id in self.calls:
             return  # its line stands there twice, and the second one would never get a response
         self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
+        record.called_at = self._at
         self._called.ask(self._at, event)
         self._calls_at[self._at] = record
         self.cycle.calls.append(record)
@@ -532,6 +540,27 @@ class TurnRecord:
     def _show(self, request: ev.InquiryRequest) -> None:
         self.shown.add((request.call, request.question_id, request.question.key))
 
+    def refusals_before(self, call: CallRecord, arguments: Json) -> tuple[Refusal, ...]:
+        """Return the refusals by people of equal calls that were on record when the model made a call."""
+        if not self._refused:  # as usual
+            return ()
+        known = self._refused.get((call.request.name, canonical(arguments)), ())
+        return tuple(refusal for at, refusal in known if at < call.called_at)
+
+    def _refuse(self, call: CallRecord, event: ev.Approval) -> None:
+        """Take note of a call that a person refused, with the arguments that were decided on."""
+        edits = read_edits(self.notes.get(event.id, ()))
+        arguments = call.arguments if edits.proposal is None else edits.proposal.arguments
+        refusal = Refusal(event.answered_by, event.reason, event.timestamp)
+        self._refused.setdefault((call.request.name, canonical(arguments)), []).append((self._at, refusal))
+
+    def _propose(self, event: ev.Proposal) -> None:
+        """Take in an edit. One that is unchecked lets the turn go on: its run reads the rules."""
+        self.notes.setdefault(event.id, []).append(event)
+        call = next((call for call in self._open_calls.values() if event.id in call.undecided_at), None)
+        if call is not None and event.state == "unchecked":
+            self._decided(call)
+
     def _approve(self, event: ev.Approval) -> None:
         self.approvals.append(event)
         call = self.calls.get(event.call)
@@ -546,6 +575,8 @@ class TurnRecord:
             call.undecided_at.pop(event.id, None)
             if event.answered_by is None or event.answered_by.was_asked:
                 self._decided(call)
+                if event.kind == "run" and event.state == "skipped":
+                    self._refuse(call, event)
         if event.kind == "run" and event.state == "edited":
             call.arguments = event.arguments  # type: ignore[assignment]  # `edited` runs carry arguments
         call.foretold = call.foretold or event.question is not None

@@ -39,7 +39,7 @@ class Ticket:
     `misfits` counts replies that did not fit.
     """
 
-    __slots__ = ("call", "decision", "form", "id", "misfits", "place", "seen")
+    __slots__ = ("call", "decision", "form", "id", "misfits", "place", "seen", "shown")
 
     def __init__(self, decision: Decision, call: str, form: str | None, place: DeskPlace, seen: int) -> None:
         self.decision = decision
@@ -50,6 +50,8 @@ class Ticket:
         self.place = place
         self.seen = seen
         self.misfits = 0
+        self.shown = ""
+        """Digest of what its prompt shows."""
 
 
 class Desk:

@@ -5,7 +5,7 @@ The records of a step are one batch, durable before anything else begins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -191,6 +191,8 @@ class UserReplied(Struct, frozen=True):
     id: str
     reply: Reply
     who: AnsweredBy = AnsweredBy("user")
+    digest: str = ""
+    """Digest of what the prompt showed; empty for what is on the screen now."""
 
 
 class AnsweredElsewhere(Struct, frozen=True):
@@ -278,7 +280,9 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     `at_prompt` is who answers where a person is attached: what is not theirs to decide is not shown to them. `directory` knows people.
     `answerers` does so only where an answer is taken outside of a run, which fills in nothing.
     `prompts_at_once` is how many prompts may be open (a terminal shows one). The tools in `foretelling` can say before they run what they
-    would ask first. `start` is how a turn begins that is new. `family` are the turns of agents
+    would ask first; those in `own_rules` have a rule that is a function of the program. `knows_rules` is false in a process that does not
+    run the turn: it has no configuration of the tools. It may know the rules by which an edit is checked (`rules_of_edits`).
+    `start` is how a turn begins that is new. `family` are the turns of agents
     inside of tools, and those around them, by the event that names them: they share the limits of what a person is shown, and of how often
     models are asked. `standing` are the decisions that hold for the rest of the conversation, as of the start of the turn.
     """
@@ -292,6 +296,9 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     limits: Limits = DEFAULT_LIMITS
     prompts_at_once: int = 1
     foretelling: frozenset[str] = frozenset()
+    own_rules: frozenset[str] = frozenset()
+    knows_rules: bool = True
+    rules_of_edits: Callable[[Json], Ruling] | None = None
     start: TurnStart = TurnStart()
     family: dict[str, TurnRecord] = {}
     standing: tuple[Standing, ...] = ()

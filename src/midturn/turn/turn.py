@@ -443,7 +443,7 @@ class FrontDesk:
         ticket = self._came_back(happened.id)
         if ticket is None:
             return None
-        misfit = self._take(ticket, happened.reply, happened.who)
+        misfit = self._take(ticket, happened.reply, happened.who, happened.digest or ticket.shown)
         if misfit is None or isinstance(misfit, Ending):
             return misfit
         if misfit.is_barred and isinstance(happened.reply, EndedTurn):
@@ -518,6 +518,7 @@ class FrontDesk:
     def _show(self, ticket: Ticket, error: str | None = None) -> None:
         self._desk.show(ticket)
         prompt = ticket.decision.prompt()
+        ticket.shown = prompt.digest
         self._state.want(steps.PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 
 from msgspec.structs import replace
 
-from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen, Problem
+from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, MidturnError, NotOpen, Problem
 from midturn.question.form import Form
 from midturn.question.people import Directory
 from midturn.question.reply import Answered, EndedTurn, Reply, Scope, Unavailable, WentBack
@@ -15,8 +15,9 @@ from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, S
 from midturn.record.open_question import Address, asker_of, shown
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 from midturn.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.routing.rules import Ruling
 from midturn.turn.call import Call
-from midturn.turn.decision import Spoken
+from midturn.turn.decision import CHANGED, Spoken
 from midturn.turn.ending import ended_by_user
 from midturn.turn.forms import TELLS_REPLIES
 from midturn.turn.record import CallRecord, Chain
@@ -44,6 +45,8 @@ class Visit:
         ids: Gives the new events their ids.
         conversation: What prompts say of where they are from, and the first part of their ids.
         directory: The people that are configured where the answer is taken; None where that is not known.
+        rules: Returns the ruling on other arguments of the call, if this process knows the rules. Without it, an edit is left to the
+            process that runs the turn.
 
     Raises:
         NotOpen: No such request waits in this turn.
@@ -51,13 +54,20 @@ class Visit:
     """
 
     def __init__(
-        self, window: Sequence[Event], event_id: str, ids: Iterator[str], conversation: str = "", directory: Directory | None = None
+        self,
+        window: Sequence[Event],
+        event_id: str,
+        ids: Iterator[str],
+        conversation: str = "",
+        directory: Directory | None = None,
+        rules: Callable[[Json], Ruling] | None = None,
     ) -> None:
         self._window = window
         self._ids = ids
         self._conversation = conversation
         self._event_id = event_id
         self._directory = directory
+        self._rules = rules
         self._walk: tuple[int, FormWanted] | None = None
         request = next((asked for asked in put_to_people(window) if asked.event_id == event_id), None)
         self._state = self._loaded()
@@ -102,6 +112,11 @@ class Visit:
         always = asker.always if prompt.kind == "run" else ()
         scopes: tuple[Scope, ...] = tuple(scope for scope in prompt.scopes if scope == "project")
         return replace(prompt, may_remember=bool(always), always=always, scopes=scopes)  # a call of another agent is a turn of its own
+
+    def checked(self) -> tuple[Event, ...]:
+        """Return the events that an edit leads to which was recorded unchecked, given `rules`; none if there is no such edit."""
+        batch, self._held = self._held, ()
+        return batch
 
     def take(self, reply: Reply, who: AnsweredBy, digest: str = "") -> tuple[Event, ...]:
         """Return the batch that a reply appends, durably, before the next question is shown.
@@ -187,6 +202,8 @@ class Visit:
         self._call = self._brought_up(call)
         self._held = self._drained()
         now = self.prompt()
+        if shown is not None and now is not None and shown.event == now.event and shown.digest != now.digest:
+            raise DigestMismatch([Problem("", CHANGED.format(now.digest))], digest=now.digest)
         if shown is None or now is None or (shown.kind, shown.question, shown.subject) != (now.kind, now.question, now.subject):
             raise self._closed(waited)
 
@@ -218,9 +235,15 @@ class Visit:
         """Return the state of the turn, under settings where nothing is decided but by the visitor."""
         names = {call.name for call in call_requests(self._window)}
         policies = {name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names}
-        state = TurnState(
-            TurnSettings(tools=policies, conversation=self._conversation, attached=False, answerers=self._directory), self._ids
+        settings = TurnSettings(
+            tools=policies,
+            conversation=self._conversation,
+            attached=False,
+            answerers=self._directory,
+            knows_rules=False,
+            rules_of_edits=self._rules,
         )
+        state = TurnState(settings, self._ids)
         for event in self._window:
             state.record.apply(event)
         return state
@@ -286,6 +309,15 @@ def reviewed_answers(turn: Sequence[Event], call: CallRecord, review: Approval) 
     subject = prompt.subject if prompt and isinstance(prompt.subject, FormSubject) else _recorded(call)
     questions = [subject.questions[place] for place in reviewed_places(subject)]
     return "\n".join(f"- {question.text}: {shown(subject.answers[question.id])}" for question in questions)
+
+
+def review_digest(turn: Sequence[Event], review: Approval) -> str:
+    """Return the digest of the answers under review; empty if another program or another version asked."""
+    try:
+        prompt = Visit(turn, review.event_id, map(str, count())).prompt()
+    except MidturnError:
+        return ""
+    return prompt.digest if prompt else ""
 
 
 def _recorded(call: CallRecord) -> FormSubject:

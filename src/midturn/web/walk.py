@@ -101,7 +101,8 @@ class FormWalk:
 
     def send(self) -> None:
         """Send the answers that the review shows."""
-        self._visit.take(Submitted(), _WHO)
+        prompt = self._visit.prompt()
+        self._visit.take(Submitted(), _WHO, prompt.digest if prompt else "")
 
     def answers(self) -> dict[str, Json | SecretValue]:
         """Return the map that the store takes: without what was skipped because of a `when`, and with the secrets that were typed here."""

@@ -340,6 +340,10 @@ class _Trail:
                 said = [output.line("yes{} ({})", self._by(note.by), tally), *edited, *_reason(note.reason)]
             case "no":
                 pass  # the no is the answer
+            case "proposed" | "edit refused":
+                changed = output.line("arguments: {}", json.dumps(note.arguments, ensure_ascii=False))
+                put = [output.line("put to {}", to)] if to else []
+                said = [output.line("{}{}", note.kind, self._by(note.by)), changed, *put, *_reason(note.reason)]
             case "passed on":
                 said = [output.line("passed on to {}{}", to, self._by(note.by)), *_reason(note.reason)]
             case "reminded":

@@ -1,0 +1,62 @@
+"""The context of an approval: who proposed its arguments, who refused an equal call before, and why it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+
+import msgspec
+from msgspec import UNSET
+
+from midturn.record.events import AnsweredBy
+from midturn.record.open_question import Refusal, fenced
+from midturn.record.prompt import CallSubject
+from midturn.turn.edits import Edits
+from midturn.turn.view import describe
+from midturn.values.json_value import Json
+
+
+def call_context(subject: CallSubject, edits: Edits, refusals: Sequence[Refusal], why: str | None) -> str:
+    """Return the context of a call that waits for permission, in Markdown; empty if there is nothing to say.
+
+    Args:
+        subject: The call as it would run.
+        edits: The edits of the call.
+        refusals: Refusals of equal calls earlier in the turn.
+        why: Why it is asked, or the context of what its tool would ask.
+    """
+    return "\n\n".join(_parts(subject, edits, refusals, why))
+
+
+def _parts(subject: CallSubject, edits: Edits, refusals: Sequence[Refusal], why: str | None) -> Iterator[str]:
+    if why:
+        yield why
+    if refusals:
+        yield "\n".join(map(_refused, refusals))
+    if subject.original is not UNSET:
+        yield _changed(subject.proposed_by, "has proposed other arguments than the model", subject.original, subject.call.arguments)
+    if edits.unchecked is not None:
+        said = "has edited the call. The edit counts once the rules for it are checked, when the turn goes on"
+        yield _changed(edits.unchecked.answered_by, said, subject.call.arguments, edits.unchecked.arguments)
+    if edits.refused is not None:
+        yield f"An edit by {_name(edits.refused.answered_by)} was refused. {edits.refused.reason or ''}".strip()
+
+
+def _refused(refusal: Refusal) -> str:
+    why = f': "{refusal.reason}"' if refusal.reason else "."
+    return f"The same call was refused earlier in this turn by {_name(refusal.by)}{why}"
+
+
+def _changed(who: AnsweredBy | None, what: str, before: Json, after: Json) -> str:
+    return f"{_name(who)} {what}:\n\n{fenced(difference(before, after), 'diff')}"
+
+
+def _name(who: AnsweredBy | None) -> str:
+    return describe(who) or "a person"
+
+
+def difference(before: Json, after: Json) -> str:
+    """Return the difference of two JSON values, line by line as they are written with indentation."""
+    old, new = (msgspec.json.format(msgspec.json.encode(value), indent=2).decode().split("\n") for value in (before, after))
+    lines = [*unified_diff(old, new, n=3, lineterm="")][2:]
+    return "\n".join(lines)
