@@ -206,3 +206,20 @@ def test_jp_is_told_of_decisions_for_the_conversation_in_the_nearest_words(midtu
     assert [event["type"] for event in exported].count("standing") == 0
     (asked_there,) = (event["question"] for event in exported if event["type"] == "inquiry_request")
     assert asked_there.get("persistence", "turn") == "turn"
+
+
+def test_a_drawn_prompt_of_forty_columns_shows_the_scope_which_tab_changes(midturn: CommandLine) -> None:
+    midturn.configure(DEPLOY.format(word="harmless"))
+    midturn.hasty()
+    script = midturn.script(calls("deploy", to="staging"))
+    with midturn.on_a_terminal("query", "-m", script, "Ship it", size=(40, 30), plain=False) as terminal:
+        terminal.wait_for("Run deploy?")
+        terminal.send("A")
+        terminal.wait_for("Tab changes the scope")
+        terminal.wait_for("in the project")
+        terminal.send("\t")
+        terminal.wait_for("in every project")
+        terminal.send("\r")
+        assert terminal.wait_for_end() == 0
+    (rule,) = midturn.ok("tools", "rules", "--json").json
+    assert rule["scope"] == "everywhere"

@@ -353,3 +353,14 @@ def test_a_rule_is_described_with_a_call_that_it_does_not_cover() -> None:
     (glob,) = read_run_rules([{"when": {"to": "stag*"}, "run": "unattended"}])
     assert not_covered(glob, "deploy", {"to": "staging"}) == 'deploy {"to": "other"}'
     assert in_words(glob, "deploy") == 'deploy with to like "stag*", whatever its other arguments'
+
+
+@pytest.mark.parametrize("other", [{"ask": ["ana"], "only": True, "approvals": 1}, {"run": "ask"}, {"run": "skip"}])
+def test_a_permission_written_at_a_prompt_takes_back_nothing_that_another_rule_asks_for(other: JsonObject) -> None:
+    written = exact_rule({"to": "a"})
+    for order in ([written, other], [other, written]):
+        rules = RunRules(read_run_rules(order), ("one:1", "one:2"))
+        said = strictest(Ruling("ask"), (rules,), {"to": "a"})
+        assert (said.run, said.people is not None) == (other.get("run", "ask"), "ask" in other)
+    by_hand = RunRules(read_run_rules([{"when": {"to": "a"}, "run": "unattended"}, other]), ("one:1", "one:2"))
+    assert strictest(Ruling("ask"), (by_hand,), {"to": "a"}).run == "unattended", "the first rule that holds decides"

@@ -117,11 +117,20 @@ class RunRules(Struct, frozen=True):
     only_tightens: bool = False
 
     def ruling(self, arguments: Json, definition: str = "") -> "Ruling | None":
-        """Return what the first rule says that holds for a tool with this fingerprint."""
+        """Return what the first rule says that holds for a tool with this fingerprint.
+
+        A permission that was written at a prompt (an `exact` rule that lets calls run) takes back nothing that another rule asks for.
+        """
+        strictest: Ruling | None = None
         for rule, place in zip(self.rules, self.places, strict=True):
-            if rule.is_about(definition) and rule.holds(arguments):
-                return Ruling(rule.run, place, rule.reason, people=rule.people)
-        return None
+            if not rule.is_about(definition) or not rule.holds(arguments):
+                continue
+            ruling = Ruling(rule.run, place, rule.reason, people=rule.people)
+            if strictest is None or _strictness(ruling) > _strictness(strictest):
+                strictest = ruling
+            if not (rule.exact and rule.lets_through):
+                break
+        return strictest
 
     def changed(self, arguments: Json, definition: str) -> str:
         """Return the place of a rule that would hold, but was written for another definition of the tool; empty if there is none."""
