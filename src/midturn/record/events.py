@@ -425,29 +425,21 @@ class Standing(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
 
     `id` is the approval or the inquiry with which it was given. A permission has a `rule`, and the `definition` (fingerprint) of the tool.
     An answer has the `question_id`, and the `question_sha256` of the question as it was shown: to another question it is no answer.
-    `withdraws` is the `event_id` of the decision that does not hold any more; such an event says nothing else.
     """
 
-    id: str = ""
-    tool: str = ""
+    id: str
+    tool: str
     rule: JsonObject | None = None
     definition: str = ""
     question_id: str = ""
     question_sha256: str = ""
     answer: Json | UnsetType = UNSET
     answered_by: AnsweredBy | None = None
-    withdraws: str = ""
 
 
 def standing_in(events: Iterable[Event]) -> tuple[Standing, ...]:
     """Return the decisions that hold for the rest of a conversation, the oldest first."""
-    found: dict[str, Standing] = {}
-    for event in events:
-        if type(event) is Standing:
-            found.pop(event.withdraws, None)
-            if not event.withdraws:
-                found[event.event_id] = event
-    return tuple(found.values())
+    return tuple(event for event in events if type(event) is Standing)
 
 
 # Notes on a request: `id` is that of the inquiry or the approval that they are about. None of them answers it ---------------

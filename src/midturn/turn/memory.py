@@ -31,11 +31,8 @@ class Memory:
         self._standing: dict[str, Standing] = {}
 
     def recall(self, decisions: Iterable[Standing]) -> None:
-        """Take note of decisions that hold for the rest of the conversation, and of those that do not hold any more."""
-        for decision in decisions:
-            self._standing.pop(decision.withdraws, None)
-            if not decision.withdraws:
-                self._standing[decision.event_id] = decision
+        """Take note of decisions that hold for the rest of the conversation."""
+        self._standing |= {decision.event_id: decision for decision in decisions}
 
     def standing_answer(self, tool: str, question_id: str, key: bytes, had: Callable[[Json], bool]) -> Json | UnsetType:
         """Return the answer that was given to this question (`PersistedQuestion.key`) for the whole conversation."""
