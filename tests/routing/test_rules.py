@@ -364,3 +364,13 @@ def test_a_permission_written_at_a_prompt_takes_back_nothing_that_another_rule_a
         assert (said.run, said.people is not None) == (other.get("run", "ask"), "ask" in other)
     by_hand = RunRules(read_run_rules([{"when": {"to": "a"}, "run": "unattended"}, other]), ("one:1", "one:2"))
     assert strictest(Ruling("ask"), (by_hand,), {"to": "a"}).run == "unattended", "the first rule that holds decides"
+
+
+@pytest.mark.parametrize("value", ["production ", " production", "production\u00a0", "production\u200b", "\tproduction\n"])
+@pytest.mark.parametrize("condition", ["production", "prod*", {"one_of": ["production"]}, {"matches": "^production$"}])
+def test_white_space_around_a_value_does_not_evade_a_rule_that_asks_or_refuses(value: str, condition: object) -> None:
+    for table in ({"run": "skip"}, {"run": "ask"}, {"ask": ["ops"], "only": True}):
+        (rule,) = read_run_rules([{"when": {"env": condition}, **table}])
+        assert rule.holds({"env": value})
+    (rule,) = read_run_rules([{"when": {"env": "production"}, "run": "unattended"}])
+    assert not rule.holds({"env": value})

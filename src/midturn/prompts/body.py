@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import assert_never, cast
 
+from msgspec import UNSET
+
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
 from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
@@ -56,7 +58,7 @@ def subject_lines(prompt: Prompt) -> list[str]:
     match prompt.subject:
         case None:
             return []
-        case CallSubject(call) if own_context(prompt) and _is_new_file(call):
+        case CallSubject(call, original) if original is UNSET and _has_difference(prompt) and _is_new_file(call):
             return _new_file(call)[:1]  # the context has the difference to the file that is there
         case CallSubject(call):
             return argument_lines(call)
@@ -67,6 +69,11 @@ def subject_lines(prompt: Prompt) -> list[str]:
             return _answer_lines(prompt.subject)
         case _ as other:
             assert_never(other)
+
+
+def _has_difference(prompt: Prompt) -> bool:
+    """Whether the context shows a difference, and so what would be written."""
+    return any(line.lstrip().startswith("```") and line.strip(" `\r") in DIFFS for line in own_context(prompt).split("\n"))
 
 
 def argument_lines(call: ToolCall) -> list[str]:

@@ -7,6 +7,7 @@ that may hold more than one command needs a rule that says `shell`. A rule that 
 # Without `from __future__ import annotations`: msgspec reads what stands here.
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
@@ -366,6 +367,27 @@ def _holds(condition: Condition, found: list[Json], fits: Fit) -> bool:
     if not found:
         return False
     value = found[0]
+    if isinstance(value, str) and not fits.whole and (bare := _without_margins(value)) != value:
+        # A rule that asks or refuses is not evaded with white space that a program may ignore.
+        return _fulfils(condition, value, fits) or _fulfils(condition, bare, fits)
+    return _fulfils(condition, value, fits)
+
+
+def _without_margins(text: str) -> str:
+    """Return a text without white space and invisible characters at its beginning and end."""
+    start, end = 0, len(text)
+    while start < end and _is_margin(text[start]):
+        start += 1
+    while end > start and _is_margin(text[end - 1]):
+        end -= 1
+    return text[start:end]
+
+
+def _is_margin(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character) in ("Cf", "Cc")
+
+
+def _fulfils(condition: Condition, value: Json, fits: Fit) -> bool:
     if isinstance(condition, list):
         each, items = cast("list[Condition]", condition), cast("Sequence[Json]", value) if isinstance(value, list | tuple) else ()
         is_as_long = isinstance(value, list | tuple) and len(each) == len(items)
