@@ -192,6 +192,7 @@ class Visit:
         Raises:
             AlreadyAnswered: What is shown was answered.
             NotOpen: The call waits for something else now.
+            DigestMismatch: What is shown was edited: it is open, and the prompt shows what is asked now.
         """
         shown, waited = self.prompt(), self._call.waiting
         self._window = window
@@ -202,9 +203,12 @@ class Visit:
         self._call = self._brought_up(call)
         self._held = self._drained()
         now = self.prompt()
-        if shown is not None and now is not None and shown.event == now.event and shown.digest != now.digest:
+        if shown is None or now is None:
+            raise self._closed(waited)
+        is_as_shown = (shown.kind, shown.question, shown.subject) == (now.kind, now.question, now.subject)
+        if now.digest and shown.event == now.event and not (is_as_shown and shown.digest == now.digest):
             raise DigestMismatch([Problem("", CHANGED.format(now.digest))], digest=now.digest)
-        if shown is None or now is None or (shown.kind, shown.question, shown.subject) != (now.kind, now.question, now.subject):
+        if not is_as_shown:
             raise self._closed(waited)
 
     def _closed(self, waited: Sequence[str]) -> AlreadyAnswered | NotOpen:
