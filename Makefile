@@ -21,7 +21,7 @@ FOLDER_sandbox := tests/sandbox tests/cli/test_hostile_child.py
 NAME_postgres := PostgreSQL
 NAME_channels := channels
 
-.PHONY: extras pythons attacks bars stories audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve demo-picture pictures cast
+.PHONY: extras pythons attacks bars stories decisions audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve demo-picture pictures cast
 .PHONY: parts newest-postgres test-firefox test-postfix $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -131,6 +131,10 @@ bars: $(READY)
 # The same stories through every door: the table, and how many outcomes differ.
 stories: $(READY)
 	@PYTHONPATH=tests tools/with_parts $(BIN)/python -m support.stories.table
+
+# Plays each rule of who decides what through every interface, and prints the table.
+decisions: $(READY)
+	@PYTHONPATH=tests tools/with_parts $(BIN)/python -m support.decisions.table
 
 # What is installed with midturn: known weaknesses (where that data can be had), dependencies that nothing uses, a bill of materials.
 audit: $(AUDIT)/.ready $(READY)

@@ -1,0 +1,103 @@
+"""The table of rules and interfaces. `python -m support.decisions.table` plays every cell."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from string import ascii_lowercase
+
+from msgspec import Struct
+
+from support.decisions.interfaces import INTERFACES, Interface
+from support.decisions.rules import RULES, Rule
+from support.lasting import UNTIL_THE_END
+
+
+class Cell(Struct, frozen=True):
+    """A rule at an interface."""
+
+    interface: type[Interface]
+    rule: Rule
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The names of both."""
+        return self.interface.name, self.rule.name
+
+    @property
+    def reason(self) -> str | None:
+        """Why the interface has nothing to do with the rule; None if the cell is played."""
+        return self.interface.lacks.get(self.rule.name)
+
+    def play(self, directory: Path) -> None:
+        """Play it.
+
+        Raises:
+            AssertionError: The rule does not hold there.
+        """
+        with ExitStack() as closing:
+            self.rule.play(self.interface(closing, directory))
+
+
+def cells() -> Iterator[Cell]:
+    """Yield every cell, row by row."""
+    return (Cell(interface, rule) for interface in INTERFACES for rule in RULES)
+
+
+def written(broken: Mapping[tuple[str, str], str] | None = None) -> str:
+    """Return the table in Markdown: a row for each interface, a column for each rule.
+
+    Args:
+        broken: The cells in which a rule does not hold.
+    """
+    found = broken or {}
+    reasons = list(dict.fromkeys(cell.reason for cell in cells() if cell.reason))
+    letters = dict(zip(reasons, ascii_lowercase, strict=False))
+    head = f"| interface | {' | '.join(rule.name for rule in RULES)} |\n|{' --- |' * (len(RULES) + 1)}"
+    rows: list[str] = []
+    for interface in INTERFACES:
+        marks = [_mark(Cell(interface, rule), letters, found) for rule in RULES]
+        rows.append(f"| {interface.name} | {' | '.join(marks)} |")
+    every = list(cells())
+    played = sum(cell.reason is None for cell in every)
+    return "\n\n".join(
+        [
+            "\n".join(f"- **{rule.name}**: {rule.says}" for rule in RULES),
+            "\n".join([head, *rows]),
+            "\n".join(f"- {letter}: {reason}" for reason, letter in letters.items()),
+            f"{len(every)} cells: {played} played, {len(every) - played} that an interface does not have.",
+        ]
+    )
+
+
+def _mark(cell: Cell, letters: Mapping[str, str], broken: Mapping[tuple[str, str], str]) -> str:
+    if cell.key in broken:
+        return "✗"
+    return "✓" if cell.reason is None else letters[cell.reason]
+
+
+def main() -> int:
+    """Play every cell; print the table, and each rule that does not hold."""
+    broken: dict[tuple[str, str], str] = {}
+    for cell in (cell for cell in cells() if cell.reason is None):
+        if reason := cell.interface.missing():
+            print(f"{cell.interface.name}, {cell.rule.name}: not played, {reason}")  # noqa: T201
+            continue
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                cell.play(Path(directory))
+            except Exception as error:  # noqa: BLE001  whatever it is, the rule does not hold
+                broken[cell.key] = repr(error)
+    UNTIL_THE_END.close()
+    print(written(broken))  # noqa: T201
+    for (interface, rule), error in broken.items():
+        print(f"{interface}, {rule}: {error}")  # noqa: T201
+    print(f"{len(broken)} broken.")  # noqa: T201
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
