@@ -1,7 +1,7 @@
 """Forks the processes of a torture from one that has loaded everything, so that a killed one is replaced within milliseconds.
 
-It reads a command a line and answers with a line: `start worker ENGINE` or `start person NAME COUNT` forks one and says its pid;
-`reap PID` waits for its end and says with which status that was.
+It reads a command a line and answers with a line. `start worker ENGINE`, `start person NAME COUNT` and `start intruder` fork one and say its
+pid; `reap PID` waits for its end and says with which status that was.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ import sys
 import time
 import zlib
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET, UnsetType
 
 import midturn as mt
 from midturn.cli.main import run
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
+from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, StoreError
 from midturn.record.events import InquiryRequest
 from midturn.values.json_value import Json
 
 RIVALS = 0.1
+EDITS, REASSIGNMENTS, WITHDRAWALS = 0.1, 0.05, 0.1
+"""How often a voter does something else than to say yes."""
+_LARGEST = 500  # numbers beyond this are edits, and are not edited again
 VALUES: dict[str, Json] = {"sure": True, "region": "us-2", "go": True, "why": "because", "left": True, "right": "yes"}
 Decision: TypeAlias = tuple[Json | UnsetType, bool | None]
 
@@ -73,6 +76,9 @@ def _live(given: list[str]) -> int:
         case ["person", number, persons]:
             asyncio.run(Person(int(number), int(persons)).answer())
             return 0
+        case ["intruder"]:
+            asyncio.run(Intruder().intrude())
+            return 0
         case _:
             return 2
 
@@ -100,9 +106,36 @@ class Person:
             found = await self._store.pending(after=self._after)
             for question in self._chance.sample(found, len(found)):
                 mine = zlib.crc32(question.id.encode()) % self._persons == self._number
-                if question.id not in self._given and (mine or self._chance.random() < RIVALS):
+                if is_vote(question):
+                    await self._vote(question)
+                elif question.id not in self._given and (mine or self._chance.random() < RIVALS):
                     await self._give(question)
             await asyncio.sleep(0.05)
+
+    async def _vote(self, question: mt.OpenQuestion) -> None:
+        """Vote on what is asked now, edit it, put it to the other voter, or take a vote back."""
+        voted = question.whose is not None and self._name in question.whose.voters
+        chance = self._chance.random()
+        arguments = question.to_json().get("arguments")
+        number = arguments.get("number") if isinstance(arguments, dict) else None
+        try:
+            if voted and chance < WITHDRAWALS:
+                await self._store.take_back(question.id, user=self._name)
+            elif voted:
+                return
+            elif chance < EDITS and isinstance(number, int) and number < _LARGEST:
+                edited = {"number": number + _LARGEST}
+                await self._store.answer(question.id, arguments=edited, user=self._name, digest=question.digest)
+                self._say("edited", question.id, question.digest)
+            elif chance < EDITS + REASSIGNMENTS:
+                await self._store.pass_on(question.id, ["person-0", "person-1"], user=self._name)
+            else:
+                await self._store.answer(question.id, approve=True, user=self._name, digest=question.digest)
+                self._say("voted", question.id, question.digest)
+        except (AlreadyAnswered, NotOpen, NotAllowed, AnswerError):
+            pass  # somebody was faster, or has changed what is asked: the next look shows it
+        except StoreError:
+            pass  # not acknowledged: it is asked for again
 
     async def _give(self, question: mt.OpenQuestion) -> None:
         value, decision = reply(question, self._chance)
@@ -121,6 +154,38 @@ class Person:
 
     def _say(self, what: str, id: str, why: str = "") -> None:
         os.write(self._said, json.dumps([what, id, self._name, why]).encode() + b"\n")
+
+
+class Intruder:
+    """Tries to decide, without end, what only others may decide, and says so if it ever succeeds."""
+
+    def __init__(self) -> None:
+        self._chance = random.Random(time.time_ns())
+        self._store = mt.open_store(os.environ["TORTURE_STORE"])
+        self._after = os.environ.get("TORTURE_AFTER")
+        path = Path(os.environ["TORTURE_ACKNOWLEDGED"]) / f"intruder.{os.getpid()}.jsonl"
+        self._said = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    async def intrude(self) -> None:
+        """Try."""
+        while True:
+            for question in filter(is_vote, await self._store.pending(after=self._after)):
+                await self._try(question)
+            await asyncio.sleep(0.1)
+
+    async def _try(self, question: mt.OpenQuestion) -> None:
+        ways: list[dict[str, Json]] = [{"approve": True}, {"approve": False}, {"cancel": True}, {"arguments": {"number": 666}}]
+        way = self._chance.choice(ways)
+        try:
+            await self._store.answer(question.id, user="intruder", digest=question.digest, **cast("Any", way))
+        except (AlreadyAnswered, NotOpen, NotAllowed, AnswerError, StoreError):
+            return
+        os.write(self._said, json.dumps(["intruded", question.id, "intruder", json.dumps(way)]).encode() + b"\n")
+
+
+def is_vote(question: mt.OpenQuestion) -> bool:
+    """Return whether certain people have to allow a call."""
+    return question.kind == "run" and question.whose is not None
 
 
 def reply(question: mt.OpenQuestion, chance: random.Random) -> Decision:

@@ -62,6 +62,22 @@ async def approved(number: int, ctx: mt.ToolContext) -> str:
     return "done"
 
 
+TEAM = mt.People(ask=["team"], only=True, approvals=2, members={"team": ["person-0", "person-1"]})
+
+
+def _of_the_team(arguments: object, context: object) -> mt.People:
+    del arguments, context
+    return TEAM
+
+
+@mt.tool(run=_of_the_team)
+async def guarded(number: int, ctx: mt.ToolContext) -> str:
+    """Do what two people have to allow."""
+    await asyncio.sleep(SLOW)
+    _happened(ctx, f"guarded {number}")
+    return f"guarded {number}"
+
+
 async def _instruct(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
     """Call the one tool that the task names, as the agents inside do."""
     await asyncio.sleep(SLOW)
@@ -92,6 +108,7 @@ TURNS = (
     (ToolCallPart("call_2", "form", {"number": 2}), ToolCallPart("call_3", "chain", {"number": 3})),
     (ToolCallPart("call_4", "approved", {"number": 4}), ToolCallPart("call_5", "both", {"number": 5})),
     (ToolCallPart("call_6", "delegate", {"number": 6}), ToolCallPart("call_7", "form", {"number": 7})),
+    (ToolCallPart("call_8", "guarded", {"number": 8}), ToolCallPart("call_9", "chain", {"number": 9})),
 )
 
 
@@ -106,5 +123,5 @@ async def _say(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
     return TextPart("Done.")
 
 
-TOOLS = [chain, form, approved, both, delegate]
+TOOLS = [chain, form, approved, both, delegate, guarded]
 agent = mt.Agent(mt.FunctionModel(_say), tools=TOOLS, store=mt.open_store(os.environ.get("TORTURE_STORE", "var")))

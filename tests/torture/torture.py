@@ -9,6 +9,10 @@ With `--waiting`, so many more conversations wait all the while for an answer th
 Prints one line of counts; `inside` are turns of agents inside of tools, `handed over` are answers whose holder was killed: they
 lie beside the turn, and count with the record. The status is 1 if an acknowledged answer is lost, a question was
 asked twice or has two answers, a turn is stuck, or an effect was repeated under another idempotency key.
+
+Two people have to allow one of the calls. They vote, edit, reassign and take votes back, and an intruder tries to decide. `votes lost` are
+acknowledged votes for the decided arguments that are not recorded, `counted twice` decisions by fewer than two people, `undecided` calls that ran
+without a decision.
 """
 
 from __future__ import annotations
@@ -24,19 +28,32 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, field
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import midturn as mt
 from midturn.errors import StoreLocked
-from midturn.record.events import Approval, Child, InquiryAnswered, InquiryRequest, TurnEnd
+from midturn.record.events import (
+    Approval,
+    Child,
+    Event,
+    InquiryAnswered,
+    InquiryRequest,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+    Vote,
+)
+from midturn.record.open_question import arguments_sha256
 from midturn.record.window import parent_of
 from midturn.store.metadata import Metadata
+from midturn.values.json_value import members
 
 PATIENCE = 90.0
 PERSONS = 2
@@ -79,12 +96,19 @@ class Counts(Struct):
     effects: int = 0
     repeated: int = 0
     other_key: int = 0
+    votes: int = 0
+    edits: int = 0
+    votes_lost: int = 0
+    counted_twice: int = 0
+    intruded: int = 0
+    undecided: int = 0
     examples: list[str] = field(default_factory=list[str])
 
     @property
     def is_clean(self) -> bool:
         """Whether every promise was kept."""
-        return not (self.lost or self.asked_twice or self.two_answers or self.stuck or self.other_key or self.refused)
+        broken = self.lost or self.asked_twice or self.two_answers or self.stuck or self.other_key or self.refused
+        return not (broken or self.votes_lost or self.counted_twice or self.intruded or self.undecided)
 
     def __str__(self) -> str:
         names = [name for name in self.__struct_fields__ if name != "examples"]
@@ -145,6 +169,9 @@ class Torture:
         self._after: str | None = None
         self._unanswered: list[bytes] = []
         self._over = False
+        self._decided: dict[str, str] = {}  # the digest of the decided arguments, by question
+        self._voted: set[tuple[str, str, str]] = set()  # question, person, digest
+        self._ran: set[tuple[str, str]] = set()  # conversation, number of the decided call
 
     async def run(self) -> Counts:
         """Do it all."""
@@ -156,13 +183,14 @@ class Torture:
         self._nursery = await Nursery.begin(self._environment, self.plan.engine)
         self._workers = [await self._worker() for _ in range(self.plan.workers)]
         self._persons = [await self._person(number) for number in range(PERSONS)]
+        intruder = await self._nursery.ask("start", "intruder")
         beginning, telling = asyncio.create_task(self._begin()), asyncio.create_task(self._tell())
         await self._kill()
         self._over = True
         await beginning
         await self._wait_for_the_end()
         telling.cancel()
-        for process in (*self._workers, *self._persons):
+        for process in (*self._workers, *self._persons, intruder):
             if not await self._ended(process):
                 self.counts.stuck += 1
         await self._nursery.end()
@@ -287,6 +315,7 @@ class Torture:
             for event in events:
                 if isinstance(event, Approval) and event.state != "waiting" and event.id in waiting and event.answered_by:
                     answered[f"{id}-{waiting[event.id]}"] = event.answered_by.user
+            self._judge_votes(id, events)
             for handed in (await self._agent.store.port.look(id)).turn.handed:  # it is safe: who takes the turn up records it
                 self.counts.handed_over += 1
                 answered.setdefault(f"{id}-{handed.event_id}", handed.submission.user)
@@ -295,11 +324,51 @@ class Torture:
         self._judge_acknowledged(answered)
         self._judge_effects()
 
+    def _judge_votes(self, id: str, events: Sequence[Event]) -> None:
+        """Find out whether each decision about a guarded call was made by two people, about the arguments that ran."""
+        votes = {event.event_id: event for event in events if isinstance(event, Vote)}
+        self.counts.votes += len(votes)
+        guarded = {event.event_id: event for event in events if isinstance(event, ToolCallRequest) and event.name == "guarded"}
+        asked = {event.id: event.event_id for event in events if isinstance(event, Approval) and event.state == "waiting"}
+        for decision in events:
+            by = getattr(decision, "answered_by", None) or getattr(decision, "ended_by", None)
+            if by is not None and by.user == "intruder":
+                self.counts.intruded += 1
+                self.counts.examples.append(f"intruder on record: {id} {decision}")
+            if not isinstance(decision, Approval) or decision.call not in guarded or decision.state not in ("approved", "edited"):
+                continue
+            arguments = guarded[decision.call].arguments if decision.arguments is UNSET else decision.arguments
+            digest = arguments_sha256(cast("Any", arguments))
+            counted = [votes[vote] for vote in decision.votes if vote in votes]
+            people = {vote.answered_by.user for vote in counted if vote.answered_by and vote.answer and not vote.withdrawn}
+            if people != {"person-0", "person-1"} or any(vote.sha256 != digest for vote in counted):
+                self.counts.counted_twice += 1
+                self.counts.examples.append(f"not by two people: {id} {decision.votes} {people}")
+            self._decided[f"{id}-{asked[decision.id]}"] = digest
+            self._ran.add((id, str(members(cast("Any", arguments)).get("number"))))
+        for vote in votes.values():
+            if vote.answered_by and vote.id in asked:
+                self._voted.add((f"{id}-{asked[vote.id]}", vote.answered_by.user or "", vote.sha256))
+        results = [event for event in events if isinstance(event, ToolCallResponse) and event.call in guarded and not event.is_error]
+        for result in results:
+            if (id, result.content.removeprefix("guarded ")) not in self._ran:
+                self.counts.undecided += 1
+                self.counts.examples.append(f"ran without a decision: {id} {result.content}")
+
     def _judge_acknowledged(self, answered: dict[str, str | None]) -> None:
         """Compare what people were told with what is on record."""
         told: dict[str, str] = {}
         for what, id, person, why in self._told():
             match what:
+                case "intruded":
+                    self.counts.intruded += 1
+                    self.counts.examples.append(f"intruded: {id} {why}")
+                case "edited":
+                    self.counts.edits += 1
+                case "voted":  # a vote for arguments that were edited later is void
+                    if self._decided.get(id) == why and (id, person, why) not in self._voted:
+                        self.counts.votes_lost += 1
+                        self.counts.examples.append(f"vote lost: {id} by {person}")
                 case "rival":
                     self.counts.rivals += 1
                 case "refused":
