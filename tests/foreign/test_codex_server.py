@@ -87,7 +87,7 @@ def test_two_at_once_are_answered_in_the_other_order(midturn: CommandLine) -> No
     assert json.loads(ended(run)) == [{"decision": "accept"}, {"decision": "decline"}]
 
 
-@pytest.mark.parametrize(("prompt", "asked"), [("secret", "Which env?"), ("nested", "Where to?"), ("future", "")])
+@pytest.mark.parametrize(("prompt", "asked"), [("secret", "Which env?"), ("future", "")])
 def test_what_cannot_be_asked_is_an_error_there_and_nothing_here_and_its_model_reads_that_nobody_was_asked(
     midturn: CommandLine, prompt: str, asked: str
 ) -> None:
@@ -97,6 +97,18 @@ def test_what_cannot_be_asked_is_an_error_there_and_nothing_here_and_its_model_r
     assert "The user said no" not in error["message"]
     assert then.startswith(f'heard: midturn: "{asked}": {words.FAILED}' if asked else "")
     assert stored(midturn) == []
+
+
+def test_a_form_without_a_control_is_answered_as_json(midturn: CommandLine) -> None:
+    run = start(midturn, "nested")
+    (question,) = wait_for(midturn)
+    assert question["question"]["answer_type"]["type"] == "schema"
+
+    midturn.ok("answer", question["id"], '{"city": "Bonn"}')
+
+    (heard,) = json.loads(ended(run))
+    assert heard["action"] == "accept"
+    assert [*heard["content"].values()] == ['{"city": "Bonn"}']
 
 
 def test_a_flood_is_not_asked_and_its_model_reads_once_that_nobody_was(midturn: CommandLine) -> None:

@@ -201,7 +201,7 @@ STOPPED = "liar_{lie}: stopped after {what}. Do not retry this tool call in this
 
 @legacy
 def test_a_form_that_is_hard_to_show_is_not_asked_for_ever(liar: Liar) -> None:
-    assert liar.calls("pesters") == (STOPPED.format(lie="pesters", what="3 identical questions"), True)
+    assert liar.calls("pesters") == (STOPPED.format(lie="pesters", what="3 identical questions (limits.repeats)"), True)
     assert liar.calls("honest") == ("Yes.", False)
 
 
