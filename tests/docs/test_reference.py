@@ -52,6 +52,7 @@ TARGETS = {
     "audit": "lists what is installed (CycloneDX), what of it nothing uses, and, where that data can be had, its known weaknesses",
     "attacks": "tries the attacks on each promise of `SECURITY.md`, and counts those that work",
     "bars": "counts what no single test counts: an emulator, invisible characters, what holds a program up, paths and races",
+    "decisions": "plays each rule of who decides through every interface, and prints the table of `docs/explanation/doors.md`",
     "stories": "plays the same stories through every door, and prints the table of `docs/explanation/doors.md` with what differs",
     "conformance": "counts the checks of the Model Context Protocol's own tests about asking people that pass, on both sides, and names "
     "those that do not apply, with the reason",
@@ -224,10 +225,11 @@ def test_every_target_of_make_is_explained() -> None:
     assert_section(ROOT / "CONTRIBUTING.md", "make targets", f"\n| target | |\n| --- | --- |\n{rows}\n")
 
 
-def test_the_changelog_begins_with_this_version() -> None:
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert newest
-    assert newest[1] == PROJECT["project"]["version"]
+def test_the_newest_release_of_the_changelog_is_this_version() -> None:
+    headings = re.findall(r"^## (\S+)( \(unreleased\))?$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    released = [version for version, is_unreleased in headings if not is_unreleased]
+    assert released[0] == PROJECT["project"]["version"]
+    assert sum(bool(is_unreleased) for _, is_unreleased in headings[1:]) == 0, "only the first section can be unreleased"
 
 
 def test_every_key_of_a_prompt_is_explained() -> None:

@@ -1,7 +1,7 @@
 """Forks the processes of a torture from one that has loaded everything, so that a killed one is replaced within milliseconds.
 
-It reads a command a line and answers with a line. `start worker ENGINE`, `start person NAME COUNT` and `start intruder` fork one and say its
-pid; `reap PID` waits for its end and says with which status that was.
+It reads a command a line and answers with a line. `start worker ENGINE`, `start person NAME COUNT` and `start intruder` fork one and say
+its pid; `reap PID` waits for its end and says with which status that was.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ lie beside the turn, and count with the record. The status is 1 if an acknowledg
 asked twice or has two answers, a turn is stuck, or an effect was repeated under another idempotency key.
 
 Two people have to allow one of the calls. They vote, edit, reassign and take votes back, and an intruder tries to decide. `votes lost` are
-acknowledged votes for the decided arguments that are not recorded, `counted twice` decisions by fewer than two people, `undecided` calls that ran
-without a decision.
+acknowledged votes for the decided arguments that are not recorded, `counted twice` decisions by fewer than two people, `undecided` calls
+that ran without a decision.
 """
 
 from __future__ import annotations

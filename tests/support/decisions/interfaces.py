@@ -21,7 +21,7 @@ from midturn.clock import now
 from midturn.web import inbox
 from support.channels.phones import act, missing
 from support.cli import CommandLine
-from support.decisions.scene import AskedCall, Call, ConfiguredCall
+from support.decisions.scene import AskedCall, Call, CallOfAnotherAgent, ConfiguredCall
 from support.form_person import FormPerson
 from support.hooks import Session, until
 from support.mcp_clients import LEGACY, connected
@@ -387,21 +387,13 @@ class McpPermission(Command):
 
     def begin(self, env: str) -> None:
         """Have the tool called, and wait until it waits."""
-        call = _for_agents(self.directory, env, "claude")
+        call = CallOfAnotherAgent(self.directory, env, "claude")
         self.call = call
         talk = Talk(lambda: connected(call.user, "--store", call.address, name="claude-code", era=LEGACY))
         self.closing.callback(talk.leave)
         self.told = talk.call("permission_prompt", {"tool_name": "deploy", "input": {"say": env}, "tool_use_id": "t1"})
         self.closing.callback(self.told.cancel)
         until(call.store.pending_sync, bool)
-
-
-def _for_agents(directory: Path, env: str, agent: str) -> ConfiguredCall:
-    """Return a call whose rules stand under the name of an agent."""
-    call = ConfiguredCall(directory, env)
-    rules = call.user.config.read_text().replace("conversation.tools.deploy.rules", f"agents.{agent}.tools.deploy.rules")
-    call.user.config.write_text(rules)
-    return call
 
 
 class ClaudeHook(Command):
@@ -412,7 +404,7 @@ class ClaudeHook(Command):
 
     def begin(self, env: str) -> None:
         """Have the hook wait."""
-        self.call = call = _for_agents(self.directory, env, "claude")
+        self.call = call = CallOfAnotherAgent(self.directory, env, "claude")
         session = Session(call.user, "claude", CLAUDE_CODE_SESSION_ATTENDED="0")
         hook = session.start("PermissionRequest", tool_name="deploy", tool_input={"say": env})
         self.closing.callback(_quietly(hook.kill))

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 import midturn as mt
-from midturn.record.events import Approval, InquiryAnswered, ToolCallResponse, TurnEnd, Vote
+from midturn.record.events import Approval, InquiryAnswered, ToolCallRequest, ToolCallResponse, TurnEnd, Vote
 from midturn.store.store import ConversationStore
 from midturn.values.json_value import Json, members
 from support.cli import CommandLine, asks, calls
@@ -163,6 +163,22 @@ class ConfiguredCall(Call):
     def go_on(self) -> None:
         """Have the turn continue as far as it goes."""
         self.user.run("resume", "--ready")
+
+
+class CallOfAnotherAgent(ConfiguredCall):
+    """The same call, by an agent of somebody else, which runs what was allowed itself."""
+
+    def __init__(self, directory: Path, env: str, agent: str) -> None:
+        super().__init__(directory, env)
+        rules = self.user.config.read_text().replace("conversation.tools.deploy.rules", f"agents.{agent}.tools.deploy.rules")
+        self.user.config.write_text(rules)
+
+    @property
+    def ran(self) -> list[str]:
+        """What the agent was allowed to run."""
+        made = {event.event_id: event.arguments for event in self.events if isinstance(event, ToolCallRequest)}
+        allowed = [event for event in self.events if isinstance(event, Approval) and event.state in ("approved", "edited")]
+        return [str(members(event.arguments if event.state == "edited" else made[event.call]).get("say")) for event in allowed]
 
 
 class AskedCall(Call):
