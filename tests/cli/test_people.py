@@ -153,5 +153,9 @@ def test_a_digest_confirms_a_yes_to_exactly_the_call_that_was_shown(midturn: Com
     as_ana = {"MIDTURN_CFG_USER__NAME": "ana"}
     stale = midturn.run("answer", question["id"], "yes", "--digest", "0" * 8, **as_ana)
     assert stale.status != 0
+    blind = midturn.run("answer", question["id"], "yes", **as_ana)
+    for refused in (stale, blind):
+        assert '"env"' in refused.stderr or "staging" in refused.stderr
+        assert f"midturn answer {question['id']} yes --digest {digest[:8]}" in refused.stderr
     assert midturn.ok("inbox", "--json").json[0]["people"]["voted"] == []
     assert "1 of 2 have said yes" in midturn.ok("answer", question["id"], "yes", "--digest", digest[:8], **as_ana).stderr

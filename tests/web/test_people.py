@@ -134,7 +134,7 @@ def test_a_yes_on_a_page_is_to_the_arguments_that_it_showed(store: ConversationS
         bo.post(f"/q/{id}", data={"act": "edit", "edited": '{"env": "staging"}', "about": shown})
         asyncio.run(agent.resume(id.partition("-")[0]))  # it reads the rules for the edited call
         stale = ana.post(f"/q/{id}", data={"act": "approve", "about": shown})
-        assert re.search("changed (since|after)", stale.text)
+        assert "This was changed after the page was shown, so nothing was recorded." in stale.text
         (now,) = set(re.findall('name="about" value="([0-9a-f]{64})"', stale.text))
         assert now != shown
         ana.post(f"/q/{id}", data={"act": "approve", "about": now})
@@ -192,10 +192,36 @@ def test_votes_of_several_questions_in_one_act_are_to_what_was_shown(store: Conv
         fields = {"question": [first.id, second.id], "act": "approve", **{f"about-{id}": digest for id, digest in about.items()}}
         sent = ana.post(f"/q/{first.id}/alike", data=fields).text
         assert "1 of 2 have said yes" in sent
-        assert re.search("not recorded: .* changed (since|after)", sent)
+        assert "not recorded: This was changed after the page was shown" in sent
         assert "not recorded: ana has said yes already" in ana.post(f"/q/{first.id}/alike", data=fields | {"question": first.id}).text
     assert [each.whose.voters for each in store.pending_sync() if each.whose] == [("ana",), ("bo",)]
     assert decided(store) == []
+
+
+def test_over_the_api_a_yes_names_what_its_sender_saw(store: ConversationStore) -> None:
+    agent = agent_with(store, ship, arguments={"env": "production"})
+    id = asyncio.run(agent.run("Ship it.")).pending[0].id
+    path = f"/api/questions/{id}"
+    with page_of(store, "ana") as ana, page_of(store, "bo") as bo:
+        shown = ana.get(path).json()
+        assert shown["digest"] == shown["about"]
+        blind = ana.post(f"{path}/answer", json={"approve": True})
+        assert (blind.status_code, blind.json()["error"]) == (409, "digest_mismatch")
+        assert (blind.json()["digest"], blind.json()["question"]["arguments"]) == (shown["digest"], {"env": "production"})
+        assert bo.post(f"{path}/answer", json={"arguments": {"env": "staging"}, "digest": shown["digest"]}).status_code == 200
+        asyncio.run(agent.resume(id.partition("-")[0]))  # it reads the rules for the edited call
+        for key in ("digest", "about"):
+            stale = ana.post(f"{path}/answer", json={"approve": True, key: shown["digest"]})
+            assert (stale.status_code, stale.json()["error"]) == (409, "digest_mismatch")
+            assert stale.json()["question"]["arguments"] == {"env": "staging"}
+        now = stale.json()["digest"]
+        assert now != shown["digest"]
+        both = ana.post(f"{path}/answer", json={"approve": True, "digest": now, "about": shown["digest"]})
+        assert (both.status_code, both.json()["problems"][0]["pointer"]) == (422, "/about")
+        assert ana.post(f"{path}/answer", json={"approve": True, "digest": now[:7]}).status_code == 409
+        assert ana.get(path).json()["people"]["voted"] == ["bo"]
+        assert ana.post(f"{path}/answer", json={"approve": True, "digest": now[:8]}).status_code == 200
+    assert asyncio.run(agent.resume(id.partition("-")[0])).status == "completed"
 
 
 def test_what_does_not_fit_one_of_several_questions_none_is_given(store: ConversationStore) -> None:

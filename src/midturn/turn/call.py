@@ -270,7 +270,8 @@ class Call:
         while ticket := self._state.desk.find(walk.waits_for or ""):
             decision = ticket.decision
             reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
-            taken = self.docket.take(ticket, reply, who, decision.digest) if reply else None
+            digest = decision.digest if isinstance(reply, Submitted) else ""  # the map is what its sender saw
+            taken = self.docket.take(ticket, reply, who, digest) if reply else None
             if taken is None or isinstance(taken, decisions.Misfit):
                 return
             self.follow(ticket.id, taken)

@@ -223,9 +223,9 @@ class PageVisit:
             case ResultSubject(call, content, is_error, images):
                 editable = content if edited is None else edited
                 page = DecisionPage(kind="deliver", arguments=call.arguments, content=content, is_error=is_error, editable=editable)
-                return replace(page, pictures=[image.media_type for image in images], about=self._question.digest)
+                return replace(page, pictures=[image.media_type for image in images], about=prompt.digest)
             case FormSubject() as subject:
-                return DecisionPage(kind="review", answers=rows_of_review(subject, {}), about=self._question.digest)
+                return DecisionPage(kind="review", answers=rows_of_review(subject, {}), about=prompt.digest)
             case _:
                 editable = pretty(prompt.arguments) if edited is None else edited
                 page = DecisionPage(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)
