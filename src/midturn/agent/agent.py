@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         conversation: str | None
         history: Sequence[HistoryMessage] | None
         author: str | None
+        key: str | None
 
 else:
     from typing import TypeVar
@@ -183,6 +184,7 @@ class Agent(Generic[Deps, Shape]):
         history: Sequence[HistoryMessage] | None = None,
         deps: Deps | None = None,
         author: str | None = None,
+        key: str | None = None,
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
         on_event: OnEvent | None = None,
@@ -196,6 +198,8 @@ class Agent(Generic[Deps, Shape]):
                 they are recorded as turns that are over.
             deps: What tools find as `ctx.deps`.
             author: Who says it; recorded.
+            key: Your own name for the message, such as the id that a chat program gave it. The same key in the same conversation begins no
+                second turn: it continues the one that was begun with it, or returns its recorded result. It needs a `conversation`.
             prompter: Who answers in this run, in place of the agent's own.
             schema: The type of the answer (a dataclass, a struct, a Pydantic model, …), or its JSON Schema; the answer is then in
                 `RunResult.structured`, as a value of the type.
@@ -204,12 +208,13 @@ class Agent(Generic[Deps, Shape]):
 
         Raises:
             TurnOpen: The last turn of the conversation waits to be continued.
+            ConfigError: The key belongs to another message, is empty, or comes without a conversation or from inside a tool.
             StoreError: The conversation cannot be written.
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.
         """
         return await self._turns.run(
-            text, on_event, conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema
+            text, on_event, conversation=conversation, history=history, deps=deps, author=author, key=key, prompter=prompter, schema=schema
         )
 
     @overload
@@ -229,6 +234,7 @@ class Agent(Generic[Deps, Shape]):
         history: Sequence[HistoryMessage] | None = None,
         deps: Deps | None = None,
         author: str | None = None,
+        key: str | None = None,
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
         on_event: OnEvent | None = None,
@@ -240,7 +246,7 @@ class Agent(Generic[Deps, Shape]):
         """
         refuse_inside_a_loop("run_sync", "await agent.run(…)")
         return self._turns.run_here(
-            text, on_event, conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema
+            text, on_event, conversation=conversation, history=history, deps=deps, author=author, key=key, prompter=prompter, schema=schema
         )
 
     @overload
@@ -330,6 +336,7 @@ class Agent(Generic[Deps, Shape]):
         history: Sequence[HistoryMessage] | None = None,
         deps: Deps | None = None,
         author: str | None = None,
+        key: str | None = None,
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
     ) -> AbstractAsyncContextManager[TurnStream]:
@@ -345,11 +352,12 @@ class Agent(Generic[Deps, Shape]):
             history: Earlier messages with which a new conversation begins, as for `run`.
             deps: What tools find as `ctx.deps`.
             author: Who says it; recorded.
+            key: Your own name for the message, as for `run`.
             prompter: Who answers in this run, in place of the agent's own.
             schema: The type of the answer, or its JSON Schema, as for `run`.
         """
         return self._turns.stream(
-            text, conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema
+            text, conversation=conversation, history=history, deps=deps, author=author, key=key, prompter=prompter, schema=schema
         )
 
     def stream_sync(  # noqa: PLR0913  a public signature
@@ -360,6 +368,7 @@ class Agent(Generic[Deps, Shape]):
         history: Sequence[HistoryMessage] | None = None,
         deps: Deps | None = None,
         author: str | None = None,
+        key: str | None = None,
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
     ) -> AbstractContextManager[SyncTurnStream]:
@@ -373,6 +382,7 @@ class Agent(Generic[Deps, Shape]):
             history: Earlier messages with which a new conversation begins, as for `run`.
             deps: What tools find as `ctx.deps`.
             author: Who says it; recorded.
+            key: Your own name for the message, as for `run`.
             prompter: Who answers in this run, in place of the agent's own.
             schema: The type of the answer, or its JSON Schema, as for `run`.
 
@@ -381,7 +391,9 @@ class Agent(Generic[Deps, Shape]):
         """
         refuse_inside_a_loop("stream_sync", "async with agent.stream(…)")
         return self._turns.in_thread(
-            self.stream(text, conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
+            self.stream(
+                text, conversation=conversation, history=history, deps=deps, author=author, key=key, prompter=prompter, schema=schema
+            )
         )
 
     def stream_resume(

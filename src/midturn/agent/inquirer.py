@@ -128,6 +128,7 @@ class Inquirer:
             Suspended: On leaving, where a question of the turn is open, also if the framework inside has swallowed it: make the calls
                 again when it is answered.
             TurnOpen: The turn that was left open began with another text, or with another key; the message lists what is open.
+            ConfigError: The key belongs to another message, or is empty.
             StoreLocked: The conversation is being written elsewhere.
             StoreError: It cannot be read or written.
         """

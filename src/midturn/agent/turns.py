@@ -25,16 +25,17 @@ from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.models import Models
 from midturn.compose.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
 from midturn.compose.session import DEPS, RunParts
-from midturn.errors import DepsMissing, MidturnError, TurnOpen
+from midturn.errors import ConfigError, DepsMissing, MidturnError, TurnOpen
 from midturn.exchange import Spent
 from midturn.journal import Journal
 from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT
 from midturn.ports import Model
 from midturn.prompter import Prompter
-from midturn.record.events import user_requests
+from midturn.record.events import TurnEnd, user_requests
 from midturn.record.window import Window, open_turn
-from midturn.runtime.driver import Session
+from midturn.runtime.driver import RunEnding, Session
+from midturn.runtime.keyed_turn import check_key, keyed_turn
 from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.nesting import Nest, OuterCall, outer_call
 from midturn.store.admission import MayAnswer
@@ -85,6 +86,7 @@ class RunOptions(AnyOptions, total=False):
     conversation: str | None
     history: Sequence[HistoryMessage] | None
     author: str | None
+    key: str | None
 
 
 class Turns:
@@ -232,6 +234,8 @@ class Turns:
 
     async def _unwatched(self, begun: _Begun, how: AnyOptions, requested: TurnRequested | None) -> RunResult[Any]:
         """Run a turn here, in the task that waits for it: it has no watcher, so it needs no task of its own."""
+        if ended := begun.recorded_end:
+            return _recorded(begun, ended, self._wanted(how))
         session = self._session(begun, self._run(begun, how))
         watched = WATCHING.set(None)
         try:
@@ -261,12 +265,14 @@ class Turns:
     @asynccontextmanager
     async def _streamed(self, begun: _Begun, how: AnyOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
         """Run a turn beside its watcher."""
-        watching = Watching(begun.journal)
-        session = self._session(begun, replace(self._run(begun, how), display=watching))
+        watching, ended = Watching(begun.journal), begun.recorded_end
+        session = None if ended else self._session(begun, replace(self._run(begun, how), display=watching))
         WATCHING.set(watching)  # the task takes a copy of this context along
 
         async def run() -> RunResult[Any]:
-            return await self._whole(begun, await _finish(begun, session, requested, self._wanted(how)))
+            if ended:
+                return _recorded(begun, ended, self._wanted(how))
+            return await self._whole(begun, await _finish(begun, cast("Session", session), requested, self._wanted(how)))
 
         events = TurnStream(begun.journal.conversation, watching, asyncio.create_task(run()))
         try:
@@ -301,11 +307,15 @@ class Turns:
     async def _begun(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
         """Hold the conversation of a new turn; inside a tool of another agent, that of the turn that it leads to, begun before or not."""
         requested, outer, named = self._requested(text, how), outer_call(), how.get("conversation")
+        key = how.get("key")
+        _check_findable(key, named, outer)
         self._check_attached(attached=how.get("prompter") is not None)
         if outer is None or not self._is_at_home(outer):
             async with await self._journal(named, text) as journal:
-                await begin_with(journal, how.get("history") or ())
-                yield _Begun(journal, outer), requested
+                known = None if key is None else keyed_turn(journal.events, key, text)
+                if known is None:
+                    await begin_with(journal, how.get("history") or ())
+                yield _Begun(journal, outer, window=known, key=key or ""), None if known else requested
             return
         store = cast("ConversationStore", outer.nest.store)
         wanted = wanted_child(outer, self._identity(), text, named)
@@ -339,7 +349,13 @@ class Turns:
         parent = nested.outer.parent(nested.child) if nested else None
         deps = how.get("deps")
         return RunParts(
-            prompter=prompter, deps=deps, no_deps="" if deps is not None else _missing_deps(begun), nest=nest, host=nested, parent=parent
+            prompter=prompter,
+            deps=deps,
+            no_deps="" if deps is not None else _missing_deps(begun),
+            nest=nest,
+            host=nested,
+            parent=parent,
+            key=begun.key,
         )
 
     def _policy(self, outer: OuterCall | None) -> program.Detached:
@@ -373,13 +389,38 @@ DepsFor: TypeAlias = "Callable[[str, str | None], object]"
 class _Begun(Struct, frozen=True):
     """A conversation that is held for a turn; `outer` is the call around it, and `nested` says where that has it on record.
 
-    `window` is the turn, where it was begun before.
+    `window` is the turn, where it was begun before. `key` is the name that the caller gives the turn.
     """
 
     journal: Journal
     outer: OuterCall | None = None
     nested: NestedRun | None = None
     window: Window | None = None
+    key: str = ""
+
+    @property
+    def recorded_end(self) -> TurnEnd | None:
+        """The end of a turn that was found by its key, if it is over."""
+        found = self.window is not None and self.nested is None and not self.window.open
+        return TurnView(self.window).record.ended if found else None
+
+
+def _check_findable(key: str | None, conversation: str | None, outer: OuterCall | None) -> None:
+    """Refuse a key by which no turn could be found again, before anything is made.
+
+    Raises:
+        ConfigError: It cannot be a key; no conversation is named; or the turn runs inside a tool.
+    """
+    if key is None:
+        return
+    check_key(key)
+    if outer is not None:
+        raise ConfigError(
+            "`key` is not used inside a tool: there, the turn of an agent is found by the call that it runs in, and is never begun twice. "
+            "Leave it out."
+        )
+    if conversation is None:
+        raise ConfigError(f"The `key` {key!r} is looked for in a conversation. Make one first: `conversation=await store.new(title)`.")
 
 
 def _missing_deps(begun: _Begun) -> str:
@@ -396,6 +437,11 @@ def _missing_deps(begun: _Begun) -> str:
 
 def _in_memory(limits: Limits) -> ConversationStore:
     return MemoryStore(limits)
+
+
+def _recorded(begun: _Begun, ended: TurnEnd, wanted: Wanted) -> RunResult[Any]:
+    """Read what a turn came to that ended before, from its record; nothing runs."""
+    return finished(begun.journal.conversation, TurnView(begun.window), RunEnding(ended.status, ended.error), wanted, ())
 
 
 async def _finish(begun: _Begun, session: Session, requested: TurnRequested | None, wanted: Wanted = None) -> RunResult[Any]:

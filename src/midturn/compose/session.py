@@ -38,6 +38,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """The prompter, the observers, and what the program hands to its tools.
 
     `nest` is what agents inside of those tools inherit; `host` and `parent` are the call around the turn, where it is of such an agent.
+    `key` is the caller's own name for a turn that is new.
     """
 
     prompter: Prompter | None = None
@@ -47,6 +48,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     nest: Nest | None = None
     host: Host | None = None
     parent: Parent | None = None
+    key: str = ""
 
     @property
     def prompts_at_once(self) -> int:
@@ -93,7 +95,7 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         prompts_at_once=run.prompts_at_once,
         foretelling=foretelling(kit.tools),
         own_rules=own_rules(kit.tools),
-        start=TurnStart(parent=run.parent, metadata=None if run.deps is None else {DEPS: True}),
+        start=TurnStart(key=run.key, parent=run.parent, metadata=None if run.deps is None else {DEPS: True}),
         family=run.nest.family if run.nest else {},
     )
     services = Services(

@@ -15,9 +15,10 @@ from midturn.ports import Happening, ToolEnded, ToolRun
 from midturn.record import events as ev
 from midturn.record.open_question import OpenQuestion
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.record.window import Window, open_turn, turns
+from midturn.record.window import open_turn
 from midturn.routing import messages
 from midturn.runtime.driver import Driver, RunEnding, record_effects, time_of, with_standing
+from midturn.runtime.keyed_turn import first_message, keyed_turn
 from midturn.runtime.surroundings import Services, Surroundings
 from midturn.turn.pending import pending
 from midturn.turn.step import CallBegun, CallLeft, LoopEnded, TurnFailed, TurnRequested, TurnSettings
@@ -179,12 +180,12 @@ class ForeignTurn:
 
         Raises:
             TurnOpen: The turn that was left open began with something else, and calls of it are unfinished.
+            ConfigError: The key belongs to another message, or it cannot be a key.
         """
         check_text("text", text)
         check_text_or_none("author", author)
-        check_text_or_none("key", key)
         journal = self._services.journal
-        known = None if key is None else _begun_with(key, journal.events)
+        known = None if key is None else keyed_turn(journal.events, key, text)
         if known and not known.open:
             self._finished = known.events
             self.resumes = True
@@ -194,7 +195,7 @@ class ForeignTurn:
         window = open_turn(journal.events)
         if window:
             stale = Turn.load(window.events, self._settings, self._services.ids)
-            began = next((request.content for request in ev.user_requests(window.events)), "")
+            began = first_message(window)
             if known or (key is None and text in ("", began)):
                 self.resumes = True
                 return
@@ -445,9 +446,3 @@ def _object(arguments: Json) -> JsonObject:
 def _is_of(call: ForeignCall, ended: ev.ToolCall) -> bool:
     """Say whether a call is the one that has ended; one that was never allowed to run has no identity yet."""
     return call.event == ended.event if call.run.done() else (call.begun.id, call.begun.name) == (ended.id, ended.name)
-
-
-def _begun_with(key: str, events: Sequence[ev.Event]) -> Window | None:
-    """Return the turn that was begun with a key."""
-    found = (turn for turn in reversed(turns(events)) if key in ev.turn_keys(turn.events))
-    return next(found, None)

@@ -485,6 +485,20 @@ def test_another_key_is_another_turn_and_without_one_a_turn_that_has_ended_is_ov
     assert len(set(ran)) == len(ran) == 3
 
 
+def test_one_key_is_not_for_two_messages(store: ConversationStore) -> None:
+    async def scene() -> None:
+        inquirer = mt.Inquirer(store, await store.new("Chat"))
+        async with inquirer.turn("Charge it.", key="job-1"):
+            await inquirer.run("charge", "call_1", {}, lambda _: "done")
+        with pytest.raises(mt.ConfigError, match=r"'job-1' belongs to the turn that began with 'Charge it\.'"):
+            async with inquirer.turn("Delete it.", key="job-1"):
+                pass
+        async with inquirer.turn(key="job-1"):
+            assert inquirer.resumes
+
+    asyncio.run(scene())
+
+
 def test_the_same_key_goes_on_with_the_turn_that_is_open_and_another_one_does_not(store: ConversationStore) -> None:
     conversation, ran = begun(store), list[str]()
     with pytest.raises(mt.Suspended) as suspended:

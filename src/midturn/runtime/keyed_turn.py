@@ -1,0 +1,53 @@
+"""Turns with a key: the caller's own name for a message, which begins one turn, however often it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from midturn.errors import ConfigError
+from midturn.record import events as ev
+from midturn.record.window import Window, turns
+from midturn.values.text import check_text
+
+
+def keyed_turn(events: Sequence[ev.Event], key: str, text: str) -> Window | None:
+    """Return the turn that was begun with a key; None if there is none.
+
+    Args:
+        events: The events of the conversation.
+        key: The key.
+        text: The message that is sent with it; empty if it is not known.
+
+    Raises:
+        ConfigError: The key belongs to another message, or it cannot be a key.
+    """
+    check_key(key)
+    found = next((turn for turn in reversed(turns(events)) if key in ev.turn_keys(turn.events)), None)
+    began = first_message(found) if found else ""
+    if began and text not in ("", began):
+        raise ConfigError(
+            f"The `key` {key!r} belongs to the turn that began with {began!r}, and {text!r} is another message. It was not recorded. "
+            "Give each message a key of its own, and send a message again with its first text."
+        )
+    return found
+
+
+def first_message(turn: Window) -> str:
+    """Return the message that began a turn; empty if it is not known."""
+    return next((request.content for request in ev.user_requests(turn.events)), "")
+
+
+def check_key(key: str) -> None:
+    """Let a key pass.
+
+    Raises:
+        ConfigError: It is empty, or it cannot be written as UTF-8, so that it could not be found again.
+        TypeError: It is no text.
+    """
+    check_text("key", key)
+    if not key:
+        raise ConfigError("`key` is empty. Pass the id of the message, or None if there is none.")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"`key` {key!r} contains a lone surrogate, which is not valid text. Pass the id of the message.") from None
