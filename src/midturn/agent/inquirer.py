@@ -241,7 +241,7 @@ class Inquirer:
         """
         return self._turn is not None and self._turn.has_asked(CallBegun(call_id, tool, arguments or {}, agent), question_id)
 
-    def run_sync(
+    def run_sync(  # noqa: PLR0913  (a public signature)
         self,
         tool: str,
         call_id: str,
@@ -250,6 +250,7 @@ class Inquirer:
         *,
         occurrence: int | None = None,
         agent: str = "",
+        permission: bool = False,
     ) -> CallContent:
         """Make one call of a tool in a program without an event loop, see `run`.
 
@@ -258,17 +259,27 @@ class Inquirer:
         """
         refuse_inside_a_loop("inquirer.run_sync", "await inquirer.run(…)")
         with self._loop() as thread:
-            return thread.run(self.run(tool, call_id, arguments, function, occurrence=occurrence, agent=agent))
+            return thread.run(self.run(tool, call_id, arguments, function, occurrence=occurrence, agent=agent, permission=permission))
+
+    def give_up_unmade_sync(self, reason: str) -> None:
+        """End the unfinished calls that were not made again in a program without an event loop, see `give_up_unmade`.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `await inquirer.give_up_unmade(…)` there.
+        """
+        refuse_inside_a_loop("inquirer.give_up_unmade_sync", "await inquirer.give_up_unmade(…)")
+        with self._loop() as thread:
+            thread.run(self.give_up_unmade(reason))
 
     @contextmanager
-    def turn_sync(self, text: str = "", *, author: str | None = None, key: str | None = None) -> Generator[None]:
+    def turn_sync(self, text: str = "", *, author: str | None = None, key: str | None = None, calls_wait: bool = False) -> Generator[None]:
         """Hold one turn in a program without an event loop, or in a thread of one, see `turn`; `run_sync` and `call_sync` belong inside.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with inquirer.turn(…)` there.
         """
         refuse_inside_a_loop("inquirer.turn_sync", "async with inquirer.turn(…)")
-        with self._loop() as thread, thread.entered(self.turn(text, author=author, key=key)):
+        with self._loop() as thread, thread.entered(self.turn(text, author=author, key=key, calls_wait=calls_wait)):
             yield
 
     @contextmanager

@@ -67,3 +67,14 @@ def test_in_a_loop_the_async_forms_are_named(store: ConversationStore) -> None:
             pass
 
     asyncio.run(scene())
+
+
+def test_a_permission_and_calls_that_are_not_made_again_need_no_event_loop(store: ConversationStore) -> None:
+    conversation = store.new_sync()
+    with pytest.raises(mt.Suspended) as waiting, (first := mt.Inquirer(store, conversation)).turn_sync("Ship it."):
+        first.run_sync("deploy", "call_1", {}, lambda _: "Deployed.", permission=True)
+    assert [question.kind for question in waiting.value.pending] == ["run"]
+    again = mt.Inquirer(store, conversation)
+    with again.turn_sync("Ship it.", calls_wait=True):
+        again.give_up_unmade_sync("The program made another call.")
+    assert store.pending_sync() == []
