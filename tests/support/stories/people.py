@@ -93,8 +93,8 @@ class StorePerson(OutsidePerson):
         self.user = user
 
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
-        """Say it."""
-        asyncio.run(self.store.answer(question.id, **said, user=self.user))
+        """Say it to what was found."""
+        asyncio.run(self.store.answer(question.id, **said, user=self.user, digest=question.digest))
 
     def refusal(self, id: str) -> str:
         """Say yes."""
@@ -119,7 +119,8 @@ class ApiPerson(OutsidePerson):
 
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
         """Say it."""
-        sent = self.client.post(f"/api/questions/{question.id}/answer", json=said)
+        seen = {"digest": question.digest} if question.digest else {}
+        sent = self.client.post(f"/api/questions/{question.id}/answer", json={**said, **seen})
         assert sent.status_code == 200, sent.text
 
     def refusal(self, id: str) -> str:
