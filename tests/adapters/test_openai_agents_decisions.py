@@ -275,3 +275,21 @@ def test_images_of_a_tool_reach_the_model_also_after_a_crash(store: Conversation
         assert drawn == [1]
 
     asyncio.run(scene())
+
+
+def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: ConversationStore) -> None:
+    async def scene() -> None:
+        async def work() -> str:
+            """Work."""
+            return str(await mt.ask(mt.Question.text("what", "What first?")))
+
+        conversation = await store.new()
+        program = Program(store, lambda asking: [asking.tool(work)], [function_call("work", {}, call_id="c1")])
+        waiting = await program.enter(conversation, author="ana")
+        result = await program.enter(conversation, waiting, author="ana", reply="Wait until Monday.")
+        assert "Wait until Monday." in read(result)[0]
+        assert await recorded(store, conversation) == read(result)
+        with pytest.raises(mt.ConfigError, match="`reply` belongs to the state"):
+            await program.enter(await store.new(), "Go.", reply="Wait.")
+
+    asyncio.run(scene())

@@ -33,7 +33,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import midturn as mt
 from midturn.adapters.pydantic_ai import run
-from midturn.record.events import TurnEnd
+from midturn.record.events import ChatRequest, TurnEnd
 from midturn.store.store import ConversationStore
 
 Shop: TypeAlias = "Agent[None, str | DeferredToolRequests]"
@@ -60,10 +60,10 @@ class Program:
         self.seen.append(returned[-1].content)
         return ModelResponse(parts=[TextPart(str(returned[-1].content))])
 
-    async def enter(self, conversation: str, text: str | None = "Go.", prompter: mt.Prompter | None = None) -> Any:
+    async def enter(self, conversation: str, text: str | None = "Go.", prompter: mt.Prompter | None = None, **options: Any) -> Any:
         """Run with what was saved; save what there is now."""
         saved = ModelMessagesTypeAdapter.validate_json(self.saved)
-        result = await run(self.agent, mt.Inquirer(self.store, conversation, prompter), text, message_history=saved)
+        result = await run(self.agent, mt.Inquirer(self.store, conversation, prompter), text, message_history=saved, **options)
         self.saved = result.all_messages_json()
         return result.output
 
@@ -223,6 +223,25 @@ def test_a_new_message_while_a_call_waits_is_refused_and_says_what_is_open(store
         with pytest.raises(mt.TurnOpen):  # the call has ended, and the model has not read that yet
             await program.enter(conversation, "And another thing.")
         assert "No wait, make it 2." in await program.enter(conversation, None)
+
+    asyncio.run(scene())
+
+
+def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: ConversationStore) -> None:
+    async def scene() -> None:
+        program, conversation = Program(store, "work"), await store.new()
+
+        @program.agent.tool_plain
+        async def work() -> str:
+            """Work."""
+            return str(await mt.ask(mt.Question.text("what", "What first?")))
+
+        await program.enter(conversation, "Go.", author="ana", on_open="reply")
+        output = await program.enter(conversation, "Wait until Monday.", author="ana", on_open="reply")
+        assert "Wait until Monday." in output
+        assert await program.enter(conversation, "Next.", author="ana", on_open="reply") == output  # it begins a turn; the model repeats
+        said = [event for event in (await store.read(conversation)).events if isinstance(event, ChatRequest)]
+        assert [(event.content, event.author) for event in said] == [("Go.", "ana"), ("Next.", "ana")]
 
     asyncio.run(scene())
 

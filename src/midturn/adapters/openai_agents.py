@@ -23,7 +23,7 @@ from midturn.adapters import needs_extra
 from midturn.adapters.approval import APPROVE, GONE_ON, check_approved
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
-from midturn.errors import CallEnded, MidturnError, Suspended
+from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
 from midturn.record.events import Image
 from midturn.record.outcome import Success, ToolError
 from midturn.runtime.foreign_turn import CallContent
@@ -104,6 +104,8 @@ class Asking:
         *,
         context: Any = None,
         key: str | None = None,
+        author: str | None = None,
+        reply: str = "",
         **options: Any,
     ) -> RunResult:
         """Run the agent, or go on with a run that waits.
@@ -114,13 +116,19 @@ class Asking:
                 some of them or all.
             context: The context of the run, which the tools get. A state has its own.
             key: Your own name for the turn, as of `Inquirer.turn`.
+            author: The user whose message it is; recorded.
+            reply: With a state: a new message of the user while questions are open. It is recorded as the reply to those that `author` may
+                answer. Approvals, secrets and questions of others stay open; if there are no other questions, `TurnOpen` lists them.
             options: Whatever else `Runner.run` takes.
 
         Raises:
             CallEnded: A person has ended the turn (`turn_ended`).
+            ConfigError: A reply comes without a state, or with a key.
             TurnOpen: The open turn of the conversation began with another text.
             StoreLocked: The conversation is being written elsewhere.
         """
+        if reply and not isinstance(given, RunState):
+            raise ConfigError("`reply` belongs to the state of a run that waits. Pass `result.to_state()` in place of the message.")
         result: RunResult | None = None
         is_state = isinstance(given, RunState)
         self._agents = list(_reachable(agent))
@@ -128,7 +136,8 @@ class Asking:
         for tool in self._tools.values():
             tool.begin()
         try:
-            async with self._inquirer.turn("" if is_state else _words(given), key=key, calls_wait=is_state):
+            words = reply if isinstance(given, RunState) else _words(given)
+            async with self._inquirer.turn(words, author=author, key=key, calls_wait=is_state, on_open="reply" if reply else "error"):
                 if isinstance(given, RunState):
                     await self._approve(given, context)
                 result = await Runner.run(agent, given, context=context, **options)

@@ -11,6 +11,7 @@ do anyway, and call `run` with them as `message_history` when the questions are 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -19,6 +20,7 @@ from midturn.adapters import needs_extra
 from midturn.adapters.approval import APPROVE, GONE_ON, check_approved
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
+from midturn.agent.message_replies import OnOpen
 from midturn.errors import CallEnded, MidturnError, Suspended
 from midturn.record.events import Image
 from midturn.record.outcome import Success
@@ -32,7 +34,6 @@ with needs_extra("pydantic-ai", "pydantic_ai"):
     from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, ToolFailedError, ToolRetryError
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart, UserContent, UserPromptPart
     from pydantic_ai.tools import ToolDefinition
-    from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
@@ -42,7 +43,7 @@ _FILES = "(a file)"
 """The recorded text of a result that consists of files."""
 
 
-async def run(
+async def run(  # noqa: PLR0913  (a public signature)
     agent: AbstractAgent[Deps, Output],
     inquirer: Inquirer,
     text: str | Sequence[UserContent] | None = None,
@@ -50,6 +51,8 @@ async def run(
     message_history: Sequence[ModelMessage] | None = None,
     deferred_tool_results: DeferredToolResults | None = None,
     key: str | None = None,
+    author: str | None = None,
+    on_open: OnOpen = "error",
     **options: Any,
 ) -> AgentRunResult[Output]:
     """Run an agent of pydantic-ai, with its questions asked by an inquirer; call it again with the messages when they are answered.
@@ -65,6 +68,9 @@ async def run(
         message_history: The messages so far, as `result.all_messages()` returned them.
         deferred_tool_results: Results of calls that you deferred yourself.
         key: Your own name for the turn, as of `Inquirer.turn`.
+        author: The user whose message it is; recorded.
+        on_open: What becomes of a new message while calls of the history wait: `error` refuses it with `TurnOpen`; `reply` records it as
+            the reply to the open questions that `author` may answer, and the model reads it as the result of their calls.
         options: Whatever else `agent.run` takes.
 
     Raises:
@@ -79,7 +85,7 @@ async def run(
         results.update(deferred_tool_results)
     result = None
     try:
-        async with inquirer.turn(_words(text), key=key, calls_wait=bool(waiting)):
+        async with inquirer.turn(_words(text), author=author, key=key, calls_wait=bool(waiting), on_open=on_open if waiting else "error"):
             result = await agent.run(
                 None if waiting else text,
                 message_history=message_history,
@@ -195,8 +201,9 @@ class _Call:
         """Return the arguments that run: those of the model, with what validators have made of them."""
         given = self._call.args_as_dict()
         try:
-            run = cast("dict[str, Any]", to_jsonable_python({name: self._args[name] for name in given if name in self._args}))
-        except PydanticSerializationError:  # they hold what has no JSON form: the model's are all there is to show
+            ours = ToolCallPart(self._call.tool_name, {name: self._args[name] for name in given if name in self._args})
+            run = cast("dict[str, Any]", json.loads(ours.args_as_json_str()))
+        except ValueError:  # they hold what has no JSON form: the model's are all there is to show
             return given
         return {**given, **run}
 

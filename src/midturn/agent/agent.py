@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from midturn.agent.given_secrets import GivenSecret
+    from midturn.agent.message_replies import OnOpen
     from midturn.agent.result import HistoryMessage, RunResult
     from midturn.agent.turn_stream import OnEvent, OnWork, SyncTurnStream, TurnStream
     from midturn.agent.turns import Turns
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         history: Sequence[HistoryMessage] | None
         author: str | None
         key: str | None
+        on_open: OnOpen
 
 else:
     from typing import TypeVar
@@ -185,6 +187,7 @@ class Agent(Generic[Deps, Shape]):
         deps: Deps | None = None,
         author: str | None = None,
         key: str | None = None,
+        on_open: OnOpen = "error",
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
         on_event: OnEvent | None = None,
@@ -200,6 +203,9 @@ class Agent(Generic[Deps, Shape]):
             author: Who says it; recorded.
             key: Your own name for the message, such as the id that a chat program gave it. The same key in the same conversation begins no
                 second turn: it continues the one that was begun with it, or returns its recorded result. It needs a `conversation`.
+            on_open: What becomes of the message while the conversation waits for people. `error`: it is refused, `TurnOpen` lists the open
+                questions. `reply`: it is recorded as the reply to those that its author may answer, and the turn goes on. Approvals,
+                secrets and questions of others stay open; if there are no other questions, `TurnOpen` lists them.
             prompter: Who answers in this run, in place of the agent's own.
             schema: The type of the answer (a dataclass, a struct, a Pydantic model, …), or its JSON Schema; the answer is then in
                 `RunResult.structured`, as a value of the type.
@@ -208,13 +214,23 @@ class Agent(Generic[Deps, Shape]):
 
         Raises:
             TurnOpen: The last turn of the conversation waits to be continued.
-            ConfigError: The key belongs to another message, is empty, or comes without a conversation or from inside a tool.
+            ConfigError: The key belongs to another message, is empty, or comes without a conversation or from inside a tool. Or
+                `on_open` is another word, or comes with a key.
             StoreError: The conversation cannot be written.
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.
         """
         return await self._turns.run(
-            text, on_event, conversation=conversation, history=history, deps=deps, author=author, key=key, prompter=prompter, schema=schema
+            text,
+            on_event,
+            conversation=conversation,
+            history=history,
+            deps=deps,
+            author=author,
+            key=key,
+            on_open=on_open,
+            prompter=prompter,
+            schema=schema,
         )
 
     @overload
@@ -235,6 +251,7 @@ class Agent(Generic[Deps, Shape]):
         deps: Deps | None = None,
         author: str | None = None,
         key: str | None = None,
+        on_open: OnOpen = "error",
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
         on_event: OnEvent | None = None,
@@ -246,7 +263,16 @@ class Agent(Generic[Deps, Shape]):
         """
         refuse_inside_a_loop("run_sync", "await agent.run(…)")
         return self._turns.run_here(
-            text, on_event, conversation=conversation, history=history, deps=deps, author=author, key=key, prompter=prompter, schema=schema
+            text,
+            on_event,
+            conversation=conversation,
+            history=history,
+            deps=deps,
+            author=author,
+            key=key,
+            on_open=on_open,
+            prompter=prompter,
+            schema=schema,
         )
 
     @overload
@@ -337,6 +363,7 @@ class Agent(Generic[Deps, Shape]):
         deps: Deps | None = None,
         author: str | None = None,
         key: str | None = None,
+        on_open: OnOpen = "error",
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
     ) -> AbstractAsyncContextManager[TurnStream]:
@@ -353,11 +380,20 @@ class Agent(Generic[Deps, Shape]):
             deps: What tools find as `ctx.deps`.
             author: Who says it; recorded.
             key: Your own name for the message, as for `run`.
+            on_open: What becomes of the message while the conversation waits for people, as for `run`.
             prompter: Who answers in this run, in place of the agent's own.
             schema: The type of the answer, or its JSON Schema, as for `run`.
         """
         return self._turns.stream(
-            text, conversation=conversation, history=history, deps=deps, author=author, key=key, prompter=prompter, schema=schema
+            text,
+            conversation=conversation,
+            history=history,
+            deps=deps,
+            author=author,
+            key=key,
+            on_open=on_open,
+            prompter=prompter,
+            schema=schema,
         )
 
     def stream_sync(  # noqa: PLR0913  a public signature
@@ -369,6 +405,7 @@ class Agent(Generic[Deps, Shape]):
         deps: Deps | None = None,
         author: str | None = None,
         key: str | None = None,
+        on_open: OnOpen = "error",
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
     ) -> AbstractContextManager[SyncTurnStream]:
@@ -383,6 +420,7 @@ class Agent(Generic[Deps, Shape]):
             deps: What tools find as `ctx.deps`.
             author: Who says it; recorded.
             key: Your own name for the message, as for `run`.
+            on_open: What becomes of the message while the conversation waits for people, as for `run`.
             prompter: Who answers in this run, in place of the agent's own.
             schema: The type of the answer, or its JSON Schema, as for `run`.
 
@@ -392,7 +430,15 @@ class Agent(Generic[Deps, Shape]):
         refuse_inside_a_loop("stream_sync", "async with agent.stream(…)")
         return self._turns.in_thread(
             self.stream(
-                text, conversation=conversation, history=history, deps=deps, author=author, key=key, prompter=prompter, schema=schema
+                text,
+                conversation=conversation,
+                history=history,
+                deps=deps,
+                author=author,
+                key=key,
+                on_open=on_open,
+                prompter=prompter,
+                schema=schema,
             )
         )
 

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import cast
 
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall, check_call
+from midturn.agent.message_replies import OnOpen, check_on_open, reply_with_message
 from midturn.compose.agent import AgentSettings, compose_inquirer
 from midturn.compose.given import (
     GivenDetached,
@@ -29,7 +30,9 @@ from midturn.models.provider_model import LibraryModel
 from midturn.ports import Model, Tool
 from midturn.record.events import Source
 from midturn.record.outcome import ToolError
+from midturn.record.window import open_turn
 from midturn.runtime.foreign_turn import CallContent, ForeignTurn
+from midturn.runtime.keyed_turn import first_message
 from midturn.runtime.loop_thread import LoopThread, loop_thread
 from midturn.runtime.surroundings import Silence
 from midturn.store.store import ConversationStore
@@ -108,7 +111,13 @@ class Inquirer:
 
     @asynccontextmanager
     async def turn(
-        self, text: str = "", *, author: str | None = None, key: str | None = None, calls_wait: bool = False
+        self,
+        text: str = "",
+        *,
+        author: str | None = None,
+        key: str | None = None,
+        calls_wait: bool = False,
+        on_open: OnOpen = "error",
     ) -> AsyncGenerator[None]:
         """Hold one turn: the one that was left open, or a new one, which begins with what the user said, if that is known.
 
@@ -123,15 +132,21 @@ class Inquirer:
                 not a part of a finished turn is not run; its content says so, and `turn_ended` is true.
             calls_wait: Whether your loop has calls of the open turn to make again. Another text is then never the beginning of a new turn,
                 also if people have ended all its calls meanwhile.
+            on_open: What becomes of another text while questions of the open turn wait. `error`: it is refused with `TurnOpen`. `reply`: it
+                is recorded as the reply to the questions that `author` may answer; make the calls of the turn again, the replies are their
+                results. Approvals, secrets and questions of others stay open; if there are no other questions, `TurnOpen` lists them.
 
         Raises:
             Suspended: On leaving, where a question of the turn is open, also if the framework inside has swallowed it: make the calls
                 again when it is answered.
             TurnOpen: The turn that was left open began with another text, or with another key; the message lists what is open.
-            ConfigError: The key belongs to another message, or is empty.
+            ConfigError: The key belongs to another message, or is empty; or `on_open` comes with a key.
             StoreLocked: The conversation is being written elsewhere.
             StoreError: It cannot be read or written.
         """
+        check_on_open(on_open, key)
+        if on_open == "reply" and self._turn is None and text and await self._replied(text, author):
+            text = ""
         async with self._held(text, author, key, calls_wait=calls_wait) as turn:
             try:
                 yield
@@ -272,14 +287,22 @@ class Inquirer:
             thread.run(self.give_up_unmade(reason))
 
     @contextmanager
-    def turn_sync(self, text: str = "", *, author: str | None = None, key: str | None = None, calls_wait: bool = False) -> Generator[None]:
+    def turn_sync(
+        self,
+        text: str = "",
+        *,
+        author: str | None = None,
+        key: str | None = None,
+        calls_wait: bool = False,
+        on_open: OnOpen = "error",
+    ) -> Generator[None]:
         """Hold one turn in a program without an event loop, or in a thread of one, see `turn`; `run_sync` and `call_sync` belong inside.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with inquirer.turn(…)` there.
         """
         refuse_inside_a_loop("inquirer.turn_sync", "async with inquirer.turn(…)")
-        with self._loop() as thread, thread.entered(self.turn(text, author=author, key=key, calls_wait=calls_wait)):
+        with self._loop() as thread, thread.entered(self.turn(text, author=author, key=key, calls_wait=calls_wait, on_open=on_open)):
             yield
 
     @contextmanager
@@ -380,6 +403,14 @@ class Inquirer:
                     turn, self._turn = self._turn, None
                     async with self._closing.pop_all():
                         await turn.close()
+
+    async def _replied(self, text: str, author: str | None) -> bool:
+        """Reply with a message to open questions, unless it is the one that began the turn; say whether any has taken it."""
+        check_text("text", text)
+        window = open_turn((await self._store.read(self._conversation)).events)
+        if window is None or first_message(window) == text:
+            return False
+        return bool(await reply_with_message(self._store, self._conversation, text, author))
 
     async def _begun(self, text: str, author: str | None, key: str | None, *, calls_wait: bool) -> ForeignTurn:
         if self._prompter is not None:

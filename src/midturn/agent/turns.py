@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from copy import copy
 from functools import partial
 from hashlib import sha256
@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.agent.given_secrets import GivenSecret, given_secrets
+from midturn.agent.message_replies import OnOpen, check_on_open, recorded_as_reply, reply_with_message
 from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, TurnStream, Watching
@@ -25,7 +26,7 @@ from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.models import Models
 from midturn.compose.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
 from midturn.compose.session import DEPS, RunParts
-from midturn.errors import ConfigError, DepsMissing, MidturnError, TurnOpen
+from midturn.errors import ConfigError, DepsMissing, MidturnError, StoreLocked, TurnOpen
 from midturn.exchange import Spent
 from midturn.journal import Journal
 from midturn.models.provider_model import LibraryModel
@@ -33,7 +34,8 @@ from midturn.models.wrapper import SPENT
 from midturn.ports import Model
 from midturn.prompter import Prompter
 from midturn.record.events import TurnEnd, user_requests
-from midturn.record.window import Window, open_turn
+from midturn.record.open_question import OpenQuestion
+from midturn.record.window import Window, last_turn, open_turn
 from midturn.runtime.driver import RunEnding, Session
 from midturn.runtime.keyed_turn import check_key, keyed_turn
 from midturn.runtime.loop_thread import loop_thread
@@ -87,6 +89,7 @@ class RunOptions(AnyOptions, total=False):
     history: Sequence[HistoryMessage] | None
     author: str | None
     key: str | None
+    on_open: OnOpen
 
 
 class Turns:
@@ -307,9 +310,16 @@ class Turns:
     async def _begun(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
         """Hold the conversation of a new turn; inside a tool of another agent, that of the turn that it leads to, begun before or not."""
         requested, outer, named = self._requested(text, how), outer_call(), how.get("conversation")
-        key = how.get("key")
+        key, on_open = how.get("key"), how.get("on_open", "error")
         _check_findable(key, named, outer)
+        check_on_open(on_open, key)
         self._check_attached(attached=how.get("prompter") is not None)
+        if on_open == "reply" and outer is None and named is not None and not how.get("history"):
+            taken = await reply_with_message(self.store, named, text, how.get("author"))
+            if taken:
+                async with self._replied(named, taken) as begun:
+                    yield begun, None
+                return
         if outer is None or not self._is_at_home(outer):
             async with await self._journal(named, text) as journal:
                 known = None if key is None else keyed_turn(journal.events, key, text)
@@ -324,6 +334,20 @@ class Turns:
             if window is None:
                 await begin_with(journal, () if journal.events else how.get("history") or ())
             yield _Begun(journal, outer, nested, window), None if window else requested
+
+    @asynccontextmanager
+    async def _replied(self, conversation: str, taken: tuple[OpenQuestion, ...]) -> AsyncGenerator[_Begun]:
+        """Hold the conversation whose turn has taken a message as a reply; another process may have ended the turn by then.
+
+        Raises:
+            StoreLocked: Another process continues the turn.
+        """
+        async with AsyncExitStack() as held:
+            try:
+                journal = await held.enter_async_context(await self.store.open_root(conversation))
+            except StoreLocked as locked:
+                raise StoreLocked(f"{locked} {recorded_as_reply(taken)}", locked.holder, locked.since) from None
+            yield _Begun(journal, window=last_turn(journal.events))
 
     def _is_at_home(self, outer: OuterCall) -> bool:
         """Whether this agent keeps its turns where the turn around it is kept."""
@@ -462,7 +486,10 @@ async def _finish(begun: _Begun, session: Session, requested: TurnRequested | No
     try:
         ending = await (session.run(requested) if requested else session.resume())
     except TurnOpen as error:
-        advice = f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`."
+        advice = (
+            f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`. "
+            'With `on_open="reply"`, the message is the reply to the questions that its author may answer; approvals and secrets take none.'
+        )
         raise TurnOpen(f"{error} {advice}", conversation=conversation, text=error.text, pending=error.pending) from None
     finally:
         SPENT.reset(outside)

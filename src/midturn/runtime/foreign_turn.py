@@ -214,7 +214,7 @@ class ForeignTurn:
         return (
             f"Conversation {conversation} has an open turn, which began with {began!r}. The new message was not recorded.{asked}\n"
             "Go on with that turn: hold it with that text or none, and no other key, and make its calls again. To send the message now, "
-            "answer what is open, or pass it on as a reply: `await store.answer(id, reply=text)`."
+            'answer what is open, or pass it on as a reply: `await store.answer(id, reply=text)`, or `on_open="reply"`.'
         )
 
     async def call(self, source: ev.Source, begun: CallBegun, occurrence: int | None = None, *, permission: bool = False) -> ForeignCall:
