@@ -693,7 +693,7 @@ def test_the_rules_of_a_person_are_listed_and_removed(midturn: CommandLine) -> N
     with midturn.on_a_terminal("chat", "-m", script(midturn), plain=False) as session:
         ready(session, "Ctrl-D leaves")
         say(session, "/rules")
-        ready(session, '1  shell  { when = { cmd = "ls" }, run = "unattended" }')
+        ready(session, '1  shell  everywhere  { when = { cmd = "ls" }, run = "unattended" }')
         say(session, "/rules remove 1")
         ready(session, "removed the rule about shell")
         session.send("/rules\r")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def define(midturn: CommandLine, word: str) -> None:
 
 
 @contextmanager
-def asked(midturn: CommandLine, tool: str = "deploy", **arguments: Any) -> Iterator[PtySession]:
+def asked(midturn: CommandLine, tool: str = "deploy", **arguments: Any) -> Generator[PtySession]:
     """Have a call asked about at a plain terminal."""
     script = midturn.script(calls(tool, **(arguments or {"to": "staging"})))
     with midturn.on_a_terminal("query", "-m", script, "Ship it", size=(100, 40)) as terminal:

@@ -20,7 +20,8 @@ from midturn.tools.ask_user_call import read_arguments
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, until, wait_for
 
-TOUCH = {"tool_name": "Bash", "tool_input": {"command": "touch made", "description": "Make it"}}
+COMMAND = {"command": "touch made", "description": "Make it"}
+TOUCH = {"tool_name": "Bash", "tool_input": COMMAND}
 QUESTIONS = [
     {
         "question": "Which env?",
@@ -89,7 +90,7 @@ def test_a_permission_for_later_calls_holds_in_the_agents_directory_and_nowhere_
     assert (rule["about"], rule["project"]) == ("Bash of claude", str(first))
 
     assert decided(claude.start("PermissionRequest", **TOUCH).decision())["behavior"] == "allow"
-    more = {**TOUCH, "tool_input": {**TOUCH["tool_input"], "dangerouslyDisableSandbox": True}}
+    more = {**TOUCH, "tool_input": {**COMMAND, "dangerouslyDisableSandbox": True}}
     asking = claude.start("PermissionRequest", **more)
     wait_for(midturn)
     asking.kill()

@@ -7,7 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2
@@ -30,6 +32,15 @@ def probed(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
+def put_a_file_in_place_of(folder: Path) -> None:
+    """Make a store stop answering; the server may make its directory at any time, to note since when it sends notices."""
+    while not folder.is_file():
+        if folder.is_dir():
+            folder.rename(folder.with_name(f"away-{time.monotonic_ns()}"))
+        with suppress(FileExistsError):
+            folder.touch(exist_ok=False)
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Generator[Served]:
     served = Served(tmp_path, ())
@@ -43,7 +54,7 @@ def test_the_page_says_that_it_is_alive_and_whether_its_store_answers(served: Se
     assert probed(served.port, "/readyz") == (200, "ready\n")
     assert probed(served.port, "/readyz", "[::1]")[0] == 200
 
-    (tmp_path / "conversations").touch()  # where the folder was
+    put_a_file_in_place_of(tmp_path / "conversations")
 
     assert probed(served.port, "/healthz") == (200, "alive\n")
     assert probed(served.port, "/readyz") == (503, "not ready: the store does not answer\n")

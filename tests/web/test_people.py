@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import midturn as mt
+import midturn.testing
 from midturn.record.events import Approval, InquiryAnswered, Vote
 from midturn.store.store import ConversationStore
 from midturn.web import inbox
@@ -79,7 +80,7 @@ def test_one_person_is_one_voter_on_the_page_however_the_name_is_spelled(asked: 
 
 def test_the_page_and_the_inbox_say_who_could_not_be_told(asked: tuple[ConversationStore, str]) -> None:
     store, id = asked
-    mt.testing.tell_people_sync(store)
+    midturn.testing.tell_people_sync(store)
     with page_of(store, "ana") as ana:
         assert "ops could not be told: no address" in ana.get(f"/q/{id}").text
         assert "ops could not be told: no address" in ana.get("/").text

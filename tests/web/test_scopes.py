@@ -25,7 +25,11 @@ def push(branch: str) -> str:
     return f"pushed {branch}"
 
 
-@mt.tool(run=lambda *_: TWO)
+def two_of_ops(_arguments: object, _ctx: object) -> mt.People:
+    return TWO
+
+
+@mt.tool(run=two_of_ops)
 def ship(env: str) -> str:
     """Ship it."""
     return f"shipped to {env}"

@@ -168,17 +168,29 @@ class Asking:
         return next((self._tools[tool.on_invoke_tool] for tool in named if tool.on_invoke_tool in self._tools), None)
 
     def owner(self, tool: _Tool) -> Agent[Any]:
-        """Return the agent that has a tool; the one that begins where that cannot be seen."""
+        """Return the agent that has a tool; the one that begins where that cannot be seen.
+
+        Args:
+            tool: The tool.
+        """
         return next((agent for agent in self._agents if tool.is_of(agent)), self._agents[0])
 
     def agent_of(self, tool: _Tool) -> str:
-        """Return what tells the calls of a tool from those of another one of the same name; empty where there is none."""
+        """Return what tells the calls of a tool from those of another one of the same name; empty where there is none.
+
+        Args:
+            tool: The tool.
+        """
         if sum(other.name == tool.name for other in self._tools.values()) == 1:
             return ""
         return next((agent.name for agent in self._agents if tool.is_of(agent)), tool.written)
 
     def made_before(self, key: bytes) -> int:
-        """Return how many equal calls the input of this run has: those that it waits for are among them."""
+        """Return how many equal calls the input of this run has: those that it waits for are among them.
+
+        Args:
+            key: Digest that equal calls share.
+        """
         return self._earlier[key]
 
     @property

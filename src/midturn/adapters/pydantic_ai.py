@@ -117,7 +117,17 @@ class Asking(AbstractCapability[Any]):
     async def before_tool_validate(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: str | dict[str, Any]
     ) -> str | dict[str, Any]:
-        """Tell tools and validators that a call is approved only if its approval was asked here, where the decision is recorded."""
+        """Tell tools and validators that a call is approved only if its approval was asked here, where the decision is recorded.
+
+        Args:
+            ctx: The context of the run, which tools and validators get.
+            call: The call of the model.
+            tool_def: The definition of its tool.
+            args: The arguments of the call, which are returned as they are.
+
+        Returns:
+            The arguments.
+        """
         if tool_def.kind != "unapproved":
             ctx.tool_call_approved = self._is_asked(ctx, call)
         return args

@@ -95,7 +95,7 @@ class InputPrompter(Prompter):
         self._width = width
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask, line by line, until there is a reply. Ctrl-D at a terminal ends the turn; the end of any other input is nobody's word.
+        """Ask, line by line, until there is a reply. Ctrl-D at a terminal ends the turn; at the end of any other input, no one is attached.
 
         Args:
             prompt: What to ask.
