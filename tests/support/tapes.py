@@ -104,9 +104,9 @@ class Tape:
 
     def wait(self, call: ToolCallRequest, kind: str = "run", content: str | None = None) -> Approval:
         """Let the call wait for an approval."""
-        fields = {"call": call.event_id, "kind": kind, "content": content, "any_arguments": kind == "run"}
-        waiting = Approval(id=f"{call.id}.__{kind}__.1", state="waiting", **fields)
-        return self.record(waiting)
+        id = f"{call.id}.__{kind}__.1"
+        any_arguments = kind == "run"
+        return self.record(Approval(id=id, state="waiting", call=call.event_id, kind=kind, content=content, any_arguments=any_arguments))
 
     def decide(self, waiting: Approval, state: str = "approved") -> Approval:
         """Let the user decide about a waiting approval."""
