@@ -70,7 +70,8 @@ def test_who_may_not_decide_a_question_does_not_end_it_by_another_one(store: Con
             end()
     assert {question.tool for question in store.pending_sync()} == {"hello", "deploy"}
     store.answer_sync(questions["hello"].id, True, user=user)
-    assert store.answer_sync(questions["deploy"].id, approve=True, user="ana").votes == "1 of 2"
+    deploy = questions["deploy"]
+    assert store.answer_sync(deploy.id, approve=True, user="ana", digest=deploy.digest).votes == "1 of 2"
 
 
 def test_the_refusal_says_what_waits_and_who_may(store: ConversationStore) -> None:

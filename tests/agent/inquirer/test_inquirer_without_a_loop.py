@@ -31,24 +31,6 @@ def test_a_turn_is_held_without_an_event_loop(store: ConversationStore) -> None:
         assert inquirer.run_sync("deploy", "call_1", {"again": True}, lambda _: "Again.") == "Again."
 
 
-def test_a_loop_that_begins_anew_ends_calls_that_it_does_not_make(store: ConversationStore) -> None:
-    inquirer = mt.Inquirer(store, store.new_sync())
-    with pytest.raises(mt.Suspended), inquirer.turn_sync("Ship it."):
-        inquirer.run_sync("deploy", "call_1", {}, deploy)
-    with inquirer.turn_sync("Ship it."):
-        assert inquirer.run_sync("deploy", "call_2", {"again": True}, lambda _: "Again.") == "Again."
-        inquirer.give_up_unmade_sync("The loop began anew.")
-        assert inquirer.result_of("deploy", "call_1", {}) == "The loop began anew."
-    assert store.pending_sync() == []
-
-
-def test_a_person_is_asked_for_permission_without_an_event_loop(store: ConversationStore) -> None:
-    inquirer = mt.Inquirer(store, store.new_sync(), mt.ScriptedPrompter({"deploy.__run__": False}))
-    with inquirer.turn_sync("Ship it."):
-        refused = inquirer.run_sync("deploy", "call_1", {}, lambda _: "Deployed.", permission=True)
-    assert refused != "Deployed."
-
-
 def test_a_call_is_a_plain_block(store: ConversationStore) -> None:
     inquirer = mt.Inquirer(store, store.new_sync(), mt.ScriptedPrompter({"deploy.confirm": True}))
     with inquirer.turn_sync("Ship it."), inquirer.call_sync("deploy", "call_1", {}) as call:
