@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from midturn.errors import AnswerError, DigestMismatch, NotAllowed
 from midturn.question.people import Directory, People, Person
+from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited
 from midturn.record.events import (
     PROPOSALS,
@@ -515,3 +516,26 @@ def test_nobody_is_asked_about_a_call_that_was_refused_too_often() -> None:
     )
     skipped = [approval.answered_by for approval in played.recorded(Approval) if approval.state == "skipped"]
     assert skipped == [ANA] * 3 + [AnsweredBy("cached")] * 2
+
+
+# Words that a tool has foretold ---------------------------------------------------------------------------------------------
+
+
+def test_an_edited_call_is_not_asked_about_in_the_words_that_were_foretold_for_the_former_arguments() -> None:
+    given = settings(policy(*RULES), attached=False, at_prompt=DORA, directory=DIRECTORY, foretelling=frozenset({"deploy"}))
+    played = Played(given)
+    played.meanwhile(ModelAnswered((ToolCallRequest(id="call_1", name="deploy", arguments=STAGING),)))
+    (wanted,) = played.wanted(Foretell)
+    played.meanwhile(Foretold(wanted.call.event, Question.boolean("overwrite", "Overwrite staging?", context="-old\n+new")))
+    assert shown_text(played) == "Overwrite staging?"
+
+    says(played, Edited(PRODUCTION), DORA)
+    assert now_asked(played.events).question.text == "Run deploy?"
+    assert shown_text(played) == "Run deploy?"
+
+
+def shown_text(played: Played) -> str:
+    prompt = Visit(played.events, waiting(played).event_id, counting_ids(100), "1").prompt()
+    assert prompt is not None
+
+    return prompt.question.text

@@ -217,12 +217,14 @@ class Permission(Approving, frozen=True):
         shown = replace(shown, scopes=self.scopes, definition=self._definition)
         foretold = None if subject.original is not UNSET or self.foretold is None else self.foretold.question
         context = call_context(subject, edits, shown.refusals, foretold.context if foretold else self._why)
-        question = replace(shown.question, context=context or None)
-        return replace(shown, question=question if foretold is None else replace(question, text=self._text))
+        return replace(shown, question=replace(shown.question, context=context or None))
 
     @property
     def _text(self) -> str:
-        return super()._text if self.foretold is None else self.foretold.question.text
+        """What is asked: what the tool has foretold, unless an edit has changed the arguments that it was foretold for."""
+        if self.foretold is None or not json_equal(self.arguments, self.view.call.arguments):
+            return super()._text
+        return self.foretold.question.text
 
     def _as_foretold(self) -> dict[str, Any]:
         """Return what a person who decides has seen, for the record."""
