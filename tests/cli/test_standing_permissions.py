@@ -223,3 +223,32 @@ def test_a_drawn_prompt_of_forty_columns_shows_the_scope_which_tab_changes(midtu
         assert terminal.wait_for_end() == 0
     (rule,) = midturn.ok("tools", "rules", "--json").json
     assert rule["scope"] == "everywhere"
+
+
+def script(directory: Path, says: str) -> None:
+    """Write the program `deploy.sh` of a directory."""
+    file = directory / "deploy.sh"
+    file.write_text(f"#!/bin/sh\necho {says}\n", encoding="utf-8")
+    file.chmod(0o755)
+
+
+def test_a_permission_does_not_apply_once_the_script_of_the_command_has_changed(midturn: CommandLine) -> None:
+    midturn.configure('[conversation.tools.deploy]\ncommand = ["./deploy.sh"]\n[conversation.tools.deploy.parameters.to]\n')
+    midturn.hasty()
+    script(midturn.root, "harmless")
+    allow(midturn)
+    assert not is_asked(midturn)
+    script(midturn.root, "dangerous")
+    assert is_asked(midturn)
+    script(midturn.root, "harmless")
+    assert not is_asked(midturn)
+
+
+def test_a_permission_for_a_script_of_a_project_cannot_hold_everywhere(midturn: CommandLine) -> None:
+    """The same words of a command run another file in another project."""
+    midturn.configure('[conversation.tools.deploy]\ncommand = ["./deploy.sh"]\n[conversation.tools.deploy.parameters.to]\n')
+    midturn.hasty()
+    script(midturn.root, "harmless")
+    shown = allow(midturn, ":w", ":w")
+    assert "in this conversation" in shown
+    assert "in every project" not in shown

@@ -111,14 +111,19 @@ def scripts(tree: Tree, root: Path) -> tuple[BoundScript, ...]:
     Those are the command itself, what an interpreter is told to read, and every other word that names something executable or has the
     name of a script. One that is absent counts as well: it could come with the next pull.
     """
+    found = {one.name: one for table in _tables(tree) for one in scripts_of(table, root)}
+    return tuple(script for _, script in sorted(found.items()))
+
+
+def scripts_of(table: Tree, root: Path) -> tuple[BoundScript, ...]:
+    """Find the files beneath the root that the command of one table names as programs; see `scripts`."""
     real = root.resolve()
     found: dict[Path, BoundScript | None] = {}
-    for table in _tables(tree):
-        for base in _bases(table, real):
-            for word, is_program in _words(table):
-                path = Path(os.path.normpath(base / word))
-                if path.is_relative_to(real) and not found.get(path):
-                    found[path] = _script(path, real, is_program=is_program)
+    for base in _bases(table, real):
+        for word, is_program in _words(table):
+            path = Path(os.path.normpath(base / word))
+            if path.is_relative_to(real) and not found.get(path):
+                found[path] = _script(path, real, is_program=is_program)
     return tuple(script for _, script in sorted(found.items()) if script)
 
 

@@ -320,7 +320,7 @@ def load(request: LoadRequest) -> Loaded:
     layers.assigned("flags", given.flags)
     layers.tighten()
     toggles = tuple(toggle for delta in recorded for toggle in delta.toggles)
-    settings = resolve(_resolving(layers), (*toggles, *given.toggles))
+    settings = resolve(_resolving(layers, request), (*toggles, *given.toggles))
     if layers.problems:
         raise ConfigError("\n".join(layers.problems))
     return Loaded(
@@ -333,8 +333,9 @@ def load(request: LoadRequest) -> Loaded:
     )
 
 
-def _resolving(layers: Layers) -> Resolving:
-    return Resolving(layers.merged, frozenset(layers.withheld), layers.problems, tuple(layers.parts))
+def _resolving(layers: Layers, request: LoadRequest) -> Resolving:
+    root = request.root or request.cwd
+    return Resolving(layers.merged, frozenset(layers.withheld), layers.problems, tuple(layers.parts), root)
 
 
 def _files(layers: Layers, request: LoadRequest) -> None:

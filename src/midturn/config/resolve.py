@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from shlex import split
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Struct
 
+from midturn.config.approvals import BoundScript, scripts_of
 from midturn.config.assign import ANSWER
 from midturn.config.check import one_of
 from midturn.config.settings import (
@@ -46,10 +48,11 @@ _PROGRAM = ("command", "shell", "plugin", "cwd", "environment")
 """The keys that say which program a tool runs."""
 
 
-def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> policy.ToolPolicy:
-    """Return what applies to the tool `name`, whose values are `tool`."""
+def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...], root: Path) -> policy.ToolPolicy:
+    """Return what applies to the tool `name`, whose values are `tool`; its command runs in the directory `root`."""
     values = plain(tool)
     is_program = "command" in values or "plugin" in values
+    files = scripts_of(tool, root) if "command" in values else ()
     return policy.ToolPolicy(
         source=ASSISTANT if name == ASK_USER else Source.tool(name),
         run=cast("policy.RunPolicy", values["run"]),
@@ -60,18 +63,20 @@ def tool_policy(name: str, tool: Tree, rules: tuple[RunRules, ...] = ()) -> poli
         is_program="command" in values,
         deadline=cast("float | None", values.get("deadline")),
         takes_deadlines=values.get("deadlines") is True,
-        definition=_fingerprint(tool, _PROGRAM) if is_program else "",
-        is_local=is_program and _is_local(tool, _PROGRAM),
+        definition=_fingerprint(tool, _PROGRAM, files) if is_program else "",
+        is_local=is_program and (bool(files) or _is_local(tool, _PROGRAM)),
     )
 
 
 _DIGITS = 16
 
 
-def _fingerprint(table: Tree, keys: Sequence[str]) -> str:
-    """Return a fingerprint of the program that a table names."""
+def _fingerprint(table: Tree, keys: Sequence[str], files: Sequence[BoundScript]) -> str:
+    """Return a fingerprint of the program that a table names, with the files of the project that its command runs."""
     values = plain(table)
-    return sha256(canonical({key: values[key] for key in keys if key in values}))[:_DIGITS]
+    named: dict[str, Json] = {key: values[key] for key in keys if key in values}
+    bound: dict[str, Json] = {"files": {file.name: file.state for file in files}} if files else {}
+    return sha256(canonical({**named, **bound}))[:_DIGITS]
 
 
 def _is_local(table: Tree, keys: Sequence[str]) -> bool:
@@ -118,13 +123,14 @@ def _target(fields: Tree) -> policy.Target:
 class Resolving(Struct, frozen=True):
     """The merged layers, the keys that were left out (not approved, or wrong), and where problems go.
 
-    `parts` are the single files, variables and flags that set something, lowest first.
+    `parts` are the single files, variables and flags that set something, lowest first. Commands run in the directory `root`.
     """
 
     merged: Tree
     withheld: frozenset[KeyPath]
     problems: list[str]
     parts: tuple[Tree, ...]
+    root: Path
 
     def problem(self, path: KeyPath, message: str) -> None:
         """Note what is wrong with `path`; the place is where it, or the first value in it, was written."""
@@ -262,7 +268,7 @@ def tool(resolving: Resolving, name: str) -> ToolSettings:
     return ToolSettings(
         **given,
         name=name,
-        policy=tool_policy(rename or name, tree, resolving.rules(*TOOLS, name)),
+        policy=tool_policy(rename or name, tree, resolving.rules(*TOOLS, name), resolving.root),
         source=_source(values),
         command=_command(resolving, values, path),
         parameters={key: _schema(definition) for key, definition in parameters.items()},
@@ -534,9 +540,10 @@ def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
         resolving.problem(path, "an MCP server has either a `command` (we start it) or a `url` (it runs already)")
         return None
     table = branch(resolving.merged, *path)
+    files = scripts_of(table, resolving.root) if "command" in values else ()
     return McpServer(
-        definition=_fingerprint(table, _SERVER),
-        is_local=_is_local(table, _SERVER),
+        definition=_fingerprint(table, _SERVER, files),
+        is_local=bool(files) or _is_local(table, _SERVER),
         command=resolving.command(values.get("command"), (*path, "command")),
         url=cast("str | None", values.get("url")),
         headers=cast("Mapping[str, str]", values.get("headers", {})),

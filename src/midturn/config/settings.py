@@ -144,7 +144,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     """Access to an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`.
 
     `protocol` is the version that is spoken; `auto` is the newest that both sides know.
-    `definition` is a fingerprint of these, `is_local`: a file of the workspace sets them.
+    `definition` is a fingerprint of these, `is_local`: a file of the workspace sets them or is run.
     """
 
     command: tuple[str, ...] = ()

@@ -69,7 +69,7 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     `is_program`: what a model sends becomes the words and the input of a program, so that control characters in it are refused.
     `deadline` says within how many seconds its calls have to be allowed. A tool that returns its questions runs again when no one has
     answered them in time, where it `takes_deadlines`.
-    `definition` is the fingerprint of the program behind the tool; `is_local`: a file of the workspace defines it.
+    `definition` is the fingerprint of the program behind the tool; `is_local`: a file of the project defines or is it.
     """
 
     source: Source
