@@ -380,7 +380,7 @@ class ConversationStore(Renamed):
             user: Who answers, as the calling program knows them.
             via: How: `inbox`, `web`, `api`, `mcp`.
             digest: `OpenQuestion.digest` of the question that the user saw. A yes or an edit counts only if this is still what is asked.
-
+                Without it, a yes is refused where `OpenQuestion.needs_digest`.
             login: The sign-in or the account by which the interface knows the user, where it is not their name; recorded.
             answered_by: `agent` where a program answers for itself, and no person does: recorded so, and refused where only a person may
                 answer (an approval, an exclusive question, a secret, or a question that is put to people).
@@ -392,6 +392,7 @@ class ConversationStore(Renamed):
 
         Raises:
             AnswerError: It does not fit; `problems` says why. A secret is never taken here.
+            DigestMismatch: What is asked was changed since the user saw it, or a digest is needed and was not given.
             NotAllowed: This user may not answer it; the question stays open.
             AlreadyAnswered: Another answer was first; `answered_by` says who, how and when.
             NotOpen: It was closed without an answer, or (`NoSuchQuestion`) there never was such a question.

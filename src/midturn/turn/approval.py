@@ -201,8 +201,7 @@ class ReviewStep(Approving, frozen=True):
     @property
     def was_changed(self) -> bool:
         """Whether an answer was given again since the review was put to people."""
-        asked_at = self.view.call.undecided_at.get(self.id)
-        return asked_at is not None and any(chain.asked_at > asked_at for chain in self.view.call.chains)
+        return self.view.call.was_answered_since(self.id)
 
     def going(self) -> decisions.AwaitPerson | decisions.Closing:
         """Ask, else follow the policy for deliveries. Where a question was certain people's, it waits for them, unless that is denied."""

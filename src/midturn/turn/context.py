@@ -1,4 +1,4 @@
-"""The context of an approval: who proposed its arguments, who refused an equal call before, and why it is asked."""
+"""What an approval of a call shows: the call as it would run, who edited it, who refused an equal call before, and why it is asked."""
 
 from __future__ import annotations
 
@@ -7,13 +7,25 @@ from difflib import unified_diff
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import Refusal, fenced
 from midturn.record.prompt import CallSubject
 from midturn.turn.edits import Edits
+from midturn.turn.people import Poll
+from midturn.turn.record import CallRecord
 from midturn.turn.view import describe
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, json_equal
+
+
+def call_subject(call: CallRecord, arguments: Json, edits: Edits, poll: Poll | None) -> CallSubject:
+    """Return a call with the arguments that are decided on and, if they are not those of the model, with the original and the editor."""
+    subject = CallSubject(replace(call.call, arguments=arguments))
+    if json_equal(arguments, call.arguments):
+        return subject
+    editor = edits.proposal.answered_by if edits.proposal else None
+    return replace(subject, original=call.arguments, proposed_by=(poll.editor if poll else None) or editor)
 
 
 def call_context(subject: CallSubject, edits: Edits, refusals: Sequence[Refusal], why: str | None) -> str:

@@ -35,7 +35,7 @@ from midturn.record.events import AnsweredBy, Event, Image, InquiryRequest, Prop
 from midturn.record.prompt import Prompt
 from midturn.routing.policy import ToolPolicy
 from midturn.routing.rules import Ruling
-from midturn.turn.people import Poll
+from midturn.turn.people import Poll, needs_digest
 from midturn.turn.record import CallRecord, TurnRecord
 from midturn.turn.step import TurnSettings
 from midturn.values.json_value import Json
@@ -314,18 +314,17 @@ def unconfirmed(decision: Decision, reply: Spoken, digest: str) -> Misfit | None
         return None
     if digest:
         return Misfit((Problem("", CHANGED.format(current)),), digest=current)
-    poll = decision.poll
-    needs_it = decision.was_changed or (poll is not None and poll.needed > 1)
-    return Misfit((Problem("", UNNAMED.format(current)),), digest=current) if is_yes and needs_it else None
+    is_needed = is_yes and needs_digest(decision.poll, was_changed=decision.was_changed)
+    return Misfit((Problem("", UNNAMED.format(current)),), digest=current) if is_needed else None
 
 
 CHANGED: Final = (
     "What you decided on was changed since you saw it. Look at it again; a yes to what is asked now has its digest: "
-    "`--digest {0}` (`digest` in a program, `about` over HTTP)."
+    "`--digest {0}` (`digest` in a program and over HTTP)."
 )
 UNNAMED: Final = (
     "Others may edit or vote on this, so a yes has to name what you saw. Look at it, and answer with its digest: "
-    "`--digest {0}` (`digest` in a program, `about` over HTTP)."
+    "`--digest {0}` (`digest` in a program and over HTTP)."
 )
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.record.events import Approval, Event, Note, Proposal, Vote
@@ -79,10 +79,10 @@ def has_unchecked_edit(turn: Sequence[Event]) -> bool:
     return any(isinstance(event, Proposal) and event.state == "unchecked" for event in turn)
 
 
-def proposed_arguments(edits: Edits, voted: Json | object, made: Json) -> Json:
+def proposed_arguments(edits: Edits, voted: Json | UnsetType, made: Json) -> Json:
     """Return the arguments that are decided on: those of the last edit that was voted for, else of the proposal, else of the call."""
-    if voted is not UNSET:
-        return voted  # type: ignore[return-value]  # it is set
+    if not isinstance(voted, UnsetType):
+        return voted
     return made if edits.proposal is None else edits.proposal.arguments
 
 

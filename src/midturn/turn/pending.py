@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
 
 from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
@@ -26,12 +25,12 @@ from midturn.record.open_question import (
     result_sha256,
 )
 from midturn.record.prompt import CallSubject
-from midturn.turn.context import call_context
+from midturn.turn.context import call_context, call_subject
 from midturn.turn.edits import Edits, proposed_arguments, read_edits
-from midturn.turn.people import Poll, open_poll
+from midturn.turn.people import needs_digest, open_poll
 from midturn.turn.record import CallRecord, Chain
 from midturn.turn.view import TurnView
-from midturn.values.json_value import DEFAULT_LIMITS, Json, json_equal
+from midturn.values.json_value import DEFAULT_LIMITS, Json
 
 _CUT: Final = "\n[…]"
 
@@ -84,7 +83,8 @@ class _PendingTurn:
         poll, edits = open_poll(approval, self._turn.record.notes), read_edits(notes)
         arguments = proposed_arguments(edits, UNSET if poll is None else poll.arguments, call.arguments)
         refusals = self._turn.record.refusals_before(call, arguments) if approval.kind == "run" else ()
-        subject = _subject(call, arguments, edits, poll)
+        subject = call_subject(call, arguments, edits, poll)
+        was_changed = edits.any or (approval.kind == "review" and call.was_answered_since(approval.id))
         return OpenQuestion(
             id=address(self._conversation, approval.event_id),
             conversation=self._conversation,
@@ -99,7 +99,7 @@ class _PendingTurn:
             asker=self._turn.asker,
             whose=poll.whose if poll else None,
             digest=self._digest(approval, arguments),
-            needs_digest=edits.any or (poll is not None and poll.needed > 1) or _was_answered_again(call, approval),
+            needs_digest=needs_digest(poll, was_changed=was_changed),
             edit=_edit(subject, edits),
             refusals=refusals,
         )
@@ -151,21 +151,6 @@ class _PendingTurn:
         from midturn.turn.visit import reviewed_answers  # the machine: lists of other questions do without it
 
         return reviewed_answers(self._turn.events, call, approval)
-
-
-def _was_answered_again(call: CallRecord, approval: Approval) -> bool:
-    """Say whether answers were given again since their review was put to people."""
-    asked_at = call.undecided_at.get(approval.id)
-    return approval.kind == "review" and asked_at is not None and any(chain.asked_at > asked_at for chain in call.chains)
-
-
-def _subject(call: CallRecord, arguments: Json, edits: Edits, poll: Poll | None) -> CallSubject:
-    """Return the call as it would run, with who has edited it."""
-    subject = CallSubject(replace(call.call, arguments=arguments))
-    if json_equal(arguments, call.arguments):
-        return subject
-    editor = edits.proposal.answered_by if edits.proposal else None
-    return replace(subject, original=call.arguments, proposed_by=(poll.editor if poll else None) or editor)
 
 
 def _edit(subject: CallSubject, edits: Edits) -> ProposedEdit | None:

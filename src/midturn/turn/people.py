@@ -276,6 +276,11 @@ class Poll(Struct, frozen=True):
         return is_same_name(self.person(one.user), self.person(other.user or ""))
 
 
+def needs_digest(poll: Poll | None, *, was_changed: bool) -> bool:
+    """Whether a yes has to name what its author saw: several people have to say yes, or there was an edit since it was asked."""
+    return was_changed or (poll is not None and poll.needed > 1)
+
+
 def ending_barred(turns: Iterable[TurnRecord], who: AnsweredBy, directory: Directory | None = None) -> str:
     """Say why someone may not end these turns, which end together; empty where they may.
 

@@ -12,12 +12,12 @@ from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.reply import Answered, Edited, Replied, Scope, Submitted, WentBack
 from midturn.record.events import PROPOSALS, AnsweredBy, Approval, ApprovalState, Proposal, Vote
 from midturn.record.open_question import PromptKind, Refusal, arguments_sha256
-from midturn.record.prompt import CallSubject, Prompt
+from midturn.record.prompt import Prompt
 from midturn.routing import messages
 from midturn.routing.rules import Ruling
 from midturn.turn import decision as decisions, standing
 from midturn.turn.approval import NOT_AN_APPROVAL, Approving, control_problem
-from midturn.turn.context import call_context
+from midturn.turn.context import call_context, call_subject
 from midturn.turn.edits import Edits, proposed_arguments, read_edits
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord
@@ -208,11 +208,7 @@ class Permission(Approving, frozen=True):
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
         poll, edits, arguments = self.poll, self.edits, self.arguments
-        made = self.view.call.call
-        subject = CallSubject(replace(made, arguments=arguments))
-        if not json_equal(arguments, made.arguments):
-            editor = edits.proposal.answered_by if edits.proposal else None
-            subject = CallSubject(subject.call, original=made.arguments, proposed_by=(poll.editor if poll else None) or editor)
+        subject = call_subject(self.view.call, arguments, edits, poll)
         shown = replace(self._shown(subject, may_remember=poll is None), arguments=arguments, refusals=self.refusals)
         shown = replace(shown, scopes=self.scopes, definition=self._definition)
         foretold = None if subject.original is not UNSET or self.foretold is None else self.foretold.question

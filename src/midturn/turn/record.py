@@ -243,6 +243,11 @@ class CallRecord:
         waiting = (approval for approval in self.approvals if approval.state == "waiting" and approval.id in self.undecided_at)
         return list({approval.event_id: approval for approval in waiting}.values())
 
+    def was_answered_since(self, review: str) -> bool:
+        """Whether a question of the call was asked again since a review of its answers was put to people."""
+        asked_at = self.undecided_at.get(review)
+        return asked_at is not None and any(chain.asked_at > asked_at for chain in self.chains)
+
     def asks_again(self, review: ev.Approval) -> bool:
         """Whether a question is open that keeps a review of answers from being decided: Back may have opened one again."""
         if not self._open or review.form is None:
