@@ -29,6 +29,7 @@ def test_a_yes_waits_for_another_person(midturn: CommandLine) -> None:
     assert "It is for ops · 0 of 2." in midturn.ok("inbox").stdout
     said = midturn.ok("answer", question["id"], "yes")
     assert "1 of 2 have said yes. Another person has to" in said.stderr
+    assert "midturn: answered." not in said.stderr
     again = midturn.run("answer", question["id"], "yes", MIDTURN_CFG_USER__NAME="bo")
     assert again.status != 0
     assert "The command line is one person, and has said yes already" in again.stderr
@@ -159,3 +160,21 @@ def test_a_digest_confirms_a_yes_to_exactly_the_call_that_was_shown(midturn: Com
         assert f"midturn answer {question['id']} yes --digest {digest[:8]}" in refused.stderr
     assert midturn.ok("inbox", "--json").json[0]["people"]["voted"] == []
     assert "1 of 2 have said yes" in midturn.ok("answer", question["id"], "yes", "--digest", digest[:8], **as_ana).stderr
+
+
+def test_an_edit_whose_rules_were_not_read_decides_nothing_yet(midturn: CommandLine) -> None:
+    midturn.configure(PEOPLE + RULE)
+    midturn.asker(run="ask")
+    asked = midturn.run("query", "-m", midturn.script(calls("deploy", say="dev")), "--defer", "Ship it")
+    assert asked.status == 3
+    (question,) = midturn.ok("inbox", "--json").json
+    edited = midturn.ok("answer", question["id"], '{"edit": {"say": "production"}}')
+    assert "the edit is recorded and decides nothing yet" in edited.stderr
+    assert "midturn: answered." not in edited.stderr
+    assert "--digest" not in midturn.ok("inbox").stdout  # nobody can say yes yet
+    midturn.run("resume")
+    assert f"{question['id']} yes --digest" in midturn.ok("inbox").stdout
+    trail = midturn.ok("conversation", "show", "--inquiries").stdout
+    assert "run deploy: asked" in trail
+    assert 'arguments: {"say": "production"}' in trail
+    assert "put to ops" in trail

@@ -159,7 +159,7 @@ def run_answer(given: SubmissionFlags) -> ExitStatus:
         raise click.UsageError("`--reason` explains a yes or a no; an edit is recorded without one.")
     receipt = _confirmed(place, question, lambda: submitting.value(value))
     _say_recorded(question, value)
-    return _said_yes(question, receipt) or _go_on(question, given, held=receipt.held)
+    return _finish(question, given, receipt)
 
 
 def _confirmed(place: Place, question: OpenQuestion, submit: Callable[[], Receipt]) -> Receipt:
@@ -181,11 +181,25 @@ def _confirmed(place: Place, question: OpenQuestion, submit: Callable[[], Receip
         raise AnswerError([Problem("", message)]) from None
 
 
-def _said_yes(question: OpenQuestion, receipt: Receipt) -> ExitStatus | None:
-    """Say that others have to say yes, too; None where it is answered."""
+def _finish(question: OpenQuestion, given: SubmissionFlags, receipt: Receipt) -> ExitStatus:
+    """Say what is missing if the question is still open: the check of an edit, or the yes of others. Otherwise go on with the turn."""
+    if receipt.proposed:
+        return _proposed(question, given, receipt)
     if not receipt.votes:
-        return None
+        return _go_on(question, given, held=receipt.held)
     note("midturn: {} have said yes. Another person has to; `midturn answer {} --take-back` takes yours back.", receipt.votes, question.id)
+    return ExitStatus.DONE
+
+
+def _proposed(question: OpenQuestion, given: SubmissionFlags, receipt: Receipt) -> ExitStatus:
+    """Say what happens to an edit that decides nothing yet."""
+    if receipt.held or question.asker:
+        note("midturn: the edit is recorded and decides nothing yet: `midturn inbox` shows what is asked now.")
+        return ExitStatus.DONE
+    if given.resume:
+        return _resume(question, given)
+    resuming = line("`midturn resume {}{}`", question.conversation, find_place(given.store).option)
+    note("midturn: the edit is recorded and decides nothing yet: its rules are read when the turn goes on. {} goes on with it.", resuming)
     return ExitStatus.DONE
 
 
@@ -238,7 +252,7 @@ def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
         receipt = _confirmed(place, question, partial(submitting.value, value))
         for asked, answer in recorded_rows(question, value):
             note("{}  {}", asked, presented(answer))
-        status = _said_yes(question, receipt) or _go_on(question, given, held=receipt.held)
+        status = _finish(question, given, receipt)
     return status
 
 
@@ -324,7 +338,8 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: SubmissionFlag
         return ExitStatus.ENDED_BY_USER
     still = next((each for each in place.store.pending_sync(question.conversation) if each.id == question.id), None)
     votes = still.whose.tally if still and still.whose else ""
-    return _said_yes(question, Receipt(question.conversation, question.id, votes=votes)) or _go_on(question, given, held=held)
+    is_unchecked = still is not None and still.edit is not None and not still.edit.is_checked
+    return _finish(question, given, Receipt(question.conversation, question.id, held, votes, proposed=is_unchecked))
 
 
 def _in_place(question: OpenQuestion, given: SubmissionFlags, why: str) -> ExitStatus:

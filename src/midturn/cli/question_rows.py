@@ -56,7 +56,7 @@ def question_rows(question: OpenQuestion, stream: TextIO | None = None) -> list[
 
 def confirming(question: OpenQuestion) -> list[Shown]:
     """Return how to say yes to exactly what is shown, if somebody else may change it before the answer arrives."""
-    if not question.needs_digest:
+    if not question.needs_digest or (question.edit is not None and not question.edit.is_checked):  # nobody can say yes yet
         return []
     return [line("Yes to exactly this: midturn answer {} yes --digest {}", question.id, question.digest[:SHORT_DIGEST])]
 

@@ -119,7 +119,7 @@ class Ledger:
             return None
         answer = decision_text(event)
         lines = self._let_through(event, decided.call) if answer != "no" else ()
-        name = decided.call.event.name if decided.call else ""
+        name = decided.call.event.name if decided.call else "the call"  # a resumed turn: its call was recorded before
         return Told(one_line(asked_text(event, name)), answer, who_decided(event), lines)
 
     def _let_through(self, event: Approval, call: CallEntry | None) -> Sequence[str]:

@@ -303,7 +303,8 @@ class _Trail:
             case entries.ApprovalEntry(event=approval) if entry.waits:
                 put_to = _whose(approval)
                 asked = output.line("{} {}: asked", approval.kind, _tool(entry.call) or "?")
-                return [*_timed(approval, [asked, *put_to]), *self._noted(entry)] if put_to else []
+                was_edited = any(note.kind == "proposed" for note in entry.notes)
+                return [*_timed(approval, [asked, *put_to]), *self._noted(entry)] if put_to or was_edited else []
             case entries.ApprovalEntry(event=approval):
                 return _timed(approval, self._decided(approval, _tool(entry.call)))
             case entries.ResultEntry(event=result, call=entries.CallEntry() as call) if result.call and (
