@@ -36,7 +36,7 @@ except mt.StoreError as error:
 def test_a_full_disk_stops_the_turn_and_loses_nothing(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", str(disk)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48k,mode=0700", "tmpfs", str(disk)], check=True)
     try:
         first = _run(disk)
         assert first.startswith("StoreError: "), first
