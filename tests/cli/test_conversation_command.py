@@ -184,7 +184,7 @@ def test_show_inquiries_draws_what_several_people_said_about_a_call(midturn: Com
     model = mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {"env": "eu-1"}}]}, {"text": "Done."}])
     waiting = mt.Agent(model, tools=[deploy], store=store).run_sync("Ship it").pending[0]
     tell_people_sync(store)
-    store.answer_sync(waiting, approve=True, user="ana", reason="Go.")
+    store.answer_sync(waiting, approve=True, user="ana", reason="Go.", digest=waiting.digest)
     store.take_back_sync(waiting, user="ana")
     store.pass_on_sync(waiting, ["bo"], user="ana", reason="Your turn.")
     store.answer_sync(waiting, arguments={"env": "us-2"}, user="bo")
@@ -202,7 +202,7 @@ def test_show_inquiries_draws_what_several_people_said_about_a_call(midturn: Com
         "yes taken back by user ana via api",
         "passed on to bo by user ana via api",
         "reason: Your turn.",
-        "yes by user bo via api (1 of 2)",
+        "proposed by user bo via api",  # the rules of the program are read when the turn goes on
         'arguments: {"env": "us-2"}',
     ]
     assert pairs == []  # a permission is no question

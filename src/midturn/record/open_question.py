@@ -25,19 +25,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from midturn.question.answer_schema import answer_schema
 from midturn.question.answer_type import BareType, SecretType, UnknownType
 from midturn.question.people import People, is_among
 from midturn.question.persisted_question import PersistedQuestion
-from midturn.question.question import Question
-from midturn.record.events import AnsweredBy, Approval, ConfigDelta, Event, FormAuthored, Image, InquiryRequest, Source, TurnStart
+from midturn.record.events import AnsweredBy, Approval, ConfigDelta, Event, FormAuthored, Image, InquiryRequest, Source, ToolCall, TurnStart
 from midturn.values.json_value import Json, JsonObject, canonical
 from midturn.values.text import rfc3339, sha256
+
+if TYPE_CHECKING:  # a list of open questions needs no questions themselves
+    from midturn.question.question import Question
 
 _KEY = "asker"
 
@@ -224,6 +226,20 @@ class Refusal(Struct, frozen=True):
     def to_json(self) -> dict[str, Json]:
         """Return it as the API shows it."""
         return {"by": None if self.by is None else msgspec.to_builtins(self.by), "reason": self.reason, "at": self.at}
+
+
+class CallSubject(Struct, frozen=True):
+    """Subject of a `run` approval: the call as it would run.
+
+    Args:
+        call: The call, with the arguments that are decided on.
+        original: The arguments as the model wrote them, if a person has edited them since; else `UNSET`.
+        proposed_by: The person who edited them.
+    """
+
+    call: ToolCall
+    original: Json | UnsetType = UNSET
+    proposed_by: AnsweredBy | None = None
 
 
 class ProposedEdit(Struct, frozen=True):

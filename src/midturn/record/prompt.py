@@ -11,26 +11,12 @@ from msgspec.structs import replace
 from midturn.question.people import People, time_left
 from midturn.question.question import Question
 from midturn.question.reply import DEFAULT_SCOPE, SCOPES, Scope
-from midturn.record.events import AnsweredBy, Image, ToolCall
-from midturn.record.open_question import OpenQuestion, PromptKind, Refusal
+from midturn.record.events import Image, ToolCall
+from midturn.record.open_question import CallSubject, OpenQuestion, PromptKind, Refusal
 from midturn.values.json_value import Json, JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The subject of an approval: a call, a result, answers
-
-
-class CallSubject(Struct, frozen=True):
-    """Subject of a `run` approval: the call as it would run.
-
-    Args:
-        call: The call, with the arguments that are decided on.
-        original: The arguments as the model wrote them, if a person has edited them since; else `UNSET`.
-        proposed_by: The person who edited them.
-    """
-
-    call: ToolCall
-    original: Json | UnsetType = UNSET
-    proposed_by: AnsweredBy | None = None
+# The subject of an approval: a call (`CallSubject`), a result, answers
 
 
 class ResultSubject(Struct, frozen=True):

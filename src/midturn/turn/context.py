@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import unified_diff
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.record.events import AnsweredBy
-from midturn.record.open_question import Refusal, fenced
-from midturn.record.prompt import CallSubject
+from midturn.record.open_question import CallSubject, Refusal, fenced
 from midturn.turn.edits import Edits
 from midturn.turn.people import Poll
 from midturn.turn.record import CallRecord
@@ -69,6 +67,8 @@ def _name(who: AnsweredBy | None) -> str:
 
 def difference(before: Json, after: Json) -> str:
     """Return the difference of two JSON values, line by line as they are written with indentation."""
+    from difflib import unified_diff  # a list of open questions needs it only if a call was edited
+
     old, new = (msgspec.json.format(msgspec.json.encode(value), indent=2).decode().split("\n") for value in (before, after))
     lines = [*unified_diff(old, new, n=3, lineterm="")][2:]
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from midturn.question.answer_type import BooleanType
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.record.events import Approval, Event, FormAuthored, InquiryRequest, Source
 from midturn.record.open_question import (
+    CallSubject,
     OpenQuestion,
     PromptKind,
     ProposedEdit,
@@ -24,7 +25,6 @@ from midturn.record.open_question import (
     recorded_at,
     result_sha256,
 )
-from midturn.record.prompt import CallSubject
 from midturn.turn.context import call_context, call_subject
 from midturn.turn.edits import Edits, proposed_arguments, read_edits
 from midturn.turn.people import needs_digest, open_poll
