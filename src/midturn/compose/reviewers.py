@@ -52,7 +52,7 @@ class _ModelTable(Struct, frozen=True):
     parameters: dict[str, Any] | UnsetType = UNSET
 
 
-SETTINGS = ("model", *(name for name in _Settings.__struct_fields__))
+_SETTINGS = ("model", *_Settings.__struct_fields__)
 
 
 def is_model(given: object) -> bool:
@@ -110,7 +110,7 @@ class Reviewers:
         if not isinstance(given, Mapping):
             raise ConfigError(f"{where}: the settings of an assistant are a table, not a `{type(given).__name__}`.")
         table = cast("Mapping[str, Any]", given)
-        _check_keys(where, table, SETTINGS)
+        _check_keys(where, table, _SETTINGS)
         model: object = table.get("model", UNSET)
         others = {key: value for key, value in table.items() if key != "model"}
         if isinstance(others.get("request"), Mapping):

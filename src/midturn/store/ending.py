@@ -18,9 +18,10 @@ from midturn.turn.people import OWNER, ending_barred
 from midturn.turn.record import TurnRecord
 from midturn.turn.view import TurnView, describe
 
-_TRIES = 20
-_STEP = 0.05
-_STEPS = 40
+_MAX_TRIES = 20
+_POLL_INTERVAL = 0.05
+"""Seconds between two looks at whether the process that runs the turn has ended it."""
+_MAX_POLLS = 40
 
 
 async def why_not_to_end(port: StorePort, admission: Admission, conversation: str, who: AnsweredBy) -> str:
@@ -86,7 +87,7 @@ class TurnEnding:
             StoreError: The conversation cannot be read or written.
         """
         await check_ending(self._port, self._admission, self._conversation, self._who)
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             outcome = await self._port.settle(self._conversation, self._decide)
             if isinstance(outcome, HeldBy):
                 handed = self._handed(outcome.turn)
@@ -129,7 +130,7 @@ class TurnEnding:
         Raises:
             NotAllowed: The holder did not end it.
         """
-        for _ in range(_STEPS):
+        for _ in range(_MAX_POLLS):
             last = await self._port.look(self._conversation)
             if open_turn(last.turn.events) is None:
                 return
@@ -137,4 +138,4 @@ class TurnEnding:
                 raise NotAllowed("The process that runs the turn did not end it: something in it is for others to decide by now.")
             if not isinstance(last, HeldBy):
                 await take_over(self._conversation)
-            await pause(_STEP)
+            await pause(_POLL_INTERVAL)

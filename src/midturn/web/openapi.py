@@ -55,7 +55,11 @@ class QuestionShape(Struct):
     """An open question. `question` is what is asked, `arguments` those of the call that asks.
 
     `answer_schema` is the JSON Schema of an answer; a result under approval has its `content`, and `is_error`. `problem` is what
-    the tool had against the answer before. `about` is there where several people have to say yes to the arguments, which one may edit.
+    the tool had against the answer before.
+
+    An approval has the `digest` of what is decided on; `about` is its older name. `edit` is an edit of the call that people decide on: by
+    whom, the new and the original `arguments`, and whether its rules were read (`checked`). `refused_before` lists refusals of equal calls
+    earlier in the turn: by whom, the `reason`, and when.
     """
 
     id: str
@@ -74,6 +78,8 @@ class QuestionShape(Struct):
     is_error: bool | UnsetType = UNSET
     asker: AskerShape | UnsetType = UNSET
     people: dict[str, Any] | UnsetType = UNSET
+    edit: dict[str, Any] | UnsetType = UNSET
+    refused_before: list[dict[str, Any]] | UnsetType = UNSET
     about: str | UnsetType = UNSET
     digest: str | UnsetType = UNSET
 
@@ -110,7 +116,8 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
 class ReceiptShape(Struct):
     """The answer is safe; `held` says whether a process runs the turn now, `votes` how many have said yes, of how many.
 
-    `standing` says where a permission for later calls was written, or why it was not.
+    `standing` says where a permission for later calls was written, or why it was not. `proposed` says that an edit is recorded and decides
+    nothing yet: other people decide about it, or the process that runs the turn reads its rules first.
     """
 
     conversation: str
@@ -118,6 +125,7 @@ class ReceiptShape(Struct):
     held: bool
     votes: str | UnsetType = UNSET
     standing: str | UnsetType = UNSET
+    proposed: bool | UnsetType = UNSET
 
 
 class ProblemShape(Struct):
