@@ -166,6 +166,19 @@ def test_a_yes_to_arguments_that_were_edited_since_is_refused(store: Conversatio
     assert not store.answer_sync(id, approve=True, user="ana", digest=edited.digest).votes
 
 
+def test_an_edit_that_is_a_vote_is_not_reported_as_the_proposal_of_another_call(store: ConversationStore) -> None:
+    tape = Tape()
+    tape.start()
+    voted = tape.wait(tape.call("call_1", arguments={"env": "production"}))
+    tape.events[-1] = replace(voted, people=replace(OPS, only=False), any_arguments=True)
+    unchecked = tape.wait(tape.call("call_2", arguments={"env": "eu-1"}))
+    tape.events[-1] = replace(unchecked, any_arguments=False)
+    kept = keep(store, tape)
+    assert store.answer_sync(address(kept, unchecked.event_id), arguments={"env": "eu-2"}, user="bo").proposed
+    receipt = store.answer_sync(address(kept, voted.event_id), arguments={"env": "staging"}, user="bo")
+    assert (receipt.votes, receipt.proposed) == ("1 of 2", False)
+
+
 def test_a_yes_that_is_handed_over_is_to_what_was_asked_by_then(store: ConversationStore) -> None:
     """The process that runs the turn records bo's edit first: ana's yes was to what the model had sent."""
     kept, id, tape = permission_of(store)

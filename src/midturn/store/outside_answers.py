@@ -232,11 +232,14 @@ def _tally(events: Sequence[ev.Event], at: Address) -> str:
 
 
 def _is_proposal(events: Sequence[ev.Event], at: Address, given: Given) -> bool:
-    """Say whether an edit is recorded and its question still open: it decides nothing yet."""
+    """Say whether an edit was recorded as a proposal, and not as a vote, and its call still waits: it decides nothing yet."""
     if not isinstance(given, Submission) or not isinstance(given.as_reply(), Edited):
         return False
     view = TurnView.last(events)
-    return at.event_id in view.open_ids and any(isinstance(event, ev.Proposal) for event in view.events)
+    asked = next((event for event in view.events if event.event_id == at.event_id and at.event_id in view.open_ids), None)
+    notes = view.record.notes.get(asked.id, ()) if isinstance(asked, ev.Approval) else ()
+    edits = (note for note in reversed(notes) if isinstance(note, ev.Proposal | ev.Vote) and note.arguments is not UNSET)
+    return isinstance(next(edits, None), ev.Proposal)
 
 
 async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) -> None:
