@@ -389,3 +389,41 @@ def test_a_function_that_fails_or_says_something_else_lets_nothing_run(rule: Any
 
 def _ran() -> str:
     return "ran"
+
+
+def test_who_edits_a_call_of_a_running_turn_hears_that_a_rule_refuses_the_edit() -> None:
+    """The process that runs the turn reads the rules; the edit was handed over to it."""
+
+    def by_place(arguments: JsonObject, _: object) -> Any:
+        return "skip" if arguments["env"] == "nowhere" else "ask"
+
+    @mt.tool(run=by_place)
+    def ship(env: str) -> str:
+        return f"shipped to {env}"
+
+    async def played() -> None:
+        released = asyncio.Event()
+
+        @mt.tool
+        async def wait() -> str:
+            await released.wait()
+            return "waited"
+
+        store = mt.MemoryStore()
+        calls = [{"name": "ship", "arguments": {"env": "test"}}, {"name": "wait"}]
+        agent = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[ship, wait], store=store)
+        running = asyncio.create_task(agent.run("Ship it."))
+        async for _ in store.watch():
+            if waiting := await store.pending():
+                break
+        else:
+            waiting = []
+        with pytest.raises(mt.AnswerError, match="A rule does not allow such a call"):
+            await store.answer(waiting[0].id, arguments={"env": "nowhere"}, user="dora")
+        await store.answer(waiting[0].id, arguments={"env": "production"}, user="dora")
+        released.set()
+        result = await running
+        responses = [event.content for event in (await store.read(result.conversation)).events if isinstance(event, ToolCallResponse)]
+        assert "shipped to production" in responses
+
+    asyncio.run(played())

@@ -137,6 +137,40 @@ def test_edited_arguments_are_what_runs(midturn: CommandLine, claude: Session) -
     assert decided(hook.decision()) == {"behavior": "allow", "updatedInput": {"command": "touch other"}}
 
 
+EDITS = """
+[people.ana]
+[people.bo]
+[[agents.claude.tools.Bash.rules]]
+when = { command = "make deploy*" }
+ask = ["ana", "bo"]
+only = true
+approvals = 2
+[[agents.claude.tools.Bash.rules]]
+when = { command = "rm *" }
+run = "skip"
+reason = "Nothing is removed."
+"""
+
+
+def test_an_edit_that_does_not_decide_is_not_said_to_have_answered(midturn: CommandLine, claude: Session) -> None:
+    midturn.configure(EDITS)
+    midturn.hasty()
+    hook = claude.start("PermissionRequest", **TOUCH)
+    (question,) = wait_for(midturn)
+
+    refused = midturn.ok("answer", question["id"], json.dumps({"edit": {"command": "rm made"}})).stderr
+    assert "the edit is recorded and decides nothing yet" in refused
+    assert "midturn: answered" not in refused
+    until(lambda: midturn.ok("inbox").stdout, lambda shown: "Nothing is removed." in shown)
+
+    proposed = midturn.ok("answer", question["id"], json.dumps({"edit": {"command": "make deploy"}})).stderr
+    assert "midturn: answered" not in proposed
+    until(lambda: midturn.ok("inbox").stdout, lambda shown: "of 2" in shown)
+
+    midturn.ok("answer", question["id"], "no")
+    assert decided(hook.decision())["behavior"] == "deny"
+
+
 def test_ending_the_turn_stops_the_agent(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **TOUCH)
     (question,) = wait_for(midturn)

@@ -180,6 +180,8 @@ class OutsideAnswers:
             if not waits or TurnView.last(turn.events).decision(at.event_id):
                 if not mine.name or mine.key not in handed_as(turn.events):
                     await self._confirm(at, turn.events, submission)
+                if why := _why_refused(turn.events, mine):
+                    raise errors.AnswerError([errors.Problem("", why)])
                 held = isinstance(outcome, HeldBy) or await self._is_held_around(turn.events)
                 return Receipt(at.conversation, str(at), held, _tally(turn.events, at), proposed=_is_proposal(turn.events, at, submission))
             if isinstance(outcome, Settled):
@@ -240,6 +242,14 @@ def _is_proposal(events: Sequence[ev.Event], at: Address, given: Given) -> bool:
     notes = view.record.notes.get(asked.id, ()) if isinstance(asked, ev.Approval) else ()
     edits = (note for note in reversed(notes) if isinstance(note, ev.Proposal | ev.Vote) and note.arguments is not UNSET)
     return isinstance(next(edits, None), ev.Proposal)
+
+
+def _why_refused(events: Sequence[ev.Event], mine: HandedOver) -> str:
+    """Say why the holder has refused an edit that was handed over; empty if it has not, or not yet."""
+    edits = [event for event in events if isinstance(event, ev.Proposal)]
+    place = next((place for place, edit in enumerate(edits) if mine.key in handed_as([edit])), len(edits))
+    said = next((edit for edit in edits[place + 1 :] if edit.id == edits[place].id), None)
+    return "" if said is None or said.state != "refused" else said.reason or "The edit was refused."
 
 
 async def record_expiry(port: StorePort, conversation: str, clock: TimeOfDay) -> None:
