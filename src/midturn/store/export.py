@@ -6,14 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, TimeOfDay
 from midturn.errors import StoreError, StoreLocked
 from midturn.log.codec import clean, decode_event, decode_lines, encode_event
 from midturn.log.entries import ApprovalEntry, CallEntry, EndEntry, Entry, RequestEntry, ResultEntry, WordsEntry, told
-from midturn.record.events import NEVER_REDACTED, AnsweredBy, Approval, Event, InquiryRequest, InquiryResponse, delta_events
+from midturn.record.events import (
+    NEVER_REDACTED,
+    AnsweredBy,
+    Approval,
+    ConfigDelta,
+    Event,
+    InquiryRequest,
+    InquiryResponse,
+    Standing,
+    delta_events,
+)
 from midturn.record.open_question import fenced, shown
 from midturn.record.window import Window, open_turn
 from midturn.store.batch import event_ids, numbered, stamped
@@ -176,7 +186,7 @@ class History(Struct, frozen=True):
 
     @classmethod
     def of(cls, lines: Sequence[bytes], clock: TimeOfDay = SYSTEM) -> History:
-        """Take lines as they are, but for flags, which hold in no other store, and end the turn that is open in them."""
+        """Take lines as they are, but for flags and standing decisions, which hold in no other store; end the turn that is open in them."""
         kept = [_without_force(line) for line in lines]
         return cls(kept, [encode_event(event) for event in _ending(decode_lines(map(clean, kept), "imported"), clock)])
 
@@ -222,13 +232,32 @@ class Copying:
 
 
 def _without_force(line: bytes) -> bytes:
-    """Return a line whose settings have no effect: they are moved to `delta.imported`."""
-    if b'"config_delta"' not in line:
+    """Return a line that decides nothing here: settings and standing decisions are moved to where they have no effect.
+
+    What a line is says the event that is read from it, however its JSON is written.
+    """
+    event = decode_event(clean(line), "")
+    if isinstance(event, Standing):
+        decided = {
+            name: value for name, value in (("rule", event.rule), ("answer", event.answer)) if value is not None and value is not UNSET
+        }
+        told = {**(event.metadata or {}), "imported": decided}
+        return encode_event(replace(event, rule=None, answer=UNSET, metadata=told)) if decided else line
+    delta = _delta_of(event)
+    if delta is None:
         return line
-    if (of_jp := disarm_delta(line)) is not None:
+    of_jp = disarm_delta(line)
+    if of_jp is not None and _has_no_force(_delta_of(decode_event(clean(of_jp), ""))):
         return of_jp
-    told = (event for event in delta_events([decode_event(clean(line), "")]) if event.delta is not None)
-    return next((encode_event(replace(event, delta={"imported": event.delta})) for event in told), line)
+    return line if _has_no_force(delta) else encode_event(replace(delta, delta={"imported": delta.delta}))
+
+
+def _delta_of(event: Event) -> ConfigDelta | None:
+    return next((each for each in delta_events([event]) if each.delta is not None), None)
+
+
+def _has_no_force(delta: ConfigDelta | None) -> bool:
+    return delta is None or (isinstance(delta.delta, dict) and list(delta.delta) == ["imported"])
 
 
 def _ending(events: Sequence[Event], clock: TimeOfDay) -> Sequence[Event]:
