@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from midturn.errors import AnswerError
-from midturn.question.decision_words import YES_OR_NO, Decision, Unclear, read_decision
+from midturn.question.decision_words import YES_OR_NO, ClearDecision, Unclear, read_decision
 from midturn.question.question import Question
 from support.channels.sentences import CONDITIONAL, NOT_A_DECISION
 
@@ -16,7 +16,7 @@ NO = ["no", "No.", "n", "NO!", "false", "👎", "❌", ":-1:"]
 
 @pytest.mark.parametrize(("words", "answer"), [*((one, True) for one in YES), *((one, False) for one in NO)])
 def test_a_bare_decision_is_one(words: str, answer: bool) -> None:  # noqa: FBT001  a parameter
-    assert read_decision(words) == Decision(answer)
+    assert read_decision(words) == ClearDecision(answer)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_bare_decision_is_one(words: str, answer: bool) -> None:  # noqa: FBT0
     ],
 )
 def test_a_no_may_have_its_reason(words: str, reason: str) -> None:
-    assert read_decision(words) == Decision(answer=False, reason=reason)
+    assert read_decision(words) == ClearDecision(answer=False, reason=reason)
 
 
 @pytest.mark.parametrize("words", [*CONDITIONAL, "yes, because it is Monday", "yes: go", "yes yes", "no, go ahead", "no because", "no:"])
@@ -53,4 +53,4 @@ def test_other_words_are_no_decision(words: str) -> None:
 def test_nothing_that_has_a_letter_more_is_a_yes(word: str, more: str) -> None:
     found = read_decision(f"{word} {more}")
     if any(sign.isalnum() for sign in more):
-        assert not isinstance(found, Decision) or (not found.answer and found.reason)
+        assert not isinstance(found, ClearDecision) or (not found.answer and found.reason)

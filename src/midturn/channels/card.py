@@ -17,7 +17,7 @@ from midturn.errors import AnswerError, Problem
 from midturn.prompts.body import context_lines, subject_lines, verdict_lines
 from midturn.prompts.keys import one_line, question_line
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType, TextType
-from midturn.question.decision_words import Decision, Unclear, read_decision, why_unclear
+from midturn.question.decision_words import ClearDecision, Unclear, read_decision, why_unclear
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import Json
 
@@ -120,7 +120,7 @@ def meant(prompt: Prompt, words: str, more: str = "") -> Said:
     if not _is_yes_or_no(prompt):
         return Said(value=_plain(prompt.question.parse(typed)))
     match read_decision(f"{typed}\n{more}"):
-        case Decision(answer, reason):
+        case ClearDecision(answer, reason):
             return Said(YES if answer else NO, reason=reason)
         case Unclear() as unclear if prompt.kind == "review":
             raise AnswerError([Problem("", why_unclear(unclear))])
@@ -157,7 +157,7 @@ def note_act(note: str, words: str, more: str = "") -> str:
     Further lines that the note had, too, are a signature.
     """
     match read_decision(words if note.endswith(more) else f"{words}\n{more}"):
-        case Decision(answer, None):
+        case ClearDecision(answer, None):
             return NOTE_YES if answer else NOTE_NO
         case _:
             return {"reply": NOTE_REPLY, "again": NOTE_AGAIN}.get(words.strip().casefold().removeprefix("/"), "")

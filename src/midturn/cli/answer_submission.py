@@ -14,7 +14,7 @@ from midturn.prompts.accept import argument_problems
 from midturn.prompts.answer_text import value_text
 from midturn.question.answer import options_listed
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType
-from midturn.question.decision_words import Decision, Unclear, read_decision
+from midturn.question.decision_words import ClearDecision, Unclear, read_decision
 from midturn.question.form import Form
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import OpenQuestion
@@ -108,7 +108,7 @@ def read_value(question: OpenQuestion, words: str) -> Typed:
     return TypedValue(answer_of(question, words))
 
 
-def _decision_in(words: str) -> Decision | None:
+def _decision_in(words: str) -> ClearDecision | None:
     """Read a bare yes or no, or a no with its reason; None if the words are neither.
 
     Raises:

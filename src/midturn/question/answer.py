@@ -8,7 +8,7 @@ from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
 from midturn.question import answer_type as answers
-from midturn.question.decision_words import Decision, Unclear, read_decision, why_unclear
+from midturn.question.decision_words import ClearDecision, Unclear, read_decision, why_unclear
 from midturn.question.schema_check import validate
 from midturn.question.whole_numbers import whole_numbers
 from midturn.values.json_text import NotJson, read_json
@@ -175,9 +175,9 @@ def parse_answer(question: answers.TypeTerms, words: str) -> Json | SecretValue:
         return check_answer(question, _chosen(kind, words.strip()))
     if isinstance(kind, answers.BooleanType):
         match read_decision(words):
-            case Decision(answer, None):
+            case ClearDecision(answer, None):
                 return answer
-            case Decision():
+            case ClearDecision():
                 raise AnswerError([Problem("", f'{words!r:.200} is a no and its reason. Answer "no" alone; the reason goes beside it.')])
             case Unclear() as unclear:
                 raise AnswerError([Problem("", why_unclear(unclear))])

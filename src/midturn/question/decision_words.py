@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ _FIRST: Final = re.compile(r"(?s)(?P<first>:[a-z0-9_+-]+:|\w+|[^\w\s])(?P<rest>.
 _REASON: Final = re.compile(r"(?is)(?:[\s,.;\u2013\u2014-]*\bbecause\b[\s,:]*|\s*:\s*)(?P<reason>\S.*)")
 
 
-class Decision(Struct, frozen=True):
+class ClearDecision(Struct, frozen=True):
     """A yes or a no. `reason` is the reason of a no, if the words give one."""
 
     answer: bool
@@ -42,22 +42,18 @@ class Unclear(Struct, frozen=True):
     words: str
 
 
-TypedDecision: TypeAlias = Decision | Unclear | None
-"""`None`: the words begin with neither yes nor no."""
-
-
-def read_decision(words: str) -> TypedDecision:
-    """Parse the words of a person who answers a yes/no question or an approval."""
+def read_decision(words: str) -> ClearDecision | Unclear | None:
+    """Parse the words of a person who answers a yes/no question or an approval. Return None if they begin with neither yes nor no."""
     said = yes_or_no(words)
     if said is not None:
-        return Decision(said)
+        return ClearDecision(said)
     typed = words.strip()
     found = _FIRST.match(_plain(typed))
     answer = _one_word(found["first"]) if found else None
     if found is None or answer is None:
         return None
     reasoned = None if answer else _REASON.fullmatch(found["rest"])
-    return Unclear(answer, typed) if reasoned is None else Decision(answer, reasoned["reason"].strip())
+    return Unclear(answer, typed) if reasoned is None else ClearDecision(answer, reasoned["reason"].strip())
 
 
 def yes_or_no(words: str) -> bool | None:

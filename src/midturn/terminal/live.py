@@ -29,7 +29,7 @@ from prompt_toolkit.styles import Style as PtkStyle
 
 from midturn.errors import TerminalGone
 from midturn.prompts.plain_scene import Edit
-from midturn.prompts.rich.burst import HOLD, Bursts, Entry, TimedKey
+from midturn.prompts.rich.burst import HOLD, Bursts, KeyMode, TimedKey
 from midturn.prompts.rich.keyboard import Key, Keyboard
 from midturn.prompts.rich.screen import Frame, Row, Sign, Size
 from midturn.question.reply import Reply
@@ -152,7 +152,7 @@ class Presenter(Protocol):
     """Takes keys with the time at which they were pressed, and draws."""
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> KeyMode:
         """What keys do now."""
         ...
 
@@ -297,7 +297,7 @@ class KeyInput(Input):
         device: Device,
         restored: Restored,
         bursts: Bursts,
-        entry: Callable[[], Entry],
+        entry: Callable[[], KeyMode],
         pressed: Callable[[Key, float], None],
         clock: Callable[[], float],
     ) -> None:

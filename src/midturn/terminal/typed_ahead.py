@@ -15,7 +15,7 @@ from midturn.errors import TerminalGone
 from midturn.prompts.cells import cells, clip, clip_start
 from midturn.prompts.keys import one_line, split_lines
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.burst import HOLD, Bursts, Entry, TimedKey
+from midturn.prompts.rich.burst import HOLD, Bursts, KeyMode, TimedKey
 from midturn.prompts.rich.keyboard import Key, Keyboard, Paste
 from midturn.prompts.rich.screen import POINTER
 from midturn.terminal.ascii import as_ascii
@@ -75,7 +75,7 @@ LEAVES = "/quit"
 """What Ctrl-D in an empty line queues."""
 _ESCAPE_TIMEOUT = 0.05
 _NEW_LINE = frozenset({"c-j", "m-enter", "s-enter"})
-_ENTRY = Entry(writes=True, decides=frozenset({"enter"}))
+_ENTRY = KeyMode(writes=True, decides=frozenset({"enter"}))
 _WIDE = 60  # cells; below, fewer words
 
 

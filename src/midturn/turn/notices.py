@@ -16,7 +16,7 @@ RETRY_DELAYS: Final = (10.0, 60.0, 300.0, 1800.0)
 """Seconds between a failed attempt and the next one. After the last delay and one more failure, nothing is tried again."""
 
 
-class Notice(Struct, frozen=True):
+class DueNotice(Struct, frozen=True):
     """A message that is due to people: `about` is the reason, and `number` counts the notices for this reason (0: there is only one)."""
 
     about: Literal["asked", "reassigned", "reminded", "escalated"]
@@ -33,7 +33,7 @@ def escalation_due(poll: Poll, asked_at: str, now: str) -> Escalated | None:
     return None
 
 
-def notice_due(poll: Poll, asked_at: str, now: str, *, has_waited: bool) -> Notice | None:
+def notice_due(poll: Poll, asked_at: str, now: str, *, has_waited: bool) -> DueNotice | None:
     """Return the notice that is to be sent first.
 
     A reminder that a later one overtook is not sent. After a reminder, the failed notice that the question was asked is not tried again.
@@ -51,25 +51,25 @@ def notice_due(poll: Poll, asked_at: str, now: str, *, has_waited: bool) -> Noti
     return None
 
 
-def _candidates(poll: Poll, asked_at: str, now: str) -> Iterator[tuple[Notice, int]]:
+def _candidates(poll: Poll, asked_at: str, now: str) -> Iterator[tuple[DueNotice, int]]:
     """Yield notices in the order in which they are sent, each with the position in the notes from which its outcomes are found."""
     yield _first_notice(poll)
     for position, note in enumerate(poll.notes):
         if isinstance(note, Escalated):
-            yield Notice("escalated", poll.escalated_to(note), note.number), position
+            yield DueNotice("escalated", poll.escalated_to(note), note.number), position
     if number := _reminder_due(poll, asked_at, now):
-        yield Notice("reminded", poll.asked, number), 0
+        yield DueNotice("reminded", poll.asked, number), 0
 
 
-def _first_notice(poll: Poll) -> tuple[Notice, int]:
+def _first_notice(poll: Poll) -> tuple[DueNotice, int]:
     """Return the notice that the question was asked or, later, the last one that it was reassigned."""
     reassigned = [position for position, note in enumerate(poll.notes) if isinstance(note, Reassigned)]
     if reassigned:
-        return Notice("reassigned", poll.asked, len(reassigned)), reassigned[-1]
-    return Notice("asked", poll.asked), 0
+        return DueNotice("reassigned", poll.asked, len(reassigned)), reassigned[-1]
+    return DueNotice("asked", poll.asked), 0
 
 
-def _is_due(poll: Poll, notice: Notice, since: int, now: str) -> bool:
+def _is_due(poll: Poll, notice: DueNotice, since: int, now: str) -> bool:
     notes = poll.notes[since:]
     outcomes = [note for note in notes if isinstance(note, Notified) and note.about == notice.about]
     # Versions before 0.3 recorded no number: a note of theirs after the event is its outcome. They recorded reminders before sending.

@@ -45,7 +45,7 @@ class Sending(Struct, frozen=True):
         return f"not taken by {', '.join(self.failed)}" if self.failed else None
 
 
-class Delivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NoticeDelivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """State of a delivery. `tries` counts the attempts, `retry_at` is the time of the next one, `error` is that of the last one.
 
     `holder` may send it until `until`. `accepted` are the addresses that are not sent the notice again. `is_over`: nothing more is sent.
@@ -59,10 +59,10 @@ class Delivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     is_over: bool = False
 
-    def after(self, sending: Sending, now: str) -> Delivery:
+    def after(self, sending: Sending, now: str) -> NoticeDelivery:
         """Return the state after an attempt."""
         is_over = not sending.failed or self.tries >= len(RETRY_DELAYS)
-        return Delivery(
+        return NoticeDelivery(
             tries=self.tries + 1,
             retry_at="" if is_over else after(now, RETRY_DELAYS[self.tries]),
             accepted=tuple({*self.accepted, *sending.accepted}),
@@ -91,7 +91,7 @@ class Deliveries:
         self._now = now
         self._holder = secrets.token_hex(8)
 
-    async def claim(self, name: str) -> tuple[Delivery, bool]:
+    async def claim(self, name: str) -> tuple[NoticeDelivery, bool]:
         """Return a delivery, and whether this server may send it now or record its outcome.
 
         Raises:
@@ -100,7 +100,7 @@ class Deliveries:
         """
         key = f"{self._prefix}{name}"
         async with self._port.store.port.alone(key):
-            found = (await self._find(key, Delivery)) or Delivery()
+            found = (await self._find(key, NoticeDelivery)) or NoticeDelivery()
             now = self._now()
             if found.is_over or found.retry_at > now or (found.until > now and found.holder != self._holder):
                 return found, found.is_over
@@ -108,7 +108,7 @@ class Deliveries:
             await self._keep(key, claimed)
         return claimed, True
 
-    async def settle(self, name: str, delivery: Delivery) -> None:
+    async def settle(self, name: str, delivery: NoticeDelivery) -> None:
         """Keep the outcome of an attempt, and release the claim."""
         await self._keep(f"{self._prefix}{name}", delivery)
 
@@ -116,10 +116,10 @@ class Deliveries:
         """Remove a delivery."""
         await self._port.keep(f"{self._prefix}{name}", None)
 
-    async def names(self) -> Mapping[str, Delivery]:
+    async def names(self) -> Mapping[str, NoticeDelivery]:
         """Return all deliveries by name."""
         kept = await self._port.kept(self._prefix)
-        read = {name.removeprefix(self._prefix): _read(content, Delivery) for name, content in kept.items()}
+        read = {name.removeprefix(self._prefix): _read(content, NoticeDelivery) for name, content in kept.items()}
         return {name: delivery for name, delivery in read.items() if delivery is not None and name != _BEGUN}
 
     async def remove_except(self, before: Collection[str], questions: Collection[str]) -> None:
@@ -139,7 +139,7 @@ class Deliveries:
             if found := await self._find(key, Begun):
                 return found.at
             for question in earlier or ():
-                await self.settle(question, Delivery(is_over=True))
+                await self.settle(question, NoticeDelivery(is_over=True))
             begun = Begun(self._now() if earlier is None else "")
             await self._keep(key, begun)
         return begun.at

@@ -26,12 +26,12 @@ from midturn.record.events import Notified, Reminded
 from midturn.record.open_question import OpenQuestion
 from midturn.store.store import record_notice
 from midturn.store.watching import StoreChange
-from midturn.turn.notices import RETRY_DELAYS, Notice, escalation_due, notice_due
+from midturn.turn.notices import RETRY_DELAYS, DueNotice, escalation_due, notice_due
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.view import TurnView
 from midturn.values.text import exact
 from midturn.web.board import Board
-from midturn.web.deliveries import SEND_TIMEOUT, Deliveries, Delivery, Sending, fingerprint
+from midturn.web.deliveries import SEND_TIMEOUT, Deliveries, NoticeDelivery, Sending, fingerprint
 from midturn.web.templating import moment
 
 _EVERY = 0.5  # seconds between two looks at what waits
@@ -177,7 +177,7 @@ class Notifying:
             elif delivery.retry_at:
                 self._next[question.id] = time.monotonic() + seconds_between(self._now(), delivery.retry_at)
 
-    def _warn(self, delivery: Delivery, sending: Sending) -> None:
+    def _warn(self, delivery: NoticeDelivery, sending: Sending) -> None:
         for kind in sending.failed:
             self._notice.warn(warning(kind, delivery))
 
@@ -193,7 +193,7 @@ class Notifying:
         return [str(id) for id in cast("list[object]", read)] if isinstance(read, list) else None  # noqa: A001  the wire's word
 
 
-def warning(kind: str, delivery: Delivery) -> str:
+def warning(kind: str, delivery: NoticeDelivery) -> str:
     """Return what a server says of an address that has not accepted a notice."""
     later = "it is not tried again" if delivery.is_over else f"the next attempt is at {delivery.retry_at}"
     return f"A question could not be sent to {kind}: the service did not take it; {later}."
@@ -329,7 +329,7 @@ class Reminding:
         else:
             self._next[question.id] = time.monotonic() + min(_pause(poll), _FIRST_RETRY)
 
-    async def _attempt(self, question: OpenQuestion, poll: Poll, notice: Notice, delivery: Delivery) -> Delivery:
+    async def _attempt(self, question: OpenQuestion, poll: Poll, notice: DueNotice, delivery: NoticeDelivery) -> NoticeDelivery:
         addresses = tuple(self._directory.addresses(poll.people, notice.to))
         if not addresses:
             return replace(delivery, error=_NO_ADDRESS, is_over=True)
@@ -339,7 +339,7 @@ class Reminding:
             self._notice.warn(warning(kind, delivery))
         return delivery
 
-    async def _record(self, question: OpenQuestion, notice: Notice, delivery: Delivery) -> None:
+    async def _record(self, question: OpenQuestion, notice: DueNotice, delivery: NoticeDelivery) -> None:
         """Record the outcome of an attempt, and that people were reminded."""
         store, error, retry_at = self._board.port.store, delivery.error, delivery.retry_at
         if notice.about == "reminded" and error is None:
@@ -359,7 +359,7 @@ class Reminding:
         queued = [each.note for each in last.handed if each.note is not None and each.event_id == question.request.event_id]
         return replace(poll, notes=(*poll.notes, *queued))
 
-    def _due(self, question: OpenQuestion, poll: Poll) -> Notice | None:
+    def _due(self, question: OpenQuestion, poll: Poll) -> DueNotice | None:
         at = self._now()
         return notice_due(poll, question.asked_at, at, has_waited=moment_passed(question, self._notice.after, at))
 
@@ -375,7 +375,7 @@ def _pause(poll: Poll) -> float:
     return min(_RARELY, max(_EVERY, min(waits) / 20))
 
 
-def _why(notice: Notice) -> str:
+def _why(notice: DueNotice) -> str:
     match notice.about:
         case "reminded":
             return f"It still waits (reminder {notice.number})."

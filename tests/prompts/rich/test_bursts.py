@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.rich.burst import HOLD, PAUSE, Bursts, Entry, TypingSpeed
+from midturn.prompts.rich.burst import HOLD, PAUSE, Bursts, KeyMode, TypingSpeed
 from midturn.prompts.rich.keyboard import Key, Keyboard, Paste, Press
 
-CHOICE = Entry(moves=frozenset({"j", "k", "tab"}))
-TEXT = Entry(writes=True, decides=frozenset({"enter"}))
+CHOICE = KeyMode(moves=frozenset({"j", "k", "tab"}))
+TEXT = KeyMode(writes=True, decides=frozenset({"enter"}))
 
 
-def played(reads: Sequence[tuple[float, str]], entry: Entry) -> list[Key]:
+def played(reads: Sequence[tuple[float, str]], entry: KeyMode) -> list[Key]:
     """Feed reads, each with its time in seconds; a key that is held is released in time. Return what counts."""
     keyboard, bursts, counted = Keyboard(), Bursts(), list[Key]()
     due = 0.0

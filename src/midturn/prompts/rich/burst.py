@@ -28,7 +28,7 @@ TimedKey: TypeAlias = tuple[Key, float]
 """A key, and when it was pressed."""
 
 
-class Entry(Struct, frozen=True):
+class KeyMode(Struct, frozen=True):
     """What keys do now. `writes`: characters are text, and only the keys in `decides` decide. Else every key decides except `moves`."""
 
     writes: bool = False
@@ -73,7 +73,7 @@ class Bursts:
         """Whether a key is held: call `release` after `HOLD` seconds without another one."""
         return bool(self._held)
 
-    def feed(self, keys: Sequence[Key], now: float, entry: Entry) -> list[TimedKey]:
+    def feed(self, keys: Sequence[Key], now: float, entry: KeyMode) -> list[TimedKey]:
         """Return the keys of one read that count; a paste comes as one `Paste`."""
         typed = [key for key in keys if _is_text(key)]
         late = self.release(entry) if not typed or now - self._held_at >= HOLD else []
@@ -83,7 +83,7 @@ class Bursts:
         self._last = now
         return [*late, *((key, now) for key in found)]
 
-    def release(self, entry: Entry) -> list[TimedKey]:
+    def release(self, entry: KeyMode) -> list[TimedKey]:
         """Return the keys that were held: nothing followed them. A line end at the end of a paste submits nothing."""
         held, self._held = self._held, []
         if not held:
@@ -92,7 +92,7 @@ class Bursts:
             return [(Paste("", marked=False), self._held_at)]
         return [(key, self._held_at) for key in held]
 
-    def _chosen(self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: Entry) -> Iterator[Key]:
+    def _chosen(self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: KeyMode) -> Iterator[Key]:
         """Yield the keys at a choice."""
         after = now - self._last
         if self._pasting and after < PAUSE:
@@ -106,7 +106,7 @@ class Bursts:
         else:
             yield from self._hold(keys, typed[0], now)
 
-    def _written(self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: Entry) -> Iterator[Key]:
+    def _written(self, keys: Sequence[Key], typed: Sequence[Key], now: float, entry: KeyMode) -> Iterator[Key]:
         """Yield the keys where text is written."""
         was_fast = now - self._last < (_ENTER_PAUSE if self._several or self._pasting else _FASTEST)
         self._several = len(typed) > 1

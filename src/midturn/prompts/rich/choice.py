@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, is_remembered
-from midturn.prompts.rich.burst import NOTHING_CHOSEN, Entry
+from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
@@ -73,7 +73,7 @@ class Choice:
 
     submits = None
     empty = True
-    entry = Entry(moves=frozenset({"j", "k"}))
+    entry = KeyMode(moves=frozenset({"j", "k"}))
 
     def __init__(self, text: str, keys: Keys) -> None:
         self._text = text

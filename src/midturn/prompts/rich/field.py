@@ -12,7 +12,7 @@ from midturn.prompts.accept import EMPTY_SECRET, NotAccepted, empty_once
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.burst import Entry
+from midturn.prompts.rich.burst import KeyMode
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.pager import json_spans
 from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size, Span, clipped, joined, parts_rows, row
@@ -50,7 +50,7 @@ class TextField:
     """Text that is edited until `then` accepts it; errors appear below, and the text is kept."""
 
     submits = frozenset({"enter"})
-    entry = Entry(writes=True, decides=submits)
+    entry = KeyMode(writes=True, decides=submits)
 
     def __init__(self, settings: FieldSettings, text: str, then: Callable[[str], Pressed]) -> None:
         self._settings = settings
@@ -232,7 +232,7 @@ class SecretField:
     """Keeps what is typed, and never shows a trace of it."""
 
     submits = ENTER
-    entry = Entry(writes=True, decides=submits)
+    entry = KeyMode(writes=True, decides=submits)
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
         self._tail = tail

@@ -6,7 +6,7 @@ from midturn.prompts.accept import Finder, Hit
 from midturn.prompts.cells import cells, hang
 from midturn.prompts.keys import OTHER, label, marked, one_line
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.burst import Entry
+from midturn.prompts.rich.burst import KeyMode
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
 from midturn.prompts.rich.listing import OptionList
 from midturn.prompts.rich.screen import POINTER, Frame, OptionMark, Pressed, Row, Sign, Size, Span, joined, parts_rows, row
@@ -24,7 +24,7 @@ class Filtering(OptionList):
     """Pick one, or mark several, among the options that the typed words find."""
 
     marks = "Tab"
-    entry = Entry(writes=True, decides=ENTER | {"tab"})
+    entry = KeyMode(writes=True, decides=ENTER | {"tab"})
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
         super().__init__(prompt, tail)

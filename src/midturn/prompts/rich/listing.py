@@ -10,7 +10,7 @@ from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.keys import Command, Commands, KeyStep, first_other, label, marked, skipped
 from midturn.prompts.rich import screen
-from midturn.prompts.rich.burst import NOTHING_CHOSEN, Entry
+from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
 from midturn.question.answer_type import MultiSelectType, SelectType, folded
@@ -31,7 +31,7 @@ class OptionList:
     """
 
     submits = None
-    entry = Entry(moves=frozenset({"j", "k", "tab"}))
+    entry = KeyMode(moves=frozenset({"j", "k", "tab"}))
     marks: ClassVar[str] = "Space"
     """The key that marks the highlighted option."""
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from midturn.prompts.cells import cells, clip
 from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.burst import NOTHING_CHOSEN, Entry
+from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, cut, fitted, joined, row, row_cells, row_text, wrapped
 from midturn.question.reply import EndedTurn
@@ -150,8 +150,8 @@ def _split(line: _Line, start: int, end: int) -> Row:
 _CLOSE = frozenset({"q", "escape", "v"})
 _NEXT = frozenset({" ", "pagedown", "enter", "c-f", "c-d", "c-j"})
 _BACK = frozenset({"b", "pageup", "c-b", "backspace"})
-_PAGES = Entry(moves=frozenset({*_NEXT, *_BACK, "j", "k", "g", "G", "n", "N"}))
-_WORDS = Entry(writes=True, decides=ENTER)
+_PAGES = KeyMode(moves=frozenset({*_NEXT, *_BACK, "j", "k", "g", "G", "n", "N"}))
+_WORDS = KeyMode(writes=True, decides=ENTER)
 _KEYS = (
     " · Space next · b back · ↑↓ j k · / search · q back to the question",
     " · Space next · b back · / search · q leave",
@@ -182,7 +182,7 @@ class Pager:
         return len(self._unseen) if self._unseen is not None else len(self._rows)
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> KeyMode:
         """What keys do now."""
         return _WORDS if self._search is not None else _PAGES
 

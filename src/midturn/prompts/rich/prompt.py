@@ -7,7 +7,7 @@ from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, ow
 from midturn.prompts.cells import cells, clip, continued_words, hang
 from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
 from midturn.prompts.plain_scene import Edit
-from midturn.prompts.rich.burst import NOT_SUBMITTED, Entry
+from midturn.prompts.rich.burst import NOT_SUBMITTED, KeyMode
 from midturn.prompts.rich.choice import Choice
 from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, rule_field, subject_field, text_menu
 from midturn.prompts.rich.field import SecretField, TextField
@@ -106,7 +106,7 @@ class RichScene:
         return bool(self._prompt.deadline)
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> KeyMode:
         """What keys do now."""
         return self._faces[-1].entry
 

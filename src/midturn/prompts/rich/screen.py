@@ -23,7 +23,7 @@ from midturn.prompts.cells import (
 )
 from midturn.prompts.keys import Command, description, label
 from midturn.prompts.plain_scene import Edit
-from midturn.prompts.rich.burst import Entry
+from midturn.prompts.rich.burst import KeyMode
 from midturn.prompts.rich.keyboard import Key
 from midturn.question.answer_type import SelectOption
 from midturn.question.reply import Reply
@@ -185,7 +185,7 @@ class Face(Protocol):
         ...
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> KeyMode:
         """What keys do, so that a paste can be told from keys that a hand presses."""
         ...
 
