@@ -22,6 +22,7 @@ from midturn.record.window import (
     last_turn,
     pair_calls,
     pair_inquiries,
+    standing_decisions,
     starts_turn,
     turn_from,
     turns,
@@ -319,6 +320,11 @@ class Past:
         return config_deltas(decode_kind(self._lines, "config_delta"))
 
     @cached_property
+    def standing(self) -> tuple[ev.Standing, ...]:
+        """Decisions in them that hold for the rest of the conversation; no other event is decoded for it."""
+        return standing_decisions(decode_kind(self._lines, "standing"))
+
+    @cached_property
     def view(self) -> list[ev.VisibleEvent]:
         """The events as a provider sees them."""
         before, self._before = self._before, None
@@ -391,6 +397,10 @@ class EventLog(TurnByTurn, Sequence[Event]):
     def config_deltas(self) -> list[Json]:
         """Return what flags set."""
         return [*self._past.deltas, *config_deltas(self._events)]
+
+    def standing_decisions(self) -> tuple[ev.Standing, ...]:
+        """Return the decisions that hold for the rest of the conversation."""
+        return (*self._past.standing, *standing_decisions(self._events))
 
     @overload
     def __getitem__(self, index: int) -> Event: ...

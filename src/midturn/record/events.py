@@ -437,11 +437,6 @@ class Standing(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     answered_by: AnsweredBy | None = None
 
 
-def standing_in(events: Iterable[Event]) -> tuple[Standing, ...]:
-    """Return the decisions that hold for the rest of a conversation, the oldest first."""
-    return tuple(event for event in events if type(event) is Standing)
-
-
 # Notes on a request: `id` is that of the inquiry or the approval that they are about. None of them answers it ---------------
 
 

@@ -43,6 +43,17 @@ class TurnByTurn:
         """Return what `config_deltas` returns for all of these events."""
         raise NotImplementedError
 
+    def standing_decisions(self) -> tuple[ev.Standing, ...]:
+        """Return what `standing_decisions` of this module returns for all of these events."""
+        raise NotImplementedError
+
+
+def standing_decisions(events: Iterable[ev.Event]) -> tuple[ev.Standing, ...]:
+    """Return the decisions that hold for the rest of a conversation, the oldest first."""
+    if isinstance(events, TurnByTurn):
+        return events.standing_decisions()
+    return tuple(event for event in events if isinstance(event, ev.Standing))
+
 
 def config_deltas(events: Iterable[ev.Event]) -> list[Json]:
     """Return what flags set."""

@@ -41,8 +41,8 @@ from midturn.errors import ConfigError, ModelError, NotOpen, TurnOpen
 from midturn.exchange import Usage
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Clock, Display, Notice, Recorded, ToolBegan, ToolEnded
-from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd, standing_in, user_requests
-from midturn.record.window import last_turn, open_turn
+from midturn.record.events import Approval, Event, InquiryRequest, ToolCallResponse, TurnEnd, user_requests
+from midturn.record.window import last_turn, open_turn, standing_decisions
 from midturn.runtime.loop_thread import uncut
 from midturn.runtime.model_response import Consulting, ModelResponse, foretold
 from midturn.runtime.prompts import Dialogs, Elsewhere
@@ -504,7 +504,7 @@ class Session:
 
 def with_standing(settings: steps.TurnSettings, journal: Journal) -> steps.TurnSettings:
     """Return the settings with the decisions that hold for the rest of the conversation."""
-    standing = standing_in(journal.events)
+    standing = standing_decisions(journal.events)
     return replace(settings, standing=standing) if standing != settings.standing else settings
 
 
