@@ -168,6 +168,7 @@ class Inquirer:
         occurrence: int | None = None,
         agent: str = "",
         permission: bool = False,
+        schema: JsonObject | None = None,
     ) -> CallContent:
         """Make one call of a tool: run `function(call)`, and return what the model is to read of it, as it is recorded.
 
@@ -187,6 +188,8 @@ class Inquirer:
                 is identified by its agent, tool, id and arguments; it is recorded as `agent` in the metadata of the call.
             permission: Whether a person is asked first if the call may run. The person may edit its arguments: `call.context.arguments` are
                 those that run.
+            schema: With `permission`, the JSON Schema of the tool's arguments. An edit that does not fit it is refused to its author, in
+                whatever process it is given, and the question stays open. It is recorded with the question.
 
         Raises:
             Suspended: No one is there to answer now; make the call again after the answer.
@@ -195,7 +198,7 @@ class Inquirer:
             StoreError: It cannot be read or written.
         """
         try:
-            async with self._call(tool, call_id, arguments, occurrence, agent, permission=permission) as call:
+            async with self._call(tool, call_id, arguments, occurrence, agent, permission=permission, schema=schema) as call:
                 try:
                     returned = await _ran(function, call)
                     call.refuse_going_on()
@@ -266,6 +269,7 @@ class Inquirer:
         occurrence: int | None = None,
         agent: str = "",
         permission: bool = False,
+        schema: JsonObject | None = None,
     ) -> CallContent:
         """Make one call of a tool in a program without an event loop, see `run`.
 
@@ -274,7 +278,9 @@ class Inquirer:
         """
         refuse_inside_a_loop("inquirer.run_sync", "await inquirer.run(…)")
         with self._loop() as thread:
-            return thread.run(self.run(tool, call_id, arguments, function, occurrence=occurrence, agent=agent, permission=permission))
+            return thread.run(
+                self.run(tool, call_id, arguments, function, occurrence=occurrence, agent=agent, permission=permission, schema=schema)
+            )
 
     def give_up_unmade_sync(self, reason: str) -> None:
         """End the unfinished calls that were not made again in a program without an event loop, see `give_up_unmade`.
@@ -364,7 +370,7 @@ class Inquirer:
             await call.end(call.outcome)
 
     @asynccontextmanager
-    async def _call(
+    async def _call(  # noqa: PLR0913  (as its caller)
         self,
         tool: str | Tool,
         call_id: str,
@@ -373,12 +379,15 @@ class Inquirer:
         agent: str,
         *,
         permission: bool = False,
+        schema: JsonObject | None = None,
     ) -> AsyncGenerator[InquirerCall]:
         name, source = _asking(tool, self._settings.source)
         check_call(name, call_id, arguments, self._settings.limits.json_depth)
         check_text("agent", agent)
         async with self._held() as turn:
-            foreign = await turn.call(source, CallBegun(call_id, name, arguments or {}, agent), occurrence, permission=permission)
+            foreign = await turn.call(
+                source, CallBegun(call_id, name, arguments or {}, agent), occurrence, permission=permission, schema=schema
+            )
             call = InquirerCall(source, turn, foreign)
             try:
                 yield call

@@ -18,11 +18,12 @@ from midturn.journal import Journal
 from midturn.ports import Model, Tool
 from midturn.record.events import Source
 from midturn.routing.policy import QuestionPolicy, RunPolicy, ToolPolicy
+from midturn.routing.rules import Ruling
 from midturn.runtime.driver import Session
 from midturn.runtime.foreign_turn import ForeignTools, ForeignTurn, Outside
 from midturn.runtime.surroundings import Silence, Surroundings
 from midturn.tools.names import RUN_POLICIES, permission_deadline, source_of
-from midturn.values.json_value import DEFAULT_LIMITS, Limits
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, canonical
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
@@ -75,6 +76,7 @@ def _policy(tool: Tool, settings: AgentSettings) -> ToolPolicy:
     declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
     run = declared if declared in RUN_POLICIES else "unattended"
     policy = tool_policy(tool.definition.name, settings.routes, source=source_of(tool), run=run, detached=settings.detached)
+    policy = replace(policy, arguments_schema=tool.definition.parameters)
     given: object = getattr(tool, "deadline", None)
     if not isinstance(given, timedelta | int | float | str):  # of a tool that is not ours it may be anything, such as a method
         return policy
@@ -108,6 +110,21 @@ def compose_inquirer(settings: AgentSettings, run: RunParts, journal: Journal) -
     return ForeignTurn(*session_parts(kit, run, journal), tools)
 
 
+class _ForeignPolicy(ToolPolicy, frozen=True, kw_only=True):
+    """Policy of a tool of another program's loop: the loop says of each call whether a person is asked first."""
+
+    tools: ForeignTools
+    name: str
+
+    def ruling(self, arguments: Json) -> Ruling:
+        """Have a person asked about the calls of which the loop wants that."""
+        return Ruling("ask") if self.tools.asked[self.name, canonical(arguments)] else Ruling(self.run)
+
+    def schema_for(self, arguments: Json) -> JsonObject | None:
+        """Return the JSON Schema that the loop has given with the call."""
+        return self.tools.schemas.get((self.name, canonical(arguments)))
+
+
 class _Policies(Mapping[str, ToolPolicy]):
     """Policies of every tool that there may be: a call runs unattended, unless it is one that begins with a permission."""
 
@@ -119,8 +136,11 @@ class _Policies(Mapping[str, ToolPolicy]):
     def __getitem__(self, tool: str) -> ToolPolicy:
         if tool not in self._of:
             source, settings = self._settings.source or Source.tool(tool), self._settings
-            self._of[tool] = tool_policy(tool, settings.routes, source=source, run="unattended", detached=settings.detached)
-        return replace(self._of[tool], run="ask") if self._tools.permitted[tool] else self._of[tool]
+            policy = tool_policy(tool, settings.routes, source=source, run="unattended", detached=settings.detached)
+            self._of[tool] = _ForeignPolicy(
+                source=policy.source, run=policy.run, detached=policy.detached, questions=policy.questions, tools=self._tools, name=tool
+            )
+        return self._of[tool]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._of)

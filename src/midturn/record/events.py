@@ -384,6 +384,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     `definition` is the fingerprint of the tool of a call that waits, and `is_local` says that a file of the workspace defines it.
     `any_arguments` says, of a run that waits, that no rule of its tool depends on the arguments: who may decide the call may also edit it.
     Without it, only a process that knows the rules can tell who may decide the edited call.
+    `arguments_schema` is the JSON Schema that edited arguments of a run that waits have to fit.
     """
 
     id: str
@@ -410,6 +411,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     definition: str = ""
     is_local: bool = False
     any_arguments: bool = False
+    arguments_schema: JsonObject | None = None
 
     @property
     def is_reply(self) -> bool:

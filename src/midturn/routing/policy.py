@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from midturn.question.people import People
 from midturn.record.events import Source
 from midturn.routing.rules import Ruling, RunRules, strictest
-from midturn.values.json_value import Json, SecretValue
+from midturn.values.json_value import Json, JsonObject, SecretValue
 
 DetachedPolicy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]
 TargetKind: TypeAlias = Literal["user", "assistant", "assistant_with_escalation"]
@@ -70,6 +70,7 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     `deadline` says within how many seconds its calls have to be allowed. A tool that returns its questions runs again when no one has
     answered them in time, where it `takes_deadlines`.
     `definition` is the fingerprint of the program behind the tool; `is_local`: a file of the project defines or is it.
+    `arguments_schema` is the JSON Schema that edited arguments have to fit.
     """
 
     source: Source
@@ -83,6 +84,11 @@ class ToolPolicy(Struct, frozen=True, kw_only=True):
     takes_deadlines: bool = False
     definition: str = ""
     is_local: bool = False
+    arguments_schema: JsonObject | None = None
+
+    def schema_for(self, arguments: Json) -> JsonObject | None:  # noqa: ARG002  other policies look at them
+        """Return the JSON Schema that edited arguments of a call have to fit, by the arguments of its model; None if it is not known."""
+        return self.arguments_schema
 
     def ruling(self, arguments: Json) -> Ruling:
         """Say whether a call with these arguments may run, and which rule says so."""

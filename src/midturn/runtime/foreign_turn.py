@@ -102,8 +102,10 @@ class ForeignTools(Mapping[str, ForeignTool]):
 
     def __init__(self) -> None:
         self._by_name: dict[str, ForeignTool] = {}
-        self.permitted: Counter[str] = Counter()
-        """How many calls of a tool are about to begin that are put to a person before they run, by its name."""
+        self.asked: Counter[tuple[str, bytes]] = Counter()
+        """How many calls are about to begin that are put to a person before they run, by the tool's name and the arguments."""
+        self.schemas: dict[tuple[str, bytes], JsonObject] = {}
+        """The JSON Schemas that edited arguments of these calls have to fit."""
 
     def __getitem__(self, name: str) -> ForeignTool:
         return self._by_name.setdefault(name, ForeignTool(name))
@@ -217,10 +219,18 @@ class ForeignTurn:
             'answer what is open, or pass it on as a reply: `await store.answer(id, reply=text)`, or `on_open="reply"`.'
         )
 
-    async def call(self, source: ev.Source, begun: CallBegun, occurrence: int | None = None, *, permission: bool = False) -> ForeignCall:
+    async def call(
+        self,
+        source: ev.Source,
+        begun: CallBegun,
+        occurrence: int | None = None,
+        *,
+        permission: bool = False,
+        schema: JsonObject | None = None,
+    ) -> ForeignCall:
         """Begin a call, or begin one again that was left unfinished; `source` is who asks in it.
 
-        With `permission`, a person is asked first whether it may run, and may edit its arguments.
+        With `permission`, a person is asked first whether it may run, and may edit its arguments, so that they fit `schema`.
 
         The n-th call with the same agent, tool, id and arguments is the n-th recorded one, unless `occurrence` says which it is.
 
@@ -236,7 +246,10 @@ class ForeignTurn:
         call = ForeignCall(begun)
         self._calls.append(call)
         self._tools[name].expect(id, call, source)
-        self._tools.permitted[name] += permission
+        about = (name, canonical(begun.arguments))
+        self._tools.asked[about] += permission
+        if schema is not None:
+            self._tools.schemas[about] = schema
         try:
             while not call.run.done():
                 driver, task = self._running()
@@ -248,7 +261,7 @@ class ForeignTurn:
             self.leave(call)
             raise
         finally:
-            self._tools.permitted[name] -= permission
+            self._tools.asked[about] -= permission
         return call
 
     def _raise_unless_allowed(self, begun: CallBegun) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.reply import Answered, Edited, Replied, Scope, Submitted, WentBack
+from midturn.question.schema_check import misfits
 from midturn.record.events import PROPOSALS, AnsweredBy, Approval, ApprovalState, Proposal, Vote
 from midturn.record.open_question import PromptKind, Refusal, arguments_sha256
 from midturn.record.prompt import Prompt
@@ -21,7 +22,7 @@ from midturn.turn.context import call_context, call_subject
 from midturn.turn.edits import Edits, proposed_arguments, read_edits
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord
-from midturn.values.json_value import Json, json_equal
+from midturn.values.json_value import Json, JsonObject, json_equal
 
 
 class Foretelling(Struct, frozen=True):
@@ -124,7 +125,11 @@ class Permission(Approving, frozen=True):
 
     def _waits_for_a_yes(self) -> Approval | None:
         policy = self.view.policy
-        bound = {"definition": policy.definition, "is_local": policy.is_local}
+        bound = {
+            "definition": policy.definition,
+            "is_local": policy.is_local,
+            "arguments_schema": policy.schema_for(self.view.call.arguments),
+        }
         return self._waits(reason=self._reason, deadline=self.until, **bound, **self._as_foretold())
 
     @property
@@ -304,6 +309,9 @@ class Permission(Approving, frozen=True):
             return decisions.Misfit.because("Arguments are a JSON object.")
         if self.view.policy.is_program and (problem := control_problem(arguments)):
             return decisions.Misfit.because(f"{problem}. Only line ends and tabs are allowed in what a program is given.")
+        schema = self._arguments_schema
+        if schema is not None and (problems := misfits(schema, arguments)):
+            return decisions.Misfit(problems)
         if (ruling := self.view.ruling_on_edit(arguments)) is not None:
             return self.judge(arguments, who, ruling)
         if (waiting := self.waiting) is not None and waiting.any_arguments:  # the rules say the same about the edited call
@@ -333,6 +341,12 @@ class Permission(Approving, frozen=True):
         if same is not None and vote is not None:
             return decisions.counted(same, replace(vote, arguments=arguments), self._ran_edited(arguments, who, self._rule))
         return decisions.Proposed(self._proposal("open", arguments, who, people, ruling), vote)
+
+    @property
+    def _arguments_schema(self) -> JsonObject | None:
+        """The schema that an edit has to fit: the one on record, which a process that only answers knows as well."""
+        waiting = self.waiting
+        return waiting.arguments_schema if waiting else self.view.policy.schema_for(self.view.call.arguments)
 
     def _poll_for(self, people: People, ruling: Ruling) -> Poll:
         known, configured = self.view.settings.known_people, self._is_configured(ruling)

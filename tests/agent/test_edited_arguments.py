@@ -1,0 +1,47 @@
+"""Edited arguments of a call fit the schema of its tool before they count, in whatever process the edit is given."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+from midturn.values.json_value import JsonObject
+
+
+@mt.tool(run="ask")
+async def pay(n: int, currency: str = "EUR") -> str:
+    """Pay."""
+    return f"paid {n} {currency}"
+
+
+def payer(store: ConversationStore) -> mt.Agent:
+    """Return an agent that pays once."""
+    model = mt.ScriptedModel([{"calls": [{"name": "pay", "arguments": {"n": 5}}]}, {"text": "Done."}])
+    return mt.Agent(model, tools=[pay], store=store)
+
+
+@pytest.mark.parametrize("edit", [{"n": "a lot"}, {"currency": "USD"}, {"n": 1, "to": "me"}])
+def test_an_edit_that_does_not_fit_is_refused_to_its_author_and_the_question_stays_open(store: ConversationStore, edit: JsonObject) -> None:
+    async def scene() -> None:
+        waiting = await payer(store).run("Pay.")
+        (question,) = waiting.pending
+        with pytest.raises(mt.AnswerError) as refused:  # by a store that has no tools
+            await store.answer(question, arguments=edit, digest=question.digest, user="ana")
+        assert refused.value.problems
+        assert [one.id for one in await store.pending()] == [question.id]
+        await store.answer(question, arguments={"n": 7}, digest=question.digest, user="ana")
+        assert (await payer(store).resume(waiting.conversation)).status == "completed"
+        contents = [getattr(event, "content", "") for event in (await store.read(waiting.conversation)).events]
+        assert any("paid 7 EUR" in str(content) for content in contents)
+
+    asyncio.run(scene())
+
+
+def test_at_a_prompt_the_person_is_asked_again(store: ConversationStore) -> None:
+    prompter = mt.ScriptedPrompter({"pay.__run__": [mt.Edited({"n": "a lot"}), mt.Edited({"n": 7})]})
+    result = asyncio.run(payer(store).run("Pay.", prompter=prompter))
+    assert result.status == "completed"
+    assert len(prompter.prompts) == 2
