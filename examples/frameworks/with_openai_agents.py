@@ -36,7 +36,7 @@ async def main() -> None:
     """Enter until the turn is over; each time could be another process, on another day."""
     store = mt.MemoryStore()
     conversation, saved = await store.new("Ship it."), ""
-    answers = {"region": "us-2", "approve": True}
+    answers = {"region": "us-2", "__run__": True}
     while True:
         asking = Asking(mt.Inquirer(store, conversation))
         agent = Agent[Any](name="Shop", model=MODEL, tools=[asking.tool(deploy), asking.tool(drop, needs_approval=True)])

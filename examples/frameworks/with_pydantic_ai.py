@@ -43,7 +43,7 @@ async def main() -> None:
     """Enter until the turn is over; each time could be another process, on another day."""
     store = mt.MemoryStore()
     conversation, saved = await store.new("Ship it."), b"[]"
-    answers = {"region": "us-2", "approve": True}
+    answers = {"region": "us-2", "__run__": True}
     while True:
         history = ModelMessagesTypeAdapter.validate_json(saved)
         result = await run(agent, mt.Inquirer(store, conversation), "Ship it.", message_history=history)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import pytest
 from agents import (
@@ -23,6 +23,7 @@ from agents import (
     tool_input_guardrail,
 )
 from agents.testing import ScriptedModel, assistant_message, function_call
+from pydantic import AfterValidator
 
 import midturn as mt
 from midturn.adapters.openai_agents import Asking
@@ -113,7 +114,7 @@ def test_two_agents_with_tools_of_one_name_run_each_its_own(store: ConversationS
 
         asking, planner = made()
         result = await asking.run(planner, "Clean up.", run_config=QUIET)
-        for text in ("Sure?", "Run `delete`?"):
+        for text in ("Sure?", "Run delete?"):
             (question,) = await store.pending(conversation)
             assert question.question.text == text
             await store.answer(question.id, True)
@@ -245,7 +246,7 @@ def test_a_list_is_an_input_and_a_new_message_over_waiting_calls_is_refused(stor
         waiting = await program.enter(conversation, first)
         (request,) = [event for event in (await store.read(conversation)).events if event.type == "chat_request"]
         assert request.to_json()["content"] == "Pay.\n[input_image]"
-        with pytest.raises(mt.TurnOpen, match="pay asks: Run `pay`"):
+        with pytest.raises(mt.TurnOpen, match="pay asks: Run pay"):
             await program.enter(conversation, [*waiting.to_input_list(), {"role": "user", "content": "Wait."}])
         (question,) = await store.pending(conversation)
         await store.answer(question.id, True)
@@ -293,3 +294,39 @@ def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: Co
             await program.enter(await store.new(), "Go.", reply="Wait.")
 
     asyncio.run(scene())
+
+
+def test_a_person_edits_the_arguments_and_the_model_is_told(store: ConversationStore) -> None:
+    async def scene() -> None:
+        ran, conversation = list[int](), await store.new()
+
+        async def pay(n: Annotated[int, AfterValidator(lucky)]) -> str:
+            """Pay."""
+            ran.append(n)
+            return f"paid {n}"
+
+        calls = [function_call("pay", {"n": 5}, call_id=id) for id in ("c1", "c2")]
+        program = Program(store, lambda asking: [asking.tool(pay, needs_approval=True)], calls)
+        waiting = await program.enter(conversation, author="ana")
+        first, second = await store.pending(conversation)
+        assert (first.kind, first.arguments) == ("run", {"n": 5})
+        with pytest.raises(mt.AnswerError):
+            await store.answer(first, arguments={"n": "a lot"}, digest=first.digest)
+        with pytest.raises(mt.TurnOpen):
+            await program.enter(conversation, waiting, author="ana", reply="Yes, go ahead.")
+        assert len(await store.pending(conversation)) == 2
+        await store.answer(first, arguments={"n": 7}, digest=first.digest)
+        await store.answer(second, arguments={"n": 13}, digest=second.digest)
+        edited, refused = read(await program.enter(conversation, waiting))
+        assert edited == 'The user edited the arguments of this call. It ran with: {"n": 7}\npaid 7'
+        assert "`pay` does not accept the edit" in refused
+        assert ran == [7]
+
+    asyncio.run(scene())
+
+
+def lucky(n: int) -> int:
+    """Refuse one number."""
+    if n == 13:
+        raise ValueError("13 is unlucky")
+    return n

@@ -126,9 +126,9 @@ def test_a_tool_that_needs_approval_is_approved_by_a_person_like_any_question(st
     async def scene() -> None:
         program, conversation = Program(store, ("drop", "table")), await store.new()
         said = await program.until_done(conversation, approved, reason="It is in use.")
-        assert said.endswith("table is gone." if approved else 'Reason: "It is in use."\n\nIt did not run.')
+        assert said.endswith("table is gone." if approved else 'skipped by the user. Reason: "It is in use."')
         assert program.effects == ({"drop table": 1} if approved else {})
-        assert await counted(store, conversation) == (1, 1, 1)
+        assert await counted(store, conversation) == (1, 0, 1)
 
     asyncio.run(scene())
 
@@ -147,7 +147,7 @@ def test_a_tool_that_asks_for_approval_itself_is_approved_in_the_same_call(store
 
         assert await program.until_done(conversation, True) == "Done."
         assert program.effects == {"table": 1}
-        assert await counted(store, conversation) == (1, 1, 1)
+        assert await counted(store, conversation) == (1, 0, 1)
 
     asyncio.run(scene())
 

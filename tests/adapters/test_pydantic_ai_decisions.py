@@ -16,6 +16,7 @@ from pydantic_ai import (
     DeferredToolRequests,
     FunctionToolset,
     ImageUrl,
+    ModelRetry,
     RunContext,
     UsageLimitExceeded,
     UserError,
@@ -147,7 +148,7 @@ def test_a_recorded_no_counts_also_if_the_tool_wants_no_approval_any_more(store:
         (question,) = await store.pending(conversation)
         await store.answer(question.id, False, user="ana")
         strict.clear()
-        assert "rejected" in await program.enter(conversation, None)
+        assert "skipped by the user" in await program.enter(conversation, None)
         assert ran == []
 
     asyncio.run(scene())
@@ -214,12 +215,12 @@ def test_a_new_message_while_a_call_waits_is_refused_and_says_what_is_open(store
 
         await program.enter(conversation, "Pay 1.")
         for _ in range(2):
-            with pytest.raises(mt.TurnOpen, match=r"The new message was not recorded\.\n.*pay asks: Run `pay`\?") as raised:
+            with pytest.raises(mt.TurnOpen, match=r"The new message was not recorded\.\n.*pay asks: Run pay\?") as raised:
                 await program.enter(conversation, "No wait, make it 2.")
             assert raised.value.text == "Pay 1."
         (question,) = await store.pending(conversation)
         assert question.tool == "pay"
-        await store.answer(question.id, reply="No wait, make it 2.")
+        await store.answer(question.id, approve=False, reason="No wait, make it 2.")
         with pytest.raises(mt.TurnOpen):  # the call has ended, and the model has not read that yet
             await program.enter(conversation, "And another thing.")
         assert "No wait, make it 2." in await program.enter(conversation, None)
@@ -330,5 +331,77 @@ def test_a_person_approves_the_arguments_that_run(store: ConversationStore) -> N
         await store.answer(question.id, True)
         assert await program.enter(conversation, None) == "paid 50"
         assert ran == [50]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("returns_image", [False, True])
+def test_a_person_edits_the_arguments_and_the_model_is_told(store: ConversationStore, *, returns_image: bool) -> None:
+    async def scene() -> None:
+        program, ran, conversation = Program(store, arguments={"n": 5}), list[int](), await store.new()
+
+        def validate(ctx: RunContext[None], n: int) -> None:  # noqa: ARG001
+            if n == 13:
+                raise ModelRetry("13 is unlucky")
+
+        @program.agent.tool_plain(requires_approval=True, args_validator=validate)
+        def pay(n: Annotated[int, AfterValidator(lambda n: min(n, 50))]) -> Any:
+            """Pay."""
+            ran.append(n)
+            return PNG if returns_image else f"paid {n}"
+
+        await program.enter(conversation)
+        (question,) = await store.pending(conversation)
+        assert (question.kind, question.arguments) == ("run", {"n": 5})
+        with pytest.raises(mt.AnswerError):
+            await store.answer(question, arguments={"n": "a lot"}, digest=question.digest)
+        assert [found.id for found in await store.pending(conversation)] == [question.id]
+        await store.answer(question, arguments={"n": 70}, digest=question.digest)
+        output = await program.enter(conversation, None)
+        assert ran == [50]
+        assert 'The user edited the arguments of this call. It ran with: {"n": 70}' in output
+        assert returns_image or output.endswith("paid 50")
+
+    asyncio.run(scene())
+
+
+def test_an_edit_that_the_validator_of_the_tool_refuses_is_not_blamed_on_the_model(store: ConversationStore) -> None:
+    async def scene() -> None:
+        program, ran, conversation = Program(store, arguments={"n": 5}), list[int](), await store.new()
+
+        def validate(ctx: RunContext[None], n: int) -> None:  # noqa: ARG001
+            if n == 13:
+                raise ModelRetry("13 is unlucky")
+
+        @program.agent.tool_plain(requires_approval=True, args_validator=validate)
+        def pay(n: int) -> str:
+            """Pay."""
+            ran.append(n)
+            return f"paid {n}"
+
+        await program.enter(conversation)
+        (question,) = await store.pending(conversation)
+        await store.answer(question, arguments={"n": 13}, digest=question.digest)
+        output = await program.enter(conversation, None)
+        assert "The user edited the arguments" in output
+        assert "13 is unlucky" in output
+        assert ran == []
+
+    asyncio.run(scene())
+
+
+def test_an_approval_takes_no_message_as_its_reply(store: ConversationStore) -> None:
+    async def scene() -> None:
+        program, conversation = Program(store, arguments={"n": 5}), await store.new()
+
+        @program.agent.tool_plain(requires_approval=True)
+        def pay(n: int) -> str:
+            """Pay."""
+            return f"paid {n}"
+
+        await program.enter(conversation, author="ana")
+        with pytest.raises(mt.TurnOpen) as refused:
+            await program.enter(conversation, "Yes, go ahead.", author="ana", on_open="reply")
+        assert [question.kind for question in refused.value.pending] == ["run"]
 
     asyncio.run(scene())

@@ -1,16 +1,21 @@
-"""The question whether a call may run, for frameworks in which a tool needs approval."""
+"""The permission of calls, for frameworks in which a tool needs approval."""
 
 from __future__ import annotations
 
 import json
 
+from msgspec.structs import replace
+
 from midturn.agent.inquirer_call import InquirerCall
 from midturn.question.question import Question
-from midturn.tools.returned import Rejected
-from midturn.values.json_value import JsonObject
+from midturn.record.outcome import Success
+from midturn.tools.returned import Rejected, outcome_of
+from midturn.values.json_value import JsonObject, json_equal
 
 APPROVE = "approve"
-"""The id of the question."""
+"""The id of the question that is asked where a permission would show other arguments than those that run. Version 0.2 asked it always."""
+RUN = "__run__"
+"""The id of a permission."""
 GONE_ON = "The agent was run again and made other calls instead. This call did not run."
 """The result of a call that a new run of its agent did not make again."""
 
@@ -25,3 +30,32 @@ async def check_approved(call: InquirerCall, tool: str, arguments: JsonObject) -
     context = json.dumps(arguments, ensure_ascii=False, indent=2)
     if not await call.ask(Question.boolean(APPROVE, f"Run `{tool}`?", context=context, exclusive=True)):
         raise Rejected("It did not run.")
+
+
+def edited_arguments(call: InquirerCall, arguments: JsonObject) -> JsonObject | None:
+    """Return the arguments that a person has put in place of those of the model; None if they are the same.
+
+    Args:
+        call: The call, which has its permission.
+        arguments: The arguments of the model.
+    """
+    run = call.context.arguments
+    return None if json_equal(run, arguments) else run
+
+
+def edit_note(edited: JsonObject) -> str:
+    """Return what the model is told about an edit, before the result."""
+    return f"The user edited the arguments of this call. It ran with: {json.dumps(edited, ensure_ascii=False)}"
+
+
+def with_edit_note(returned: object, edited: JsonObject | None) -> object:
+    """Return what a tool returned, after what the model is told about an edit."""
+    outcome = returned if edited is None else outcome_of(returned)
+    if edited is None or not isinstance(outcome, Success):
+        return returned
+    return replace(outcome, content=f"{edit_note(edited)}\n{outcome.content}")
+
+
+def edit_does_not_fit(tool: str, reason: object) -> Rejected:
+    """Return the result of a call whose edited arguments the tool itself refuses, beyond its schema: no fault of the model."""
+    return Rejected(f"The user edited the arguments of this call, and `{tool}` does not accept the edit: {reason}. It did not run.")

@@ -20,7 +20,16 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from midturn.adapters import needs_extra
-from midturn.adapters.approval import APPROVE, GONE_ON, check_approved
+from midturn.adapters.approval import (
+    APPROVE,
+    GONE_ON,
+    RUN,
+    check_approved,
+    edit_does_not_fit,
+    edit_note,
+    edited_arguments,
+    with_edit_note,
+)
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
 from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
@@ -34,6 +43,7 @@ with needs_extra("openai-agents", "agents"):
     from agents import (
         Agent,
         FunctionTool,
+        ModelBehaviorError,
         RunContextWrapper,
         Runner,
         RunResult,
@@ -305,26 +315,46 @@ class _Tool:
             Suspended: No one is there to answer now.
             CallEnded: A person has ended the turn.
         """
-        text, key, owner = json.dumps(arguments, ensure_ascii=False), _key(self.name, call_id, arguments), self._asking.agent_of(self)
-        inside = ToolContext[Any](ctx.context, ctx.usage, tool_name=self.name, tool_call_id=call_id, tool_arguments=text, agent=agent)
+        key, owner = _key(self.name, call_id, arguments), self._asking.agent_of(self)
         inquirer, returned = self._asking.inquirer, list[Any]()
 
+        def context_of(given: JsonObject) -> ToolContext[Any]:
+            text = json.dumps(given, ensure_ascii=False)
+            return ToolContext[Any](ctx.context, ctx.usage, tool_name=self.name, tool_call_id=call_id, tool_arguments=text, agent=agent)
+
+        inside = context_of(arguments)
+        occurrence = max(self._asking.made_before(key) + (0 if key in self._waiting else self._new[key]), 1)
+        is_done = inquirer.result_of(self.name, call_id, arguments, occurrence=occurrence, agent=owner) is not None
+        refused = None if is_done else await self._refused(key, ToolInputGuardrailData(context=inside, agent=agent))
+        was_question = inquirer.has_asked(self.name, call_id, arguments, APPROVE, agent=owner)
+        needs = not is_done and refused is None and not was_question
+        permission = needs and (
+            inquirer.has_asked(self.name, call_id, arguments, RUN, agent=owner) or await self._needs_approval(ctx, arguments, call_id)
+        )
+
         async def run(call: InquirerCall) -> object:
-            refused = await self._refused(key, ToolInputGuardrailData(context=inside, agent=agent))
             if refused is not None:
                 return refused
-            if asked or await self._needs_approval(ctx, arguments, call_id):
+            if was_question:
                 await check_approved(call, self.name, arguments)
-            output = await self._invoked(inside, text)
+            edited = edited_arguments(call, arguments)
+            output = await self._invoked(inside if edited is None else context_of(edited), is_edited=edited is not None)
             images = _images(output)
             if images is None:
-                return output
-            returned.append(output)
-            return images
+                return with_edit_note(output, edited)
+            returned.append(output if edited is None else _after_note(output, edit_note(edited)))
+            return with_edit_note(images, edited)
 
-        asked = inquirer.has_asked(self.name, call_id, arguments, APPROVE, agent=owner)
-        occurrence = max(self._asking.made_before(key) + (0 if key in self._waiting else self._new[key]), 1)
-        content = await inquirer.run(self.name, call_id, arguments, run, occurrence=occurrence, agent=owner)
+        content = await inquirer.run(
+            self.name,
+            call_id,
+            arguments,
+            run,
+            occurrence=occurrence,
+            agent=owner,
+            permission=permission,
+            schema=self._made.params_json_schema if permission else None,
+        )
         if content.turn_ended:
             raise CallEnded(content, is_error=content.is_error, turn_ended=True)
         self._done[key] = _Done(content, returned[0] if returned else None)
@@ -349,12 +379,14 @@ class _Tool:
     async def _needs_approval(self, ctx: RunContextWrapper[Any], arguments: JsonObject, call_id: str) -> bool:
         return self._approval if isinstance(self._approval, bool) else await self._approval(ctx, dict(arguments), call_id)
 
-    async def _invoked(self, inside: ToolContext[Any], text: str) -> Any:
+    async def _invoked(self, inside: ToolContext[Any], *, is_edited: bool) -> Any:
         try:
-            return await invoke_function_tool(function_tool=self._made, context=inside, arguments=text)
+            return await invoke_function_tool(function_tool=self._made, context=inside, arguments=inside.tool_arguments)
         except MidturnError:
             raise
         except Exception as error:
+            if is_edited and isinstance(error, ModelBehaviorError):
+                raise edit_does_not_fit(self.name, error) from error
             if self._failure is _UNSET:
                 raise
             if self._failure is None:
@@ -385,6 +417,11 @@ def _images(output: object) -> Success | None:
     texts = [part.text for part in parts if isinstance(part, ToolOutputText)]
     texts += [f"(an image: {image.image_url or image.file_id})" for image in images if _data(image) is None]
     return Success("\n".join(texts) or _IMAGE, tuple(found for image in images if (found := _data(image))))
+
+
+def _after_note(output: object, note: str) -> Sequence[object]:
+    """Return the parts of a result with images, after what the model is told about an edit."""
+    return [ToolOutputText(text=note), *(cast("Sequence[object]", output) if isinstance(output, list) else [output])]
 
 
 def _data(image: ToolOutputImage) -> Image | None:

@@ -12,12 +12,21 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from midturn.adapters import needs_extra
-from midturn.adapters.approval import APPROVE, GONE_ON, check_approved
+from midturn.adapters.approval import (
+    APPROVE,
+    GONE_ON,
+    RUN,
+    check_approved,
+    edit_does_not_fit,
+    edit_note,
+    edited_arguments,
+    with_edit_note,
+)
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
 from midturn.agent.message_replies import OnOpen
@@ -26,6 +35,7 @@ from midturn.record.events import Image
 from midturn.record.outcome import Success
 from midturn.runtime.foreign_turn import CallContent
 from midturn.tools.returned import Rejected
+from midturn.values.json_value import JsonObject, json_equal
 
 with needs_extra("pydantic-ai", "pydantic_ai"):
     from pydantic_ai import AgentRunResult, BinaryContent, DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolReturn
@@ -136,10 +146,21 @@ class Asking(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any], handler: Any
     ) -> Any:
         """Make a call of the inquirer of a call of the agent."""
-        made = _Call(call, args, handler, approving=tool_def.kind == "unapproved" or self._is_asked(ctx, call))
+        name, id, given = call.tool_name, call.tool_call_id, call.args_as_dict()  # noqa: A001  the wire's word
+        was_question = self._inquirer.has_asked(name, id, given, APPROVE)
+        made = _Call(ctx, call, args, handler)
+        wants = not was_question and (tool_def.kind == "unapproved" or self._is_asked(ctx, call))
+        permission = wants and (self._inquirer.has_asked(name, id, given, RUN) or json_equal(made.shown, given))
+        made.approving = was_question or (wants and not permission)
         try:
             content = await self._inquirer.run(
-                call.tool_name, call.tool_call_id, call.args_as_dict(), made.run, occurrence=_occurrence(ctx.messages, call)
+                name,
+                id,
+                given,
+                made.run,
+                occurrence=_occurrence(ctx.messages, call),
+                permission=permission,
+                schema=cast("JsonObject", tool_def.parameters_json_schema) if permission else None,
             )
         except Suspended as suspended:
             raise ApprovalRequired(metadata=_WAITS) from suspended
@@ -163,28 +184,32 @@ class Asking(AbstractCapability[Any]):
 
     def _is_asked(self, ctx: RunContext[Any], call: ToolCallPart) -> bool:
         """Say whether the approval of a call is asked as a question of it: because it wants one now, or because the record has one."""
-        recorded = self._inquirer.has_asked(call.tool_name, call.tool_call_id, call.args_as_dict(), APPROVE)
-        return ctx.tool_call_metadata == _ASKS or recorded
+        recorded = (self._inquirer.has_asked(call.tool_name, call.tool_call_id, call.args_as_dict(), id) for id in (APPROVE, RUN))  # noqa: A001
+        return ctx.tool_call_metadata == _ASKS or any(recorded)
 
 
 class _Call:
     """One call, from inside: what its tool returned beside its content, and what it raised to steer pydantic-ai."""
 
-    def __init__(self, call: ToolCallPart, args: dict[str, Any], handler: Any, *, approving: bool) -> None:
+    def __init__(self, ctx: RunContext[Any], call: ToolCallPart, args: dict[str, Any], handler: Any) -> None:
+        self._ctx = ctx
         self._call = call
         self._args = args
         self._handler = handler
-        self._approving = approving
+        self.approving = False
+        """Whether a yes/no question stands for the permission: a permission shows the arguments of the model, and other ones run."""
         self._rich: ToolReturn[Any] | None = None
         self._files: Any = None
         self.left: Exception | None = None
 
     async def run(self, call: InquirerCall) -> object:
         """Run the tool, after a person has approved it, where it needs that."""
-        if self._approving:
-            await check_approved(call, self._call.tool_name, self._shown())
+        if self.approving:
+            await check_approved(call, self._call.tool_name, self.shown)
+        edited = edited_arguments(call, self._call.args_as_dict())
         try:
-            returned = await self._handler(self._args)
+            args = self._args if edited is None else await self._validated(edited)
+            returned = await self._handler(args)
         except ApprovalRequired as error:  # it is made again, and asks then
             raise CallUnfinished(error) from None
         except CallDeferred as error:
@@ -193,7 +218,7 @@ class _Call:
         except (ModelRetry, ToolFailed, ToolRetryError, ToolFailedError) as error:
             self.left = error
             raise Rejected(str(error)) from error
-        except MidturnError:
+        except (MidturnError, Rejected):
             raise
         except Exception as error:  # noqa: BLE001  it ends the run, as in plain pydantic-ai, and the next run makes the call again
             raise CallUnfinished(error) from None
@@ -203,11 +228,33 @@ class _Call:
             value = self._rich.return_value
         part = ToolReturnPart(self._call.tool_name, value, self._call.tool_call_id)
         if not part.files:
-            return value if isinstance(value, str) else part.model_response_str()
-        self._files = value
-        return Success(part.model_response_str() or _FILES, tuple(_recorded_images(part.files)))
+            return with_edit_note(value if isinstance(value, str) else part.model_response_str(), edited)
+        self._files = value if edited is None else [edit_note(edited), *(cast("list[Any]", value) if isinstance(value, list) else [value])]
+        return with_edit_note(Success(part.model_response_str() or _FILES, tuple(_recorded_images(part.files))), edited)
 
-    def _shown(self) -> dict[str, Any]:
+    async def _validated(self, edited: JsonObject) -> dict[str, Any]:
+        """Return what the validators of the tool make of a person's arguments; the model is not blamed for what they refuse.
+
+        Raises:
+            Rejected: They refuse the arguments.
+        """
+        ctx, name = self._ctx, self._call.tool_name
+        tools = ctx.tool_manager.tools if ctx.tool_manager else None
+        tool = (tools or {}).get(name)
+        if tool is None:
+            raise edit_does_not_fit(name, "the tool is not offered any more")
+        try:
+            args = cast("dict[str, Any]", tool.args_validator.validate_python(dict(edited), context=ctx.validation_context))
+            if tool.args_validator_func is not None:
+                checked = tool.args_validator_func(ctx, **args)
+                if isinstance(checked, Awaitable):
+                    await checked
+        except (ValueError, ModelRetry) as error:
+            raise edit_does_not_fit(name, error) from error
+        return args
+
+    @property
+    def shown(self) -> dict[str, Any]:
         """Return the arguments that run: those of the model, with what validators have made of them."""
         given = self._call.args_as_dict()
         try:

@@ -236,16 +236,19 @@ class Inquirer:
         """Whether the held turn was there before it was held: left open, or finished and found by its key."""
         return self._turn is not None and self._turn.resumes
 
-    def result_of(self, tool: str, call_id: str, arguments: JsonObject | None, *, agent: str = "") -> CallContent | None:
+    def result_of(
+        self, tool: str, call_id: str, arguments: JsonObject | None, *, occurrence: int | None = None, agent: str = ""
+    ) -> CallContent | None:
         """Return the recorded result of a call of the held turn, without making the call; None if it has none.
 
         Args:
             tool: The name of the tool.
             call_id: The id that the model gave the call.
             arguments: The arguments that it gave.
+            occurrence: Which of the equal calls it is, as of `run`; the newest if it is not said.
             agent: The name of the agent, as of `run`.
         """
-        return None if self._turn is None else self._turn.result_of(CallBegun(call_id, tool, arguments or {}, agent))
+        return None if self._turn is None else self._turn.result_of(CallBegun(call_id, tool, arguments or {}, agent), occurrence)
 
     def has_asked(self, tool: str, call_id: str, arguments: JsonObject | None, question_id: str, *, agent: str = "") -> bool:
         """Say whether a call of the held turn that has no result yet has asked a question, in this process or in another.
@@ -254,7 +257,7 @@ class Inquirer:
             tool: The name of the tool.
             call_id: The id that the model gave the call.
             arguments: The arguments that it gave.
-            question_id: The id of the question.
+            question_id: The id of the question; `__run__` for its permission.
             agent: The name of the agent, as of `run`.
         """
         return self._turn is not None and self._turn.has_asked(CallBegun(call_id, tool, arguments or {}, agent), question_id)

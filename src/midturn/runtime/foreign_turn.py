@@ -290,18 +290,24 @@ class ForeignTurn:
             raise CallEnded(messages.TURN_OVER, is_error=True, turn_ended=True)
 
     def has_asked(self, begun: CallBegun, question: str) -> bool:
-        """Say whether a call that has no result yet has asked a question, by the question's id, in this process or in another."""
+        """Say whether a call that has no result yet has asked a question, by the question's id, in this process or in another.
+
+        The id of a permission is `__run__`.
+        """
         window = open_turn(self._services.journal.events)
         events = window.events if window else ()
         calls = {call.event_id for call in ev.call_requests(events) if is_call(call, begun)}
         calls -= {result.call for result in ev.call_results(events)}
+        if question == "__run__":
+            return any(isinstance(event, ev.Approval) and event.call in calls and event.kind == "run" for event in events)
         return any(request.call in calls and request.question_id == question for request in ev.inquiry_requests(events))
 
-    def result_of(self, begun: CallBegun) -> CallContent | None:
-        """Return the recorded result of the newest call that is equal to one; None if it has none."""
+    def result_of(self, begun: CallBegun, occurrence: int | None = None) -> CallContent | None:
+        """Return the recorded result of the newest call that is equal to one, or of the one named by `occurrence`; None if it has none."""
         window = open_turn(self._services.journal.events)
         events = self._finished or (window.events if window else ())
         same = [call for call in ev.call_requests(events) if is_call(call, begun)]
+        same = same[:occurrence] if occurrence is None or occurrence <= len(same) else []
         return self.content(same[-1].event_id) if same and self._response(same[-1].event_id) else None
 
     def unmade(self) -> Sequence[CallBegun]:
