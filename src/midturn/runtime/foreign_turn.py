@@ -216,7 +216,8 @@ class ForeignTurn:
         return (
             f"Conversation {conversation} has an open turn, which began with {began!r}. The new message was not recorded.{asked}\n"
             "Go on with that turn: hold it with that text or none, and no other key, and make its calls again. To send the message now, "
-            'answer what is open, or pass it on as a reply: `await store.answer(id, reply=text)`, or `on_open="reply"`.'
+            'answer what is open, or pass it on: `await store.answer(id, reply=text)` or `on_open="reply"` for a question, '
+            "`await store.answer(id, approve=False, reason=text)` for an approval."
         )
 
     async def call(
