@@ -30,18 +30,18 @@ class Action(Struct, frozen=True):
     description: str = ""
 
 
-class Review(Struct, frozen=True):
+class LangchainReview(Struct, frozen=True):
     """The calls of one interrupt. `is_single`: its answer is one decision, and not a list of them."""
 
     actions: tuple[Action, ...]
     is_single: bool = False
 
 
-def review_of(value: object, schema: object) -> Review | None:
+def review_of(value: object, schema: object) -> LangchainReview | None:
     """Return what an interrupt of the middleware asks; None of another interrupt."""
     asked = fields(value)
     if asked.get("type") == "tool_approval" and isinstance(asked.get("name"), str):
-        return Review((_action(asked, frozenset(_decisions_in(schema))),), is_single=True)
+        return LangchainReview((_action(asked, frozenset(_decisions_in(schema))),), is_single=True)
     requests, configs = asked.get("action_requests"), asked.get("review_configs")
     if not isinstance(requests, list) or not isinstance(configs, list) or not requests:
         return None
@@ -49,7 +49,7 @@ def review_of(value: object, schema: object) -> Review | None:
         str(fields(config).get("action_name")): fields(config).get("allowed_decisions", ()) for config in cast("list[object]", configs)
     }
     named = [fields(request) for request in cast("list[object]", requests)]
-    return Review(tuple(_action(request, frozenset(map(str, allowed.get(str(request.get("name")), ())))) for request in named))
+    return LangchainReview(tuple(_action(request, frozenset(map(str, allowed.get(str(request.get("name")), ())))) for request in named))
 
 
 async def decided(inquirer: Inquirer, action: Action, call_id: str) -> dict[str, Json]:

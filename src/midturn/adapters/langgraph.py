@@ -21,7 +21,7 @@ import msgspec
 
 from midturn.adapters import needs_extra
 from midturn.adapters.approval import GONE_ON
-from midturn.adapters.langchain_review import Review, decided, review_of
+from midturn.adapters.langchain_review import LangchainReview, decided, review_of
 from midturn.adapters.langgraph_values import as_json, content_blocks, fields, json_object, question_of, read_object, recorded_text, words
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
@@ -339,7 +339,7 @@ async def _answer(inquirer: Inquirer, asked: Interrupt[Any]) -> object:
     return read.get("answer", read.get("reply") or str(content))
 
 
-async def _reviewed(inquirer: Inquirer, review: Review, id: str) -> object:
+async def _reviewed(inquirer: Inquirer, review: LangchainReview, id: str) -> object:
     """Return what LangChain's middleware gets: the decisions about its calls, all of them.
 
     Raises:

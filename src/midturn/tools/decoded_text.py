@@ -21,10 +21,10 @@ _BREAK: Final = re.compile(r"\\?\r?\n[ \t]*|(?<!\\)\\+[rn]")
 _MAX_CODE: Final = 0x10FFFF
 
 
-class View:
+class DecodedText:
     """A decoded text. `span` returns the part of the original that a part of it comes from."""
 
-    def __init__(self, text: str, pieces: list[tuple[int, int, int]], source: View | None = None) -> None:
+    def __init__(self, text: str, pieces: list[tuple[int, int, int]], source: DecodedText | None = None) -> None:
         """Make a view of pieces: where each begins here, where in the source, and where it ends there (0: as long as it is here)."""
         self.text = text
         self._pieces = pieces
@@ -45,7 +45,9 @@ class View:
         return (source, source_end) if source_end else (at, at + 1)
 
 
-def _replaced(view: View, pattern: re.Pattern[str], decode: Callable[[re.Match[str]], Iterator[tuple[str, int, int]]]) -> View | None:
+def _replaced(
+    view: DecodedText, pattern: re.Pattern[str], decode: Callable[[re.Match[str]], Iterator[tuple[str, int, int]]]
+) -> DecodedText | None:
     """Return a view in which each match is what `decode` makes of it: texts with their places in the source. None if nothing matches."""
     texts: list[str] = []
     pieces: list[tuple[int, int, int]] = []
@@ -66,7 +68,7 @@ def _replaced(view: View, pattern: re.Pattern[str], decode: Callable[[re.Match[s
     if at < len(view.text):
         texts.append(view.text[at:])
         pieces.append((length, at, 0))
-    return View("".join(texts), pieces or [(0, 0, 0)], view)
+    return DecodedText("".join(texts), pieces or [(0, 0, 0)], view)
 
 
 def _character(code: int) -> str:
@@ -118,9 +120,9 @@ _CHAINS: Final = (
 )
 
 
-def views(text: str) -> list[View]:
+def views(text: str) -> list[DecodedText]:
     """Return the text as it is, and its decoded views: JSON (twice, as in JSON within JSON), other escapes, HTML, URLs."""
-    made: dict[tuple[str, ...], View | None] = {(): View(text, [])}
+    made: dict[tuple[str, ...], DecodedText | None] = {(): DecodedText(text, [])}
     for chain in _CHAINS:
         source = made[chain[:-1]]
         pattern, decode, sign = _KINDS[chain[-1]]
@@ -128,7 +130,7 @@ def views(text: str) -> list[View]:
     return [view for view in made.values() if view is not None]
 
 
-def without_breaks(view: View) -> View | None:
+def without_breaks(view: DecodedText) -> DecodedText | None:
     """Return a view without line breaks, also those written as escapes, and the blanks after them; None if there are none."""
     return _replaced(view, _BREAK, _nothing)
 

@@ -24,7 +24,7 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import Image
 from midturn.record.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.tools.decoded_text import View, unbroken, views, without_breaks
+from midturn.tools.decoded_text import DecodedText, unbroken, views, without_breaks
 from midturn.values.json_value import SecretValue
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def _spans(text: str, secret: str) -> Iterator[tuple[int, int]]:
             yield from (match.span() for match in re.finditer(_escaped(form), text))
 
 
-def _spans_in(view: View, secret: str) -> Iterator[tuple[int, int]]:
+def _spans_in(view: DecodedText, secret: str) -> Iterator[tuple[int, int]]:
     """Find a secret in a decoded view; yield where it is in the original text."""
     if len(secret.strip()) < _ENCODED_FROM:
         return
