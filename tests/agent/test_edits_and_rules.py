@@ -98,7 +98,7 @@ def test_a_visitor_whose_call_was_edited_meanwhile_hears_that_and_not_that_it_is
         turn = (await store.read(asked.conversation)).events
         visit = StoredVisit(store, asked, turn, AnsweredBy("user", via="web", user="bo"))
         shown = visit.prompt()
-        await store.answer(asked.id, arguments={"env": "production", "force": True}, user="ana")
+        await store.answer(asked.id, arguments={"env": "production-eu"}, user="ana")
         with pytest.raises((mt.DigestMismatch, mt.AnswerError)) as refused:
             await visit.take(mt.Answered(True))
         assert "is closed" not in str(refused.value)

@@ -79,7 +79,7 @@ staging is live in us-2.
 """
 PYDANTIC_AI = """\
 deploy: Where does staging go?
-drop: Run `drop`?
+drop: Run drop?
 staging is live in us-2. old is gone.
 """
 LANGGRAPH = """\
@@ -89,8 +89,8 @@ A word after 2?
 staging is live in us-2. Everybody knows. Well done.
 """
 OPENAI_AGENTS = """\
+drop: Run drop?
 deploy: Where does staging go?
-drop: Run `drop`?
 staging is live in us-2. old is gone. Both are done.
 """
 PRINTED: dict[str, tuple[list[str], str]] = {
