@@ -30,9 +30,8 @@ from midturn.record.events import (
     ToolCallRequest,
     TurnEnd,
     delta_events,
-    standing_in,
 )
-from midturn.record.window import turns
+from midturn.record.window import standing_decisions, turns
 from midturn.store.export import History, export_jp, export_jsonl, export_markdown
 from midturn.store.jp import jp_time
 from midturn.values.json_value import Json
@@ -328,7 +327,7 @@ def test_what_is_imported_sets_and_permits_nothing_however_it_is_written(line: b
     (kept,) = History.of([line]).lines
     event = decode_event(clean(kept), "")
     assert {key for delta in delta_events([event]) for key in (delta.delta if isinstance(delta.delta, dict) else {})} <= {"imported"}
-    for standing in standing_in([event]):
+    for standing in standing_decisions([event]):
         assert (standing.rule, standing.answer) == (None, UNSET)
         assert standing.metadata is not None
         assert standing.metadata["imported"]

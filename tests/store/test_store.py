@@ -8,7 +8,8 @@ import os
 import pytest
 
 from midturn.errors import StoreError, StoreLocked
-from midturn.record.events import ChatRequest, TurnStart
+from midturn.record.events import ChatRequest, Standing, TurnStart
+from midturn.record.window import standing_decisions
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 from support.stored import append, asking, create, finished, hold, keep, release, reopen
@@ -107,6 +108,19 @@ def test_a_fork_has_the_finished_turns_and_a_life_of_its_own(store: Conversation
     assert [event.event_id[0] for event in copy.events] == ["a"] * 4 + ["b"] * 4 + ["d"] * 4
     assert copy.title == "Hello"
     assert len(store.pending_sync()) == 1
+
+
+def test_a_fork_does_not_take_along_what_was_allowed_for_the_conversation(store: ConversationStore) -> None:
+    """It is another conversation. What was decided is kept for whoever reads it."""
+    journal = hold(store, finished("a"), "Hello")
+    allowed = Standing(event_id="s", id="i", tool="shell", rule={"when": {"cmd": "ls"}, "run": "unattended"})
+    append(journal, (*finished("b").events[:3], allowed, *finished("b").events[3:]))
+    release(journal)
+
+    events = store.read_sync(store.fork_sync(journal.conversation)).events
+
+    assert [event.rule for event in standing_decisions(events)] == [None]
+    assert [event.rule for event in standing_decisions(store.read_sync(journal.conversation).events)] == [allowed.rule]
 
 
 def test_a_fork_can_end_earlier(store: ConversationStore) -> None:

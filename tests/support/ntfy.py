@@ -87,7 +87,7 @@ def told_by_two_servers(store: ConversationStore, address: str, home: Path, ntfy
     moments = Counter((event.type, getattr(event, "number", 0)) for event in events if isinstance(event, Reminded | Escalated))
     moments += Counter(("asked", 0) for event in events if isinstance(event, Notified) and event.about == "asked")
     assert set(moments.values()) == {1}, moments
-    assert {("asked", 0), ("reminded", 1), ("escalated", 1)} <= set(moments)
+    assert {("asked", 0), ("reminded", 1), ("escalated", 1)} <= set(moments), (moments, ntfy.taken, said)
     reasons = Counter(_moment(each["message"]) for each in ntfy.taken)
     assert set(reasons.values()) == {1}, reasons
     assert set(reasons) <= set(moments)

@@ -30,7 +30,7 @@ from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
 from midturn.web.app import application
 from midturn.web.board import Board
-from midturn.web.deliveries import fingerprint
+from midturn.web.deliveries import fingerprint, run_all
 from midturn.web.gate import Access, CookieAccess, HeaderAccess, Names, Peers, is_shared
 from midturn.web.keyring import Keyring
 from midturn.web.library import Library
@@ -131,7 +131,7 @@ def _notifying(settings: Settings, given: Serve, place: Place, push: Push | None
         tellers = [Notifying(board, services, notice).run()] if services else []
         reminders = [Reminding(board, directory, notice).run()] if directory.people else []
         pushes = [push.run(board), Notifying(board, push, pushed(notice, push, private)).run()] if push else []
-        await asyncio.gather(*tellers, *reminders, *pushes, *_carriers(board, carried))
+        await run_all([*tellers, *reminders, *pushes, *_carriers(board, carried)])
 
     return run
 

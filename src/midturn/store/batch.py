@@ -9,11 +9,13 @@ from sys import maxsize
 from typing import TYPE_CHECKING, Final, get_args
 
 import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from midturn import __version__
 from midturn.clock import TimeOfDay, stamp
 from midturn.errors import StoreError, TooLarge, TooOld
-from midturn.log.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
+from midturn.log.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, clean, decode_event, encode_event, keep_types, problem_of
 from midturn.record import events as ev
 from midturn.values.json_value import Limits
 
@@ -164,3 +166,13 @@ def _unreadable(event: ev.Event, problem: str) -> StoreError:
 def may_close(batch: Iterable[ev.Event]) -> bool:
     """Say whether a batch can end that something handed over is waited for: only then is it worth while to look."""
     return not _CLOSING.isdisjoint(map(type, batch))
+
+
+def without_standing_decision(line: bytes) -> bytes:
+    """Return a line of another conversation without its standing decision, if it has one: that is kept as `metadata.imported`."""
+    event = decode_event(clean(line), "")
+    if not isinstance(event, ev.Standing):
+        return line
+    decided = {name: value for name, value in (("rule", event.rule), ("answer", event.answer)) if value is not None and value is not UNSET}
+    kept = {**(event.metadata or {}), "imported": decided}
+    return encode_event(replace(event, rule=None, answer=UNSET, metadata=kept)) if decided else line

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, TimeOfDay
@@ -26,7 +26,7 @@ from midturn.record.events import (
 )
 from midturn.record.open_question import fenced, shown
 from midturn.record.window import Window, open_turn
-from midturn.store.batch import event_ids, numbered, stamped
+from midturn.store.batch import event_ids, numbered, stamped, without_standing_decision
 from midturn.store.jp import JpFiles, disarm_delta, export_jp, text_of
 from midturn.store.metadata import Metadata
 from midturn.store.port import HeldBy
@@ -238,11 +238,7 @@ def _without_force(line: bytes) -> bytes:
     """
     event = decode_event(clean(line), "")
     if isinstance(event, Standing):
-        decided = {
-            name: value for name, value in (("rule", event.rule), ("answer", event.answer)) if value is not None and value is not UNSET
-        }
-        told = {**(event.metadata or {}), "imported": decided}
-        return encode_event(replace(event, rule=None, answer=UNSET, metadata=told)) if decided else line
+        return without_standing_decision(line)
     delta = _delta_of(event)
     if delta is None:
         return line

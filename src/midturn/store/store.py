@@ -47,7 +47,7 @@ from midturn.record.events import AnsweredBy, Child, Escalated, Notified, Reassi
 from midturn.record.open_question import OpenQuestion, asker_of
 from midturn.record.window import last_turn, parent_of
 from midturn.store.admission import Admission, CurrentPeople, MayAnswer
-from midturn.store.batch import check_version
+from midturn.store.batch import check_version, without_standing_decision
 from midturn.store.conversation import Conversation
 from midturn.store.ending import TurnEnding, as_owner as owner_of, barred_in, check_ending
 from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
@@ -171,16 +171,17 @@ class ConversationStore(Renamed):
         return await self.port.ids(after=after, limit=limit, which="begun")
 
     async def fork(self, id: str, turns: int | None = None) -> str:
-        """Copy the finished turns of a conversation (the first `turns` of them) into a new one, byte for byte; return its id.
+        """Copy the finished turns of a conversation (the first `turns` of them) into a new one; return its id.
 
-        An open turn stays behind: its questions can be answered in one place only.
+        An open turn stays behind: its questions can be answered in one place only. A permission or an answer that was given for the
+        conversation has no effect in the copy.
 
         Args:
             id: The id of the conversation.
             turns: How many turns from the start; None for all that are finished.
         """
         lines, original = await self.port.lines(id), await self.port.read(id)
-        copied = lines[: original.finished_length(turns)]
+        copied = [without_standing_decision(line) for line in lines[: original.finished_length(turns)]]
         return await self.port.add(copied, original.metadata)
 
     async def remove(self, id: str, *, user: str | None = None) -> None:
@@ -212,7 +213,7 @@ class ConversationStore(Renamed):
             except StoreError:  # nothing is asked where nothing can be read
                 await self.port.remove(each)
                 continue
-            if not await self.port.remove(each, may_go):
+            if not await self.port.remove(each, may_go) and why:
                 raise NotAllowed(why[-1], user=user)
         await remove_entries(self.port, family)
 

@@ -159,7 +159,7 @@ class Poll(Struct, frozen=True):
             if self.people.identifies(person):
                 return f"{person} is not in the configuration any more, and decides nothing. Ask somebody else, or add `[people.{person}]`."
             return self._not_known(person) if self.people.only or self.needed > 1 else ""
-        is_named = bool(self.people.members or self.people.logins)
+        is_named = bool(self.people.named or self.people.members or self.people.logins)
         if self.needed == 1 or self.people.only or not is_named or self.people.identifies(person):
             return ""
         return self._not_known(person)

@@ -12,10 +12,11 @@ between, another one sends the notice again: the people may receive it twice, bu
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +30,8 @@ LEASE: Final = 60.0
 """Seconds after which another server sends a notice whose sender has not kept an outcome."""
 SEND_TIMEOUT: Final = 45.0
 """Seconds after which a service that does not answer has failed; less than `LEASE`."""
+GRACE_PERIOD: Final = 3.0
+"""Seconds for which a server that is stopped waits for the outcome of a notice that it is sending."""
 _ROOT: Final = "notice"
 T = TypeVar("T")
 
@@ -69,6 +72,38 @@ class NoticeDelivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
             error=sending.error,
             is_over=is_over,
         )
+
+
+async def recorded(attempt: Coroutine[Any, Any, None]) -> None:
+    """Run an attempt and the record of its outcome.
+
+    A server that is stopped meanwhile waits up to `GRACE_PERIOD` for it: a notice that was sent and not recorded would be sent again.
+    """
+    task = asyncio.ensure_future(attempt)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=GRACE_PERIOD)
+        task.cancel()
+        raise
+
+
+async def run_all(work: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Run several at once and wait until all have ended, also if one fails or this is cancelled. Raises the first error.
+
+    `asyncio.gather` returns with the first that ends when it is cancelled, and leaves the others behind.
+    """
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        await asyncio.gather(*tasks)
+    except asyncio.CancelledError:
+        raise  # each has been cancelled
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        raise
+    finally:
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Begun(Struct, frozen=True):

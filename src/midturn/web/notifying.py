@@ -31,7 +31,7 @@ from midturn.turn.people import Poll, open_poll
 from midturn.turn.view import TurnView
 from midturn.values.text import exact
 from midturn.web.board import Board
-from midturn.web.deliveries import SEND_TIMEOUT, Deliveries, NoticeDelivery, Sending, fingerprint
+from midturn.web.deliveries import SEND_TIMEOUT, Deliveries, NoticeDelivery, Sending, fingerprint, recorded, run_all
 from midturn.web.templating import moment
 
 _EVERY = 0.5  # seconds between two looks at what waits
@@ -158,7 +158,8 @@ class Notifying:
             with suppress(MidturnError):  # it is removed when the next server begins
                 await self._deliveries.remove(id)
             self._closed.discard(id)
-        await asyncio.gather(*map(self._send, [question for question in self._waiting.values() if self._is_due(question)]))
+        due = [question for question in self._waiting.values() if self._is_due(question)]
+        await run_all(recorded(self._send(question)) for question in due)
 
     async def _send(self, question: OpenQuestion) -> None:
         self._next[question.id] = time.monotonic() + _CLAIMED_ELSEWHERE
@@ -271,7 +272,7 @@ class Reminding:
     async def look(self) -> None:
         """Send what is due now."""
         due = [each for id, each in self._waiting.items() if self._next.get(id, 0.0) <= time.monotonic()]  # noqa: A001  the wire's word
-        await asyncio.gather(*map(self._look_at, due))
+        await run_all(map(self._look_at, due))
 
     async def begin(self) -> None:
         """Find what is open."""
@@ -304,7 +305,7 @@ class Reminding:
                 await record_notice(self._board.port.store, question.id, escalation)
             poll = await self._poll(question) or poll
         if self._due(question, poll) is not None:
-            await self._send(question)
+            await recorded(self._send(question))
 
     async def _send(self, question: OpenQuestion) -> None:
         """Send the notice that is due, unless another server sends it."""
