@@ -26,6 +26,8 @@ MATCHING = {
     "models/transcript.py": "the codec of what providers read",
     "runtime/driver.py": "shows what it has just recorded",
     "store/outside_answers.py": "takes answers and notes in",
+    "store/batch.py": "takes the standing decision out of a line of another conversation",
+    "runtime/foreign_turn.py": "finds the permissions of calls of another loop",
     "store/waited.py": "adds up times of answers and notes",
     "turn/notices.py": "reads the outcomes of notices",
 }

@@ -75,7 +75,7 @@ def told_by_two_servers(store: ConversationStore, address: str, home: Path, ntfy
             assert server.stdout.readline().startswith("http")  # both look from now on
         waiting = wait_for(agent_with(store, asking(mt.Question.boolean("go", "Deploy?", people=SOON))))
         deadline = time.monotonic() + 60
-        while sum("put to lead" in each["message"] for each in ntfy.taken) == 0:
+        while not all(any(words in each["message"] for each in ntfy.taken) for words in ("put to lead", "reminder 1")):
             assert time.monotonic() < deadline, ntfy.taken
             time.sleep(0.05)
     finally:

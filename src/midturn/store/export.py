@@ -21,7 +21,6 @@ from midturn.record.events import (
     Event,
     InquiryRequest,
     InquiryResponse,
-    Standing,
     delta_events,
 )
 from midturn.record.open_question import fenced, shown
@@ -236,9 +235,8 @@ def _without_force(line: bytes) -> bytes:
 
     What a line is says the event that is read from it, however its JSON is written.
     """
+    line = without_standing_decision(line)
     event = decode_event(clean(line), "")
-    if isinstance(event, Standing):
-        return without_standing_decision(line)
     delta = _delta_of(event)
     if delta is None:
         return line

@@ -23,7 +23,7 @@ from support.channels.phones import act, missing
 from support.cli import CommandLine
 from support.decisions.scene import AskedCall, Call, CallOfAnotherAgent, ConfiguredCall
 from support.form_person import FormPerson
-from support.hooks import Session, until
+from support.hooks import HookProcess, Session, until
 from support.mcp_clients import LEGACY, connected
 from support.pages import OWN, browsing
 from support.pty_session import PtySession
@@ -407,21 +407,17 @@ class ClaudeHook(Command):
         self.call = call = CallOfAnotherAgent(self.directory, env, "claude")
         session = Session(call.user, "claude", CLAUDE_CODE_SESSION_ATTENDED="0")
         hook = session.start("PermissionRequest", tool_name="deploy", tool_input={"say": env})
-        self.closing.callback(_quietly(hook.kill))
+        self.closing.callback(_end, hook)
         self.hook = hook
         until(lambda: call.user.ok("inbox", "--json").json, bool)
 
 
-def _quietly(kill: Any) -> Any:
-    """Return a function that kills a process that may have ended."""
-
-    def killed() -> None:
-        try:
-            kill()
-        except ProcessLookupError:
-            return
-
-    return killed
+def _end(hook: HookProcess) -> None:
+    """End a hook that may have ended already, and read what it wrote."""
+    try:
+        hook.kill()
+    except ProcessLookupError:
+        hook.process.communicate(timeout=60)
 
 
 class Adapter(Library):
