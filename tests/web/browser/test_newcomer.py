@@ -59,6 +59,7 @@ def answered_on_the_phone(page: Page, server: subprocess.Popen[str], label: str,
     """Open the address that the server prints, choose an answer, and wait until the conversation has ended so."""
     assert server.stdout
     page.goto(server.stdout.readline().strip())
+    page.get_by_role("button", name="Sign in").click()
     page.locator("a.item").click()
     page.get_by_label(label).check()
     page.get_by_role("button", name="Answer").click()
