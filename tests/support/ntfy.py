@@ -75,7 +75,7 @@ def told_by_two_servers(store: ConversationStore, address: str, home: Path, ntfy
             assert server.stdout.readline().startswith("http")  # both look from now on
         waiting = wait_for(agent_with(store, asking(mt.Question.boolean("go", "Deploy?", people=SOON))))
         deadline = time.monotonic() + 60
-        while not all(any(words in each["message"] for each in ntfy.taken) for words in ("put to lead", "reminder 1")):
+        while not all(any(words in each["message"] for each in ntfy.taken) for words in ("put to lead", "(reminder ")):
             assert time.monotonic() < deadline, ntfy.taken
             time.sleep(0.05)
     finally:
@@ -87,7 +87,8 @@ def told_by_two_servers(store: ConversationStore, address: str, home: Path, ntfy
     moments = Counter((event.type, getattr(event, "number", 0)) for event in events if isinstance(event, Reminded | Escalated))
     moments += Counter(("asked", 0) for event in events if isinstance(event, Notified) and event.about == "asked")
     assert set(moments.values()) == {1}, moments
-    assert {("asked", 0), ("reminded", 1), ("escalated", 1)} <= set(moments), (moments, ntfy.taken, said)
+    assert {("asked", 0), ("escalated", 1)} <= set(moments), (moments, ntfy.taken, said)
+    assert any(kind == "reminded" for kind, _ in moments), (moments, ntfy.taken, said)  # reminders that were missed count once
     reasons = Counter(_moment(each["message"]) for each in ntfy.taken)
     assert set(reasons.values()) == {1}, reasons
     assert set(reasons) <= set(moments)

@@ -30,7 +30,7 @@ LEASE: Final = 60.0
 """Seconds after which another server sends a notice whose sender has not kept an outcome."""
 SEND_TIMEOUT: Final = 45.0
 """Seconds after which a service that does not answer has failed; less than `LEASE`."""
-GRACE_PERIOD: Final = 3.0
+GRACE_PERIOD: Final = 10.0
 """Seconds for which a server that is stopped waits for the outcome of a notice that it is sending."""
 _ROOT: Final = "notice"
 T = TypeVar("T")
