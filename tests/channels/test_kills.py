@@ -81,7 +81,10 @@ async def played(phone: Phone, process: KilledChannel, directory: Path, step: in
             process.begin(0, words, directory, environment, server.address if phone.kind == "discord" else "")
             killed = asyncio.create_task(asyncio.to_thread(process.gone))
         await asyncio.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
+    try:
+        os.kill(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # it has just come to its step
+        was_killed = True
     await killed
     _check(phone, [answer for one in waiting for answer in await answers(store, one)])
     return was_killed
