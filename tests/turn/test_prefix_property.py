@@ -93,7 +93,7 @@ def test_what_several_people_come_to_is_the_same_wherever_the_turn_is_cut(part: 
     with capsys.disabled():
         shares = ", ".join(f"{seen[name] / total:.0%} {name}" for name in AMONG_PEOPLE)
         print(f"\n{total} turns of several people, each cut at every event: {shares}")  # noqa: T201  what was covered
-    assert all(seen[name] >= (RARE * total if DEEP else 1) for name in AMONG_PEOPLE), seen
+    assert all(seen[name] >= (RARE * total / 3 if DEEP else 1) for name in AMONG_PEOPLE), seen  # they have more ingredients
 
 
 def _holds(scenes: Sequence[Scene], examples: int, seen: Counter[str], part: int | None = None) -> None:
