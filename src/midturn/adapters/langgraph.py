@@ -94,7 +94,7 @@ _TOOL_CALL: ContextVar[_ToolCall | None] = ContextVar("midturn_langgraph_tool_ca
 
 
 class _Tools(BaseCallbackHandler):
-    """Notes which call of a tool runs, where that tool finds it: LangChain tells this to callbacks alone."""
+    """Notes which call of a tool runs, so that the tool can look it up. LangChain gives this to callbacks only."""
 
     run_inline = True  # in the context of the tool
 

@@ -20,7 +20,7 @@ from midturn.turn.view import TurnView, describe
 
 _MAX_TRIES = 20
 _POLL_INTERVAL = 0.05
-"""Seconds between two looks at whether the process that runs the turn has ended it."""
+"""Seconds between two checks whether the process that runs the turn has ended it."""
 _MAX_POLLS = 40
 
 

@@ -37,7 +37,7 @@ def scopes_for(arguments: Json, *, is_local: bool) -> tuple[Scope, ...]:
 
 
 def refusal(scope: Scope, offered: tuple[Scope, ...], rule: str = "", *, has_people: bool = False) -> str:
-    """Say why an answer may not have a scope; empty if it may. `rule` is the place of the rule that had a person asked."""
+    """Say why an answer may not have a scope; empty if it may. `rule` is the place of the rule because of which a person was asked."""
     if scope in offered:
         return ""
     if has_people:

@@ -153,7 +153,7 @@ class Notifying:
             self._waiting[question.id] = question
 
     async def look(self) -> None:
-        """Send what is due now."""
+        """Send the messages that are due now."""
         for id in [*self._closed]:  # noqa: A001  as elsewhere
             with suppress(MidturnError):  # it is removed when the next server begins
                 await self._deliveries.remove(id)
@@ -270,7 +270,7 @@ class Reminding:
             self._board.listeners.remove(self._hear)
 
     async def look(self) -> None:
-        """Send what is due now."""
+        """Send the messages that are due now."""
         due = [each for id, each in self._waiting.items() if self._next.get(id, 0.0) <= time.monotonic()]  # noqa: A001  the wire's word
         await run_all(map(self._look_at, due))
 

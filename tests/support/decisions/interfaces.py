@@ -202,7 +202,7 @@ class Command(Interface):
     lacks: ClassVar[Mapping[str, str]] = {"paste": NO_KEYS, "ineligible end": OWNER}
 
     def begin(self, env: str) -> None:
-        """Have our assistant make the call."""
+        """Start a turn of the configured assistant that makes the call."""
         self.call = ConfiguredCall(self.directory, env)
         self.call.begin()
 

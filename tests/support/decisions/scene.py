@@ -61,7 +61,7 @@ class Call:
         return bool(self.store.pending_sync())
 
     def go_on(self) -> None:
-        """Have the turn continue as far as it goes, as a worker does."""
+        """Continue the turn until it ends or waits again, as a worker does."""
         asyncio.run(self._go_on())
 
     async def _go_on(self) -> None:
