@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from support.turn_script import Value
 
-REST = "…"  # at the end of an expected text: the rest is not fixed
+REST = "…"  # in an expected text: what comes in its place is not fixed
 
 Outcome: TypeAlias = tuple[str, Value, str]
 """How an inquiry closed: (`answered`, the answer, by whom), or (`cancelled`, None, the reason)."""
@@ -33,7 +33,8 @@ class Result(Struct, frozen=True):
 
     def admits(self, content: str, *, is_error: bool) -> bool:
         """Say whether this is the expected result."""
-        same = content.startswith(self.content[:-1]) if self.content.endswith(REST) else content == self.content
+        head, rest, tail = self.content.partition(REST)
+        same = content.startswith(head) and content.endswith(tail) if rest else content == self.content
         return same and is_error == self.is_error
 
 

@@ -220,7 +220,7 @@ def test_after_every_batch_another_process_asks_what_the_visitor_sees(form: Form
         prompt = visiting.prompt()
         if prompt is None:
             return
-        batch = visiting.take(_reply(draw, prompt), SOMEBODY)
+        batch = visiting.take(_reply(draw, prompt), SOMEBODY, prompt.digest)
         events += batch
         _is_what_a_person_is_asked_next(visiting, events, form)
 

@@ -120,6 +120,7 @@ def test_an_answer_after_the_deadline_is_refused_with_410_and_names_it(store: Me
         ({"cancel": False}, ["/cancel"]),
         ({"reply": 7}, ["/reply"]),
         ({"arguments": [1]}, ["/arguments"]),
+        ({"value": True, "digest": "12345678", "about": "12345678"}, ["/about"]),
         ({"value": True, "reason": ["x"]}, ["/reason"]),
     ],
 )

@@ -207,8 +207,8 @@ def _problems(body: Mapping[str, Json]) -> list[errors.Problem]:
     given = [key for key in WAYS if key in body]
     if len(given) != 1:
         found.append(errors.Problem("", f"give exactly one of {', '.join(WAYS)}, not {' and '.join(given) or 'none'}."))
-    if "digest" in body and "about" in body and body["digest"] != body["about"]:
-        found.append(errors.Problem("/about", "the older name of `digest`: give one of them."))
+    if "digest" in body and "about" in body:
+        found.append(errors.Problem("/about", "this is the older name of `digest`: give only one of the two."))
     for key, shape in _SHAPES.items():
         if key in body and not isinstance(body[key], shape):
             found.append(errors.Problem(f"/{key}", f"must be {_NAMES[shape]}."))

@@ -92,7 +92,8 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     this one again, `cancel` ends the turn. `pass_to` puts the question to other people or groups, `take_back` takes back a yes of the
     visitor that waits for those of others. `remember` keeps a yes or a no for the rest of the turn; of the
     call of another agent, it is one of what that offers to keep (`asker.always`). `digest` is that of the question as it was
-    shown, or at least its first 8 characters: a yes or an edit counts only if this is still what is asked. `about` is its older name.
+    shown, or at least its first 8 characters: a yes or an edit counts only if this is still what is asked. `about` is its older
+    name; send one of the two.
     `scope` (`conversation`, `project`, `everywhere`) has a yes to a call count for later calls with equal arguments; with the `value` of
     a question that allows it, `conversation` has the answer remembered for the conversation. It is refused where certain people decide.
     """
@@ -198,6 +199,7 @@ def document(base: str = "", cookie: str | None = None) -> dict[str, Any]:
     """Return the document for an API that is found under `base`."""
     _, components = msgspec.json.schema_components(_TYPES, ref_template="#/components/schemas/{name}")
     components["AnswerShape"]["oneOf"] = [{"required": [way]} for way in WAYS]
+    components["AnswerShape"]["not"] = {"required": ["digest", "about"]}
     described: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "midturn", "version": __version__, "description": "The open questions of agents, and the way to answer them."},
