@@ -137,10 +137,24 @@ def test_a_session_that_it_goes_on_with_after_a_crash_has_the_servers_of_its_set
     acpx_ends("sessions", "new")
     assert "Good morning." in acpx_ends("prompt", "Go")
     crashed(midturn)
+    until(lambda: queue_owners(midturn), lambda owners: not owners)  # one that is about to end refuses the next prompt
     assert "Done." in acpx_ends("prompt", "Go on")
 
     assert [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"] == ["echo: {'a': 1}"]
     assert len(midturn.conversations()) == 1
+
+
+def queue_owners(midturn: CommandLine) -> list[str]:
+    """Return the process IDs of the background processes of `acpx` that belong to this test."""
+    found: list[str] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"__queue-owner" in command and os.fsencode(midturn.home) in (entry / "environ").read_bytes():
+                found.append(entry.name)
+        except OSError:  # it has ended
+            continue
+    return found
 
 
 def crashed(midturn: CommandLine) -> None:
