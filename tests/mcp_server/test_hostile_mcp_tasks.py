@@ -24,7 +24,7 @@ from support.cli import CommandLine
 from support.clocks import FakeClock
 from support.hooks import stored
 from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, Person, TaskRequest, about_task, connected
-from support.mcp_tasks import accept, begun, client_of, conversation, directory, read, recorded, server_on, until, waiting
+from support.mcp_tasks import accept, begun, client_of, conversation, directory, read, read_once, recorded, server_on, until, waiting
 
 pytestmark = pytest.mark.timeout(90)
 SURE = {"question": "Ship it?", "answer_type": "boolean"}
@@ -85,7 +85,7 @@ def test_a_decline_counts_unless_the_client_declines_by_itself(tmp_path: Path, n
             id = await begun(client, tasks, SURE)
             await respond(client, id, await shown(client, id), {"action": "decline"})
             assert (await about_task(client, "tasks/get", id)).status == ("completed" if is_reply else "working")
-            said = await read(client, id)
+            said = await read_once(client, id)
             assert said["status"] == ("replied" if is_reply else "waiting")
             assert "The user said no" not in str(said)
 

@@ -19,7 +19,7 @@ from midturn.store.opening import FileStore
 from support.cli import CommandLine
 from support.hooks import answers, stored, wait_for
 from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, about_task, connected
-from support.mcp_tasks import accept, begun, client_of, conversation, directory, read, recorded, server_on, until, waiting
+from support.mcp_tasks import accept, begun, client_of, conversation, directory, read, read_once, recorded, server_on, until, waiting
 
 pytestmark = pytest.mark.timeout(90)
 ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
@@ -119,7 +119,7 @@ def test_what_no_person_can_have_said_leaves_the_question_open(tmp_path: Path, l
             (key,) = (await until(client, id, "input_required")).input_requests
             await about_task(client, "tasks/update", id, inputResponses={key: {**HASTE, **LIES}[lie]})
             assert (await about_task(client, "tasks/get", id)).status == "working", "a key is never used twice"
-            assert (await read(client, id))["status"] == "waiting"
+            assert (await read_once(client, id))["status"] == "waiting"
         assert len(await FileStore(tmp_path).pending()) == 1
         assert await recorded(tmp_path) == []
 

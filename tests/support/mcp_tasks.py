@@ -54,7 +54,18 @@ async def until(client: Client, id: str, status: str) -> Task:
 
 
 async def read(client: Client, id: str) -> dict[str, Any]:
-    """Read the answer as a model does."""
+    """Call `check_answer` until it returns an outcome, as a model does.
+
+    While another client collects the same answer, the server says that the question still waits.
+    """
+    async with asyncio.timeout(_PATIENCE):
+        while (seen := await read_once(client, id)).get("status") == "waiting":
+            pass
+    return seen
+
+
+async def read_once(client: Client, id: str) -> dict[str, Any]:
+    """Call `check_answer` once."""
     result = await client.call_tool("check_answer", {"id": id, "ticket": 0})
     assert result.structured_content is not None
     return result.structured_content
