@@ -27,7 +27,7 @@ def asked(store: ConversationStore) -> tuple[ConversationStore, str]:
 
 def page_of(store: ConversationStore, user: str) -> TestClient:
     """Return the page as a program shows it to a visitor."""
-    client = TestClient(inbox(store, user=lambda _: user), base_url="http://testserver", headers=OWN)
+    client = TestClient(inbox(store, user=lambda _: user), base_url="http://testserver", headers={**OWN})
     client.headers["Accept"] = "text/html"
     return client
 

@@ -46,7 +46,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def page_of(store: ConversationStore, user: str = "ana") -> TestClient:
-    client = TestClient(inbox(store, user=lambda _: user), base_url="http://testserver", headers=OWN)
+    client = TestClient(inbox(store, user=lambda _: user), base_url="http://testserver", headers={**OWN})
     client.headers["Accept"] = "text/html"
     return client
 
