@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
-from playwright.sync_api import TimeoutError as NotInTime
+from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError as NotInTime, expect
 
 import midturn as mt
 from midturn.store.store import ConversationStore
