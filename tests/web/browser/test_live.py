@@ -120,3 +120,13 @@ def test_whoever_is_signed_out_is_told_and_loses_nothing(page: Page, disk: Conve
         expect(page.locator("[data-signed-out]")).to_be_hidden(timeout=20_000)
         page.get_by_role("button", name="Answer").click()
         expect(page.locator(".done")).to_contain_text("half a sentence")
+
+
+def test_a_conversation_page_stays_as_it_is_while_the_server_is_gone(page: Page, disk: ConversationStore, elsewhere: Elsewhere[Any]) -> None:
+    waiting = elsewhere(agent_with(disk, asking(CONFIRM)).run("Ship it.")).pending[0]
+    with serving(inbox(disk, user=ada)) as address:
+        page.goto(f"{address}/c/{waiting.conversation}")
+        expect(page.locator("[data-timeline]")).to_contain_text("Ship it.")
+    for _ in range(2):  # at the second failure, an error of the first one has been reported
+        page.wait_for_event("requestfailed", lambda request: "part=timeline" in request.url)
+    expect(page.locator("[data-timeline]")).to_contain_text("Ship it.")

@@ -69,6 +69,9 @@ function start() {
 
   // The list ----------------------------------------------------------------------------------------------------------------
 
+  // Updates a part of the page. If the server is gone, the part stays as it is: the event stream reports the lost connection.
+  const update = (...work) => Promise.allSettled(work);
+
   const parsed = (html) => new DOMParser().parseFromString(html, "text/html").body;
 
   async function part(query) {
@@ -108,7 +111,7 @@ function start() {
 
   let reloading = null;
   function reloadSoon() {
-    reloading ??= setTimeout(() => { reloading = null; Promise.allSettled([reload()]); }, 300); // a server that is gone is heard of by who listens
+    reloading ??= setTimeout(() => { reloading = null; update(reload()); }, 300);
   }
 
   async function showGroup(conversation) {
@@ -143,7 +146,7 @@ function start() {
     if (!group.querySelector("[data-question]")) group.remove();
     mark();
     if (hadFocus) (next?.querySelector("a.item") ?? document.getElementById("main")).focus();
-    if (!list.querySelector("section")) reload();
+    if (!list.querySelector("section")) update(reload());
     count();
     return text;
   }
@@ -152,26 +155,26 @@ function start() {
 
   const handlers = {
     asked(data) {
-      showGroup(data.conversation);
+      update(showGroup(data.conversation));
       call(data);
     },
     changed(data) { // a vote, an edit, or other people
-      showGroup(data.conversation);
+      update(showGroup(data.conversation));
       if (data.id === openQuestion && !sending) said.textContent = "This question has changed. Reload the page to see it as it is now.";
     },
     answered(data) {
       const by = data.answered_by?.user ?? data.answered_by?.model ?? data.answered_by?.via ?? "somebody";
       const text = removeQuestion(data.id);
       if (text) said.textContent = `“${text}” was answered by ${by}.`;
-      if (data.id === openQuestion) closeQuestion();
+      if (data.id === openQuestion) update(closeQuestion());
     },
     withdrawn(data) {
       removeQuestion(data.id);
-      if (data.id === openQuestion) closeQuestion();
+      if (data.id === openQuestion) update(closeQuestion());
     },
     turn_ended(data) {
-      if (data.conversation === shownConversation) showTimeline();
-      if (isShown && list.querySelector(`[data-conversation="${CSS.escape(data.conversation)}"]`)) showGroup(data.conversation); // it was removed
+      if (data.conversation === shownConversation) update(showTimeline());
+      if (isShown && list.querySelector(`[data-conversation="${CSS.escape(data.conversation)}"]`)) update(showGroup(data.conversation)); // it was removed
     },
   };
 
@@ -192,7 +195,7 @@ function start() {
     for (const one of place.querySelectorAll("details")) one.open = opened.has(one.closest("li")?.id);
   }
   if (place && "live" in document.body.dataset)
-    setInterval(() => { if (!document.hidden) showTimeline(); }, 2000);
+    setInterval(() => { if (!document.hidden) update(showTimeline()); }, 2000);
 
   let sending = false;
 
@@ -309,7 +312,7 @@ function start() {
   function again(tell) {
     signedOut(false);
     offline(null);
-    Promise.allSettled([reload(), openQuestion && closeQuestion()]); // a server that is gone again is heard of by who listens
+    update(reload(), openQuestion && closeQuestion());
     if (tell) channel?.postMessage(["again"]);
   }
 
@@ -669,7 +672,7 @@ function start() {
   for (const time of document.querySelectorAll("time[title]")) time.title = new Date(time.dateTime).toLocaleString();
   if (side && isShown) {
     side.hidden = false;
-    reload();
+    update(reload());
   }
 }
 
