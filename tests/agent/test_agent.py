@@ -343,7 +343,10 @@ def test_a_question_that_a_tool_leaves_behind_is_cancelled_with_the_call() -> No
     ("decision", "content"),
     [
         ({"approve": True}, "deleted a.txt"),
-        ({"arguments": {"path": "b.txt"}}, "deleted b.txt"),
+        (
+            {"arguments": {"path": "b.txt"}},
+            'The user edited the arguments of this call. It ran with: {"path": "b.txt"}\ndeleted b.txt',
+        ),
         ({"approve": False, "reason": "Not that one."}, 'delete was skipped by the user. Reason: "Not that one."'),
     ],
 )

@@ -7,13 +7,17 @@ import asyncio
 import pytest
 
 import midturn as mt
+from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
 from midturn.values.json_value import JsonObject
 
 
 @mt.tool(run="ask")
 async def pay(n: int, currency: str = "EUR") -> str:
     """Pay."""
+    if n == 0:
+        raise mt.Rejected("Nothing to pay.")
     return f"paid {n} {currency}"
 
 
@@ -38,6 +42,31 @@ def test_an_edit_that_does_not_fit_is_refused_to_its_author_and_the_question_sta
         assert any("paid 7 EUR" in str(content) for content in contents)
 
     asyncio.run(scene())
+
+
+def test_the_model_reads_the_arguments_that_ran_before_the_result(store: ConversationStore) -> None:
+    async def scene() -> None:
+        async def read(edit: JsonObject) -> str:
+            prompter = mt.ScriptedPrompter({"pay.__run__": mt.Edited(edit)})
+            result = await payer(store).run("Pay.", prompter=prompter)
+            (event,) = [event for event in (await store.read(result.conversation)).events if isinstance(event, ToolCallResponse)]
+            return event.content
+
+        changed, unchanged, failed = [await read(edit) for edit in ({"n": 7}, {"n": 5, "currency": "EUR"}, {"n": 0})]
+        assert changed == 'The user edited the arguments of this call. It ran with: {"n": 7}\npaid 7 EUR'
+        assert unchanged.endswith("paid 5 EUR")
+        assert failed == 'The user edited the arguments of this call to: {"n": 0}\nNothing to pay.'
+
+    asyncio.run(scene())
+
+
+def test_the_model_reads_the_beginning_of_long_edited_arguments(store: ConversationStore) -> None:
+    prompter = mt.ScriptedPrompter({"pay.__run__": mt.Edited({"n": 7, "currency": "E" * 20_000})})
+    result = asyncio.run(payer(store).run("Pay.", prompter=prompter))
+    (content,) = [event.content for event in drive(store.read(result.conversation)).events if isinstance(event, ToolCallResponse)]
+    note = content.partition("\n")[0]
+    assert note.endswith("E … (cut: 20024 characters in all)")
+    assert len(note) < 10_200
 
 
 def test_at_a_prompt_the_person_is_asked_again(store: ConversationStore) -> None:

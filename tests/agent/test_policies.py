@@ -424,6 +424,6 @@ def test_who_edits_a_call_of_a_running_turn_hears_that_a_rule_refuses_the_edit()
         released.set()
         result = await running
         responses = [event.content for event in (await store.read(result.conversation)).events if isinstance(event, ToolCallResponse)]
-        assert "shipped to production" in responses
+        assert any(response.endswith("shipped to production") for response in responses)
 
     asyncio.run(played())

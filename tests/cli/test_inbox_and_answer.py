@@ -309,7 +309,12 @@ def test_without_a_terminal_a_secret_is_not_asked_for_as_a_value(midturn: Comman
 
 
 @pytest.mark.parametrize(
-    ("value", "result"), [("y", "shipped"), ("n", "deploy was skipped by the user."), ('{"edit": {"say": "carefully"}}', "carefully")]
+    ("value", "result"),
+    [
+        ("y", "shipped"),
+        ("n", "deploy was skipped by the user."),
+        ('{"edit": {"say": "carefully"}}', 'The user edited the arguments of this call. It ran with: {"say": "carefully"}\ncarefully'),
+    ],
 )
 def test_an_approval_takes_yes_no_or_an_edit(midturn: CommandLine, value: str, result: str) -> None:
     midturn.asker(run="ask")

@@ -39,7 +39,11 @@ class CallOracle:
         if self._tool.run == "ask":
             self._permission()
         content, is_error = self._runs()
-        return self._delivered(self._questions.explained(content, is_error=is_error), is_error=is_error)
+        explained = self._questions.explained(content, is_error=is_error)
+        if self._arguments == EDITED:
+            note = f"The user edited the arguments of this call{' to' if is_error else '. It ran with'}: "
+            explained = f"{note}{json.dumps({'text': EDITED})}\n{explained}"
+        return self._delivered(explained, is_error=is_error)
 
     # Running --------------------------------------------------------------------------------------------------------
 

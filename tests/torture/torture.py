@@ -351,7 +351,7 @@ class Torture:
                 self._voted.add((f"{id}-{asked[vote.id]}", vote.answered_by.user or "", vote.sha256))
         results = [event for event in events if isinstance(event, ToolCallResponse) and event.call in guarded and not event.is_error]
         for result in results:
-            if (id, result.content.removeprefix("guarded ")) not in self._ran:
+            if (id, result.content.rpartition("guarded ")[2]) not in self._ran:
                 self.counts.undecided += 1
                 self.counts.examples.append(f"ran without a decision: {id} {result.content}")
 

@@ -309,7 +309,7 @@ def test_an_approval_shows_the_whole_call_and_takes_a_decision(store: MemoryStor
     outcomes = [_resumed(agent, question) for agent, question in zip(agents, (refused, changed, allowed), strict=True)]
     assert outcomes == [
         ['erase was skipped by the user. Reason: "Too dangerous."'],
-        ["erased /tmp/b"],
+        ['The user edited the arguments of this call. It ran with: {"path": "/tmp/b"}\nerased /tmp/b'],
         [f"erased {arguments['path']}"],
     ]
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 
-from msgspec.structs import replace
-
 from midturn.agent.inquirer_call import InquirerCall
 from midturn.question.question import Question
-from midturn.record.outcome import Success
-from midturn.tools.returned import Rejected, outcome_of
+from midturn.tools.returned import Rejected
 from midturn.values.json_value import JsonObject, json_equal
 
 APPROVE = "approve"
@@ -43,19 +40,6 @@ def edited_arguments(call: InquirerCall, arguments: JsonObject) -> JsonObject | 
     return None if json_equal(run, arguments) else run
 
 
-def edit_note(edited: JsonObject) -> str:
-    """Return what the model is told about an edit, before the result."""
-    return f"The user edited the arguments of this call. It ran with: {json.dumps(edited, ensure_ascii=False)}"
-
-
-def with_edit_note(returned: object, edited: JsonObject | None) -> object:
-    """Return what a tool returned, after what the model is told about an edit."""
-    outcome = returned if edited is None else outcome_of(returned)
-    if edited is None or not isinstance(outcome, Success):
-        return returned
-    return replace(outcome, content=f"{edit_note(edited)}\n{outcome.content}")
-
-
 def edit_does_not_fit(tool: str, reason: object) -> Rejected:
     """Return the result of a call whose edited arguments the tool itself refuses, beyond its schema: no fault of the model."""
-    return Rejected(f"The user edited the arguments of this call, and `{tool}` does not accept the edit: {reason}. It did not run.")
+    return Rejected(f"`{tool}` does not accept the edit: {reason}. It did not run.")

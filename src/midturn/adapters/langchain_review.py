@@ -100,7 +100,8 @@ def _ended(content: CallContent) -> CallEnded:
 
 
 def _read(content: CallContent) -> dict[str, Json]:
-    return msgspec.json.decode(str(content), type=dict[str, Any])
+    (decision,) = (line for line in content.split("\n") if line.startswith("{"))  # the note about an edit comes before it
+    return msgspec.json.decode(decision, type=dict[str, Any])
 
 
 def _action(request: Mapping[str, Any], allowed: frozenset[str]) -> Action:

@@ -26,15 +26,14 @@ from midturn.adapters.approval import (
     RUN,
     check_approved,
     edit_does_not_fit,
-    edit_note,
     edited_arguments,
-    with_edit_note,
 )
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
 from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
 from midturn.record.events import Image
 from midturn.record.outcome import Success, ToolError
+from midturn.routing.messages import arguments_edited
 from midturn.runtime.foreign_turn import CallContent
 from midturn.tools.returned import Rejected
 from midturn.values.json_value import JsonObject, canonical
@@ -341,9 +340,9 @@ class _Tool:
             output = await self._invoked(inside if edited is None else context_of(edited), is_edited=edited is not None)
             images = _images(output)
             if images is None:
-                return with_edit_note(output, edited)
-            returned.append(output if edited is None else _after_note(output, edit_note(edited)))
-            return with_edit_note(images, edited)
+                return output
+            returned.append(output if edited is None else _after_note(output, arguments_edited(edited)))
+            return images
 
         content = await inquirer.run(
             self.name,

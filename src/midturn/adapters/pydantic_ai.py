@@ -23,9 +23,7 @@ from midturn.adapters.approval import (
     RUN,
     check_approved,
     edit_does_not_fit,
-    edit_note,
     edited_arguments,
-    with_edit_note,
 )
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
@@ -33,6 +31,7 @@ from midturn.agent.message_replies import OnOpen
 from midturn.errors import CallEnded, MidturnError, Suspended
 from midturn.record.events import Image
 from midturn.record.outcome import Success
+from midturn.routing.messages import arguments_edited
 from midturn.runtime.foreign_turn import CallContent
 from midturn.tools.returned import Rejected
 from midturn.values.json_value import JsonObject, json_equal
@@ -228,9 +227,10 @@ class _Call:
             value = self._rich.return_value
         part = ToolReturnPart(self._call.tool_name, value, self._call.tool_call_id)
         if not part.files:
-            return with_edit_note(value if isinstance(value, str) else part.model_response_str(), edited)
-        self._files = value if edited is None else [edit_note(edited), *(cast("list[Any]", value) if isinstance(value, list) else [value])]
-        return with_edit_note(Success(part.model_response_str() or _FILES, tuple(_recorded_images(part.files))), edited)
+            return value if isinstance(value, str) else part.model_response_str()
+        parts = cast("list[Any]", value) if isinstance(value, list) else [value]
+        self._files = value if edited is None else [arguments_edited(edited), *parts]
+        return Success(part.model_response_str() or _FILES, tuple(_recorded_images(part.files)))
 
     async def _validated(self, edited: JsonObject) -> dict[str, Any]:
         """Return what the validators of the tool make of a person's arguments; the model is not blamed for what they refuse.

@@ -5,16 +5,20 @@ None of them uses our own words for what happens inside.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 from midturn.record.events import CancelReason
+from midturn.values.json_value import Json
 
 INPUT_CANCELLED = "Tool input cancelled by user."
 TURN_ENDED = "Tool call cancelled: the user ended the turn."
 TURN_OVER = "Tool call not run: its turn is over, and this call was not a part of it."
 RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review."
 NO_REASON = "(no reason given)"
+MAX_EDIT_LENGTH = 10_000
+"""Maximum number of characters of edited arguments that the model reads."""
 LimitName: TypeAlias = Literal["repeats", "shown", "rejected_cycles"]
 _COUNTED: Final[Mapping[LimitName, str]] = {
     "repeats": "identical questions",
@@ -123,6 +127,13 @@ def broken_arguments(tool: str, problem: str) -> str:
 def control_character(tool: str, problem: str) -> str:
     """Say that a program is not started with an invisible character."""
     return f"{tool} was not run: {problem}. Send the call again without control characters; only line ends and tabs are allowed."
+
+
+def arguments_edited(arguments: Json, *, is_error: bool = False) -> str:
+    """Head the result of a call that ran with edited arguments; edited arguments that are long are cut."""
+    edited = json.dumps(arguments, ensure_ascii=False)
+    shown = edited if len(edited) <= MAX_EDIT_LENGTH else f"{edited[:MAX_EDIT_LENGTH]} … (cut: {len(edited)} characters in all)"
+    return f"The user edited the arguments of this call{' to' if is_error else '. It ran with'}: {shown}"
 
 
 def user_added(reason: str) -> str:

@@ -374,6 +374,8 @@ _RETRY: Final = r"\s+You may retry(?: with (?:different|other) (?:input|argument
 def for_model(call: CallRecord, outcome: Success | ToolError, run: Replay) -> tuple[str, bool]:
     """Return the content of the response and whether it is an error, with the reasons that people and models gave.
 
+    If a person edited the arguments, those that ran come first: the model knows its own only.
+
     What counts is the order in which this run of the tool asked: what was recorded last may be a secret that an earlier run had to ask
     again, or what one of several forms at once came to while another waited.
     """
@@ -382,7 +384,11 @@ def for_model(call: CallRecord, outcome: Success | ToolError, run: Replay) -> tu
             body, told = content, None
         case ToolError(message):
             body, told = _explained(call, message, run.latest.last if run.latest else None)
-    return with_reasons(body, run, told), isinstance(outcome, ToolError)
+    is_error = isinstance(outcome, ToolError)
+    content = with_reasons(body, run, told)
+    if not json_equal(call.arguments, call.request.arguments):
+        content = f"{messages.arguments_edited(call.arguments, is_error=is_error)}\n{content}"
+    return content, is_error
 
 
 def with_reasons(body: str, run: Replay, told: Attempt | None = None) -> str:

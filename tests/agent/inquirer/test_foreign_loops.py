@@ -324,7 +324,7 @@ def test_a_tool_that_goes_on_after_a_suspension_has_no_result(store: Conversatio
     ("decision", "reads", "runs_with"),
     [
         ({"approve": True}, "paid 1", [1]),
-        ({"arguments": {"n": 2}}, "paid 2", [2]),
+        ({"arguments": {"n": 2}}, 'The user edited the arguments of this call. It ran with: {"n": 2}\npaid 2', [2]),
         ({"approve": False, "reason": "No money."}, 'pay was skipped by the user. Reason: "No money."', []),
     ],
 )
