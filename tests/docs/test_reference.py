@@ -246,7 +246,7 @@ def test_every_sentence_to_a_model_is_listed() -> None:
     }
     rows = [f"| {case} | `{said}` |\n" for case, said in constants.items()]
     for name, say in vars(messages).items():
-        if callable(say) and getattr(say, "__module__", "") == messages.__name__:
+        if callable(say) and getattr(say, "__module__", "") == messages.__name__ and not name.startswith("_"):
             case = (say.__doc__ or name).splitlines()[0].removeprefix("Say ").removeprefix("that ").removesuffix(".")
             said = [f"`` {line} ``" if "`" in line else f"`{line}`" for line in _said(cast("Callable[..., str]", say)).split("\n") if line]
             if name not in _FOR_PEOPLE:
@@ -267,6 +267,8 @@ def _said(say: Callable[..., str]) -> str:
             return "\n".join(say("<tool>", reason, "<id>") for reason in reasons)
         case "limit_exceeded":
             return "\n".join(say("<tool>", limit, "<n>") for limit in get_args(messages.LimitName))
+        case "arguments_edited" | "edited_arguments_failed":
+            return say(**given).replace('"<arguments>"', "<arguments>")
         case _:
             return say(**given)
 

@@ -28,6 +28,8 @@ class Action(Struct, frozen=True):
     arguments: JsonObject
     allowed: frozenset[str]
     description: str = ""
+    schema: JsonObject | None = None
+    """JSON Schema of the arguments, where the interrupt has it."""
 
 
 class LangchainReview(Struct, frozen=True):
@@ -41,7 +43,7 @@ def review_of(value: object, schema: object) -> LangchainReview | None:
     """Return what an interrupt of the middleware asks; None of another interrupt."""
     asked = fields(value)
     if asked.get("type") == "tool_approval" and isinstance(asked.get("name"), str):
-        return LangchainReview((_action(asked, frozenset(_decisions_in(schema))),), is_single=True)
+        return LangchainReview((_action(asked, frozenset(_decisions_in(schema)), _edited_schema(schema)),), is_single=True)
     requests, configs = asked.get("action_requests"), asked.get("review_configs")
     if not isinstance(requests, list) or not isinstance(configs, list) or not requests:
         return None
@@ -52,8 +54,10 @@ def review_of(value: object, schema: object) -> LangchainReview | None:
     return LangchainReview(tuple(_action(request, frozenset(map(str, allowed.get(str(request.get("name")), ())))) for request in named))
 
 
-async def decided(inquirer: Inquirer, action: Action, call_id: str) -> dict[str, Json]:
+async def decided(inquirer: Inquirer, action: Action, call_id: str, schema: JsonObject | None) -> dict[str, Json]:
     """Return a person's decision about a call, as the middleware takes it: asked as a permission, whose arguments may be edited.
+
+    An edit that does not fit `schema`, the JSON Schema of the arguments, is refused to its author.
 
     Raises:
         Suspended: It is not decided yet.
@@ -71,7 +75,7 @@ async def decided(inquirer: Inquirer, action: Action, call_id: str) -> dict[str,
             return {"type": "edit", "edited_action": {"name": action.name, "args": arguments}}
         return {"type": "approve"}
 
-    content = await inquirer.run(action.name, call_id, action.arguments, run, occurrence=1, permission=True)
+    content = await inquirer.run(action.name, call_id, action.arguments, run, occurrence=1, permission=True, schema=schema)
     if content.turn_ended:
         raise _ended(content)
     if not content.is_error:
@@ -104,20 +108,37 @@ def _read(content: CallContent) -> dict[str, Json]:
     return msgspec.json.decode(decision, type=dict[str, Any])
 
 
-def _action(request: Mapping[str, Any], allowed: frozenset[str]) -> Action:
+def _action(request: Mapping[str, Any], allowed: frozenset[str], schema: JsonObject | None = None) -> Action:
     description = request.get("description")
     arguments = json_object(request.get("args", request.get("arguments")))
-    return Action(str(request["name"]), arguments, allowed, description if isinstance(description, str) else "")
+    return Action(str(request["name"]), arguments, allowed, description if isinstance(description, str) else "", schema)
 
 
 def _decisions_in(schema: object) -> Sequence[str]:
     """Return the kinds of decisions that a JSON Schema allows: the constants of the property `type`, one in each of its branches."""
-    known = fields(schema)
-    definitions = fields(known.get("$defs"))
-    branches = [*known.get("oneOf", ()), *known.get("anyOf", ())] or [known]
     found: list[str] = []
-    for branch in branches:
-        target = fields(definitions.get(str(fields(branch).get("$ref", "")).rpartition("/")[2])) or fields(branch)
-        kind = fields(fields(target.get("properties")).get("type"))
+    for branch in _branches(schema):
+        kind = fields(fields(branch.get("properties")).get("type"))
         found += [str(kind["const"])] if "const" in kind else [str(value) for value in kind.get("enum", ())]
     return found
+
+
+def _edited_schema(schema: object) -> JsonObject | None:
+    """Return the JSON Schema of the arguments of an edit, if the schema of the decisions has it."""
+    for branch in _branches(schema):
+        action = _target(schema, fields(branch.get("properties")).get("edited_action"))
+        arguments = _target(schema, fields(action.get("properties")).get("args"))
+        if "properties" in arguments:
+            return json_object({**arguments, "$defs": fields(schema).get("$defs", {})})
+    return None
+
+
+def _branches(schema: object) -> Sequence[Mapping[str, Any]]:
+    known = fields(schema)
+    return [_target(schema, branch) for branch in [*known.get("oneOf", ()), *known.get("anyOf", ())] or [known]]
+
+
+def _target(schema: object, part: object) -> Mapping[str, Any]:
+    """Return a part of a schema, or the definition that it refers to."""
+    named = str(fields(part).get("$ref", "")).rpartition("/")[2]
+    return fields(fields(fields(schema).get("$defs")).get(named)) or fields(part)

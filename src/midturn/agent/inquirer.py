@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import cast
+from typing import TypeAlias, cast
 
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall, check_call
 from midturn.agent.message_replies import OnOpen, check_on_open, reply_with_message
+from midturn.agent.turn_stream import Asked, QuestionAnswered, ToolFinished, ToolStarted, streamed
 from midturn.compose.agent import AgentSettings, compose_inquirer
 from midturn.compose.given import (
     GivenDetached,
@@ -26,8 +27,9 @@ from midturn.compose.models import Models
 from midturn.compose.reviewers import Reviewers
 from midturn.compose.session import Prompter, RunParts
 from midturn.errors import CallEnded, ConfigError, Suspended
+from midturn.journal import Journal
 from midturn.models.provider_model import LibraryModel
-from midturn.ports import Model, Tool
+from midturn.ports import Happening, Model, Tool
 from midturn.record.events import Source
 from midturn.record.outcome import ToolError
 from midturn.record.window import open_turn
@@ -44,6 +46,9 @@ from midturn.tools.returned import Rejected
 from midturn.turn.step import CallBegun
 from midturn.values.json_value import JsonObject, Limits
 from midturn.values.text import BUILT_IN_TOOLS, check_text
+
+Watcher: TypeAlias = Callable[[Asked | QuestionAnswered | ToolStarted | ToolFinished], None]
+"""Takes each event of an inquirer (see `Inquirer.watch`)."""
 
 
 class Inquirer:
@@ -108,6 +113,21 @@ class Inquirer:
         self._changing = asyncio.Lock()
         self._closing = AsyncExitStack()
         self._thread: LoopThread | None = None
+        self._watchers: list[Watcher] = []
+
+    @contextmanager
+    def watch(self, on_event: Watcher) -> Generator[None]:
+        """Watch the calls and questions of this inquirer in this block.
+
+        Args:
+            on_event: Called with each `ToolStarted`, `Asked`, `QuestionAnswered` and `ToolFinished` as it happens, in the thread of the
+                event loop. It must not block.
+        """
+        self._watchers.append(on_event)
+        try:
+            yield
+        finally:
+            self._watchers.remove(on_event)
 
     @asynccontextmanager
     async def turn(
@@ -429,10 +449,29 @@ class Inquirer:
             self._store.require_person()
         async with AsyncExitStack() as undone:
             journal = await undone.enter_async_context(await self._store.open(self._conversation))
-            turn = compose_inquirer(self._settings, RunParts(prompter=self._prompter), journal)
+            turn = compose_inquirer(self._settings, RunParts(prompter=self._prompter, display=_Watched(journal, self._watchers)), journal)
             await turn.begin(text, author, key, calls_wait=calls_wait)
             self._closing = undone.pop_all()
         return turn
+
+
+class _Watched:
+    """A display that passes the calls and questions of a turn on to the watchers of its inquirer."""
+
+    def __init__(self, journal: Journal, watchers: Sequence[Watcher]) -> None:
+        self._journal = journal
+        self._watchers = watchers
+
+    def show(self, happening: Happening) -> None:
+        """Pass on what happened."""
+        if not self._watchers:
+            return
+        match streamed(happening, self._journal.conversation, self._journal.events):
+            case Asked() | QuestionAnswered() | ToolStarted() | ToolFinished() as event:
+                for watcher in [*self._watchers]:
+                    watcher(event)
+            case _:
+                pass
 
 
 def _asking(tool: str | Tool, source: Source | None) -> tuple[str, Source]:

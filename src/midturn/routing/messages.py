@@ -129,11 +129,14 @@ def control_character(tool: str, problem: str) -> str:
     return f"{tool} was not run: {problem}. Send the call again without control characters; only line ends and tabs are allowed."
 
 
-def arguments_edited(arguments: Json, *, is_error: bool = False) -> str:
-    """Head the result of a call that ran with edited arguments; edited arguments that are long are cut."""
-    edited = json.dumps(arguments, ensure_ascii=False)
-    shown = edited if len(edited) <= MAX_EDIT_LENGTH else f"{edited[:MAX_EDIT_LENGTH]} … (cut: {len(edited)} characters in all)"
-    return f"The user edited the arguments of this call{' to' if is_error else '. It ran with'}: {shown}"
+def arguments_edited(arguments: Json) -> str:
+    """Head the result of a call that ran with edited arguments; long arguments are cut."""
+    return f"The user edited the arguments of this call. It ran with: {_shortened(arguments)}"
+
+
+def edited_arguments_failed(arguments: Json) -> str:
+    """Head the error of a call whose arguments were edited; long arguments are cut."""
+    return f"The user edited the arguments of this call to: {_shortened(arguments)}"
 
 
 def user_added(reason: str) -> str:
@@ -167,3 +170,8 @@ def recommended_rejection(reason: str | None) -> str:
 def reviewer_failed(error: str) -> str:
     """Head the context of a question that a model could not answer."""
     return f"The assistant that was asked could not answer: {error}"
+
+
+def _shortened(arguments: Json) -> str:
+    written = json.dumps(arguments, ensure_ascii=False)
+    return written if len(written) <= MAX_EDIT_LENGTH else f"{written[:MAX_EDIT_LENGTH]} … (cut: {len(written)} characters in all)"

@@ -160,6 +160,7 @@ class ForeignTurn:
 
     def __init__(self, services: Services, settings: TurnSettings, surroundings: Surroundings, tools: ForeignTools) -> None:
         self._tools = tools
+        self._display = services.display
         self._services = replace(services, display=self)
         self._settings = settings
         self._surroundings = surroundings
@@ -419,7 +420,8 @@ class ForeignTurn:
             await record_effects(turn.step(LoopEnded()), journal, self._services.clock, self._services.display)
 
     def show(self, happening: Happening) -> None:
-        """Note which calls have their response (see `ports.Display`)."""
+        """Note which calls have their response, and pass on what happened (see `ports.Display`)."""
+        self._display.show(happening)
         if isinstance(happening, ToolEnded):
             for call in [call for call in self._calls if _is_of(call, happening.call)]:
                 self._calls.remove(call)

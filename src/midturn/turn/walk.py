@@ -387,7 +387,8 @@ def for_model(call: CallRecord, outcome: Success | ToolError, run: Replay) -> tu
     is_error = isinstance(outcome, ToolError)
     content = with_reasons(body, run, told)
     if not json_equal(call.arguments, call.request.arguments):
-        content = f"{messages.arguments_edited(call.arguments, is_error=is_error)}\n{content}"
+        head = messages.edited_arguments_failed(call.arguments) if is_error else messages.arguments_edited(call.arguments)
+        content = f"{head}\n{content}"
     return content, is_error
 
 
