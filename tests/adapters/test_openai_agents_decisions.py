@@ -286,12 +286,16 @@ def test_a_new_message_is_the_reply_to_the_open_question_of_its_author(store: Co
 
         conversation = await store.new()
         program = Program(store, lambda asking: [asking.tool(work)], [function_call("work", {}, call_id="c1")])
-        waiting = await program.enter(conversation, author="ana")
-        result = await program.enter(conversation, waiting, author="ana", reply="Wait until Monday.")
+        waiting = await program.enter(conversation, author="ana", on_open="reply")  # nothing is open yet
+        with pytest.raises(mt.TurnOpen) as refused:
+            await program.enter(conversation, waiting, author="ana", text="Wait until Monday.")
+        assert [question.question.text for question in refused.value.pending] == ["What first?"]
+        result = await program.enter(conversation, waiting, author="ana", text="Wait until Monday.", on_open="reply")
         assert "Wait until Monday." in read(result)[0]
         assert await recorded(store, conversation) == read(result)
-        with pytest.raises(mt.ConfigError, match="`reply` belongs to the state"):
-            await program.enter(await store.new(), "Go.", reply="Wait.")
+        for given in ("Go.", result):
+            with pytest.raises(mt.ConfigError, match="`text` belongs to the state of a run that waits"):
+                await program.enter(conversation, given, text="Wait.", on_open="reply")
 
     asyncio.run(scene())
 
@@ -313,7 +317,7 @@ def test_a_person_edits_the_arguments_and_the_model_is_told(store: ConversationS
         with pytest.raises(mt.AnswerError):
             await store.answer(first, arguments={"n": "a lot"}, digest=first.digest)
         with pytest.raises(mt.TurnOpen):
-            await program.enter(conversation, waiting, author="ana", reply="Yes, go ahead.")
+            await program.enter(conversation, waiting, author="ana", text="Yes, go ahead.", on_open="reply")
         assert len(await store.pending(conversation)) == 2
         await store.answer(first, arguments={"n": 7}, digest=first.digest)
         await store.answer(second, arguments={"n": 13}, digest=second.digest)

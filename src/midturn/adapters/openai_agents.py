@@ -16,8 +16,11 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
+
+from msgspec import Struct
 
 from midturn.adapters import needs_extra
 from midturn.adapters.approval import (
@@ -28,8 +31,11 @@ from midturn.adapters.approval import (
     edit_does_not_fit,
     edited_arguments,
 )
+from midturn.adapters.default_loop import run_in_default_loop
+from midturn.agent.framework_stream import FrameworkStream, framework_stream
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
+from midturn.agent.message_replies import OnOpen, check_on_open
 from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
 from midturn.record.events import Image
 from midturn.record.outcome import Success, ToolError
@@ -46,7 +52,9 @@ with needs_extra("openai-agents", "agents"):
         RunContextWrapper,
         Runner,
         RunResult,
+        RunResultStreaming,
         RunState,
+        StreamEvent,
         ToolGuardrailFunctionOutput,
         ToolInputGuardrail,
         ToolInputGuardrailData,
@@ -60,10 +68,20 @@ with needs_extra("openai-agents", "agents"):
     from agents.tool import ToolErrorFunction, invoke_function_tool
     from agents.tool_context import ToolContext
 
+Result = TypeVar("Result")
 NeedsApproval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 _UNSET: Any = object()
 _IMAGE = "(an image)"
 """The recorded text of a result that consists of images."""
+
+
+class _Message(Struct, frozen=True):
+    """A message of the user, and what becomes of it while questions are open (see `Asking.run`)."""
+
+    text: str
+    author: str | None
+    key: str | None
+    on_open: OnOpen
 
 
 class Asking:
@@ -106,7 +124,7 @@ class Asking:
         self._tools[tool.invoke] = tool
         return tool.for_the_sdk()
 
-    async def run(
+    async def run(  # noqa: PLR0913  (a public signature)
         self,
         agent: Agent[Any],
         given: str | list[TResponseInputItem] | RunState[Any],
@@ -114,7 +132,8 @@ class Asking:
         context: Any = None,
         key: str | None = None,
         author: str | None = None,
-        reply: str = "",
+        text: str = "",
+        on_open: OnOpen = "error",
         **options: Any,
     ) -> RunResult:
         """Run the agent, or go on with a run that waits.
@@ -126,31 +145,124 @@ class Asking:
             context: The context of the run, which the tools get. A state has its own.
             key: Your own name for the turn, as of `Inquirer.turn`.
             author: The user whose message it is; recorded.
-            reply: With a state: a new message of the user while questions are open. It is recorded as the reply to those that `author` may
-                answer. Approvals, secrets and questions of others stay open; if there are no other questions, `TurnOpen` lists them.
+            text: With a state: a new message of the user while questions are open.
+            on_open: What becomes of that message: `error` refuses it with `TurnOpen`; `reply` records it as the reply to the open questions
+                that `author` may answer, and the model reads it as the result of their calls. Approvals, secrets and questions of others
+                stay open; if there are no other questions, `TurnOpen` lists them.
             options: Whatever else `Runner.run` takes.
 
         Raises:
             CallEnded: A person has ended the turn (`turn_ended`).
-            ConfigError: A reply comes without a state, or with a key.
-            TurnOpen: The open turn of the conversation began with another text.
+            ConfigError: `text` comes without a state that waits; or `on_open` is another word, or comes with a key.
+            TurnOpen: The open turn of the conversation began with another text; `pending` lists what is open.
             StoreLocked: The conversation is being written elsewhere.
         """
-        if reply and not isinstance(given, RunState):
-            raise ConfigError("`reply` belongs to the state of a run that waits. Pass `result.to_state()` in place of the message.")
-        result: RunResult | None = None
-        is_state = isinstance(given, RunState)
+        message = _Message(text, author, key, on_open)
+
+        async def start() -> RunResult:
+            return await Runner.run(agent, given, context=context, **options)
+
+        return await self._run(agent, given, context, message, start)
+
+    def run_sync(  # noqa: PLR0913  (a public signature)
+        self,
+        agent: Agent[Any],
+        given: str | list[TResponseInputItem] | RunState[Any],
+        *,
+        context: Any = None,
+        key: str | None = None,
+        author: str | None = None,
+        text: str = "",
+        on_open: OnOpen = "error",
+        **options: Any,
+    ) -> RunResult:
+        """Run the agent in a program without asyncio, in the default event loop of the thread, as `Runner.run_sync` does (see `run`).
+
+        Args:
+            agent: The agent, with tools that `tool` made.
+            given: The message of the user, a list of input items, or the state of a run that waits, as of `run`.
+            context: The context of the run, as of `run`.
+            key: Your own name for the turn, as of `Inquirer.turn`.
+            author: The user whose message it is; recorded.
+            text: With a state: a new message of the user, as of `run`.
+            on_open: What becomes of that message, as of `run`.
+            options: Whatever else `Runner.run` takes.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `await asking.run(…)` there.
+        """
+        work = self.run(agent, given, context=context, key=key, author=author, text=text, on_open=on_open, **options)
+        return run_in_default_loop(work, "asking.run_sync", "await asking.run(…)")
+
+    def stream(  # noqa: PLR0913  (a public signature)
+        self,
+        agent: Agent[Any],
+        given: str | list[TResponseInputItem] | RunState[Any],
+        *,
+        context: Any = None,
+        key: str | None = None,
+        author: str | None = None,
+        text: str = "",
+        on_open: OnOpen = "error",
+        **options: Any,
+    ) -> AbstractAsyncContextManager[FrameworkStream[StreamEvent, RunResultStreaming]]:
+        """Run the agent as `run` does, and watch it.
+
+        Write `async with asking.stream(…) as events: async for event in events: …`. The events are those of `Runner.run_streamed`, with
+        `Asked`, `QuestionAnswered`, `ToolStarted` and `ToolFinished` of midturn between them. At the end, `events.result` is the
+        `RunResultStreaming`, with its `interruptions` and `to_state()`. Leaving the block early stops the run and leaves the turn open.
+        Errors are those of `run`, raised while iterating.
+
+        Args:
+            agent: The agent, with tools that `tool` made.
+            given: The message of the user, a list of input items, or the state of a run that waits, as of `run`.
+            context: The context of the run, as of `run`.
+            key: Your own name for the turn, as of `Inquirer.turn`.
+            author: The user whose message it is; recorded.
+            text: With a state: a new message of the user, as of `run`.
+            on_open: What becomes of that message, as of `run`.
+            options: Whatever else `Runner.run_streamed` takes.
+        """
+        message = _Message(text, author, key, on_open)
+
+        def run(emit: Callable[[StreamEvent], None]) -> Awaitable[RunResultStreaming]:
+            async def start() -> RunResultStreaming:
+                result = Runner.run_streamed(agent, given, context=context, **options)
+                async for event in result.stream_events():
+                    emit(event)
+                return result
+
+            return self._run(agent, given, context, message, start)
+
+        return framework_stream(self._inquirer, run)
+
+    async def _run(
+        self,
+        agent: Agent[Any],
+        given: str | list[TResponseInputItem] | RunState[Any],
+        context: object,
+        message: _Message,
+        start: Callable[[], Awaitable[Result]],
+    ) -> Result:
+        state = given if isinstance(given, RunState) else None
+        check_on_open(message.on_open, message.key)
+        if message.text and (state is None or not state.get_interruptions()):
+            raise ConfigError(
+                "`text` belongs to the state of a run that waits. Without one, pass the message itself as the input of the run."
+            )
+        words = message.text if isinstance(given, RunState) else _words(given)
+        on_open = message.on_open if state is not None and words else "error"
+        result: Result | None = None
         self._agents = list(_reachable(agent))
         self._earlier = Counter(_made_before(given))
         for tool in self._tools.values():
             tool.begin()
         try:
-            words = reply if isinstance(given, RunState) else _words(given)
-            async with self._inquirer.turn(words, author=author, key=key, calls_wait=is_state, on_open="reply" if reply else "error"):
-                if isinstance(given, RunState):
-                    await self._approve(given, context)
-                result = await Runner.run(agent, given, context=context, **options)
-                if not is_state:  # it began anew: calls of a run whose state was lost are not made again
+            async with self._inquirer.turn(words, author=message.author, key=message.key, calls_wait=state is not None, on_open=on_open):
+                if state is not None:
+                    await self._approve(state, context)
+                result = await start()
+                if state is None:  # it began anew: calls of a run whose state was lost are not made again
                     await self._inquirer.give_up_unmade(GONE_ON)
         except UserError as error:  # what the SDK makes of whatever leaves a tool
             if isinstance(error.__cause__, CallEnded):
