@@ -122,7 +122,9 @@ def test_whoever_is_signed_out_is_told_and_loses_nothing(page: Page, disk: Conve
         expect(page.locator(".done")).to_contain_text("half a sentence")
 
 
-def test_a_conversation_page_stays_as_it_is_while_the_server_is_gone(page: Page, disk: ConversationStore, elsewhere: Elsewhere[Any]) -> None:
+def test_a_conversation_page_stays_as_it_is_while_the_server_is_gone(
+    page: Page, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
     waiting = elsewhere(agent_with(disk, asking(CONFIRM)).run("Ship it.")).pending[0]
     with serving(inbox(disk, user=ada)) as address:
         page.goto(f"{address}/c/{waiting.conversation}")
