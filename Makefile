@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO := .venv-demo
 PEERS := .venv-peers
 AUDIT := .venv-audit
 HOMESERVER := .venv-homeserver
@@ -24,8 +25,18 @@ NAME_channels := channels
 .PHONY: extras pythons attacks bars stories decisions audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve demo-picture pictures cast
 .PHONY: parts newest-postgres test-firefox test-postfix $(addprefix test-,$(REAL_PARTS))
 
-demo: $(READY)
-	@$(BIN)/midturn demo
+demo: $(DEMO)/.ready
+	@$(DEMO)/bin/midturn demo
+
+# What `pip install .` installs, pinned: a tenth of what the tests need.
+$(DEMO)/.ready: tools/demo-requirements.txt pyproject.toml
+	@echo "Setting up $(DEMO) (once): a virtual environment ..."
+	@$(PYTHON) -m venv $(DEMO)
+	@echo "... $$(grep -c == $<) packages ..."
+	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@echo "... and midturn."
+	@$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
 
 test: $(READY)
 	@tools/run_tests $(ARGS)
@@ -177,6 +188,8 @@ bench-check: $(READY)
 pins: $(READY)
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-emit-index-url --no-header \
 		--all-extras --group dev pyproject.toml --output-file requirements.txt
+	@printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --constraints requirements.txt pyproject.toml - --output-file tools/demo-requirements.txt
 
 $(READY): requirements.txt pyproject.toml
 ifdef UV
@@ -191,4 +204,4 @@ endif
 	@touch $@
 
 clean:
-	@rm -rf $(VENV) $(AUDIT) sbom.json $(PEERS) site .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(DEMO) $(AUDIT) sbom.json $(PEERS) site .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -117,7 +117,8 @@ def test_show_draws_edited_arguments_and_the_diff_that_was_approved(midturn: Com
     shown = midturn.ok("conversation", "show").stdout
 
     edited = "  Run fs_create_file?  yes, edited  (answered by ana in the inbox)\n      b.txt (1 line, 5 bytes)\n      +ours\n"
-    assert f"· fs_create_file\n      a.txt (1 line, 5 bytes)\n      +mine\n{edited}  | b.txt was created.\n" in shown
+    assert f"· fs_create_file\n      a.txt (1 line, 5 bytes)\n      +mine\n{edited}  | The user edited the arguments of this call." in shown
+    assert "b.txt was created.\n" in shown
     assert "· fs_modify_file plan.md\n" in shown
     assert "    -one\n    +two\n" in shown
     trail = midturn.ok("conversation", "show", "--inquiries").stdout

@@ -27,6 +27,7 @@ def test_without_a_terminal_a_scripted_person_answers_and_everything_else_is_rea
     assert "+4. If an alarm rings, roll back." in listing
     place = place_of(finished.stderr)
     assert (place / "plan.published").read_text() == (place / "plan.md").read_text()
+    assert "`midturn init` sets up a model" in finished.stderr.splitlines()[-1]
 
 
 def test_the_demo_needs_no_workspace_and_leaves_the_one_it_is_called_in_alone(midturn: CommandLine, tmp_path: Path) -> None:

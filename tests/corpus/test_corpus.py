@@ -20,6 +20,10 @@ from midturn.store.opening import open_store
 from support.postgres import no_postgres, unused_schema
 
 EXPECTED: Any = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))
+_EDITED = "production is deployed, 2 of it"
+_TOLD = 'The user edited the arguments of this call. It ran with: {"env": "production", "size": 2}\n'
+ANSWERED: Any = json.loads(json.dumps(EXPECTED["answered"]).replace(_EDITED, json.dumps(_TOLD + _EDITED)[1:-1]))
+"""What 0.2.0 answered and resumed. Since then, the model is told which edited arguments a call ran with."""
 KINDS = {
     *("turn_start", "turn_end", "suspended", "config_delta", "chat_request", "chat_response", "tool_call_request", "tool_call_response"),
     *("child", "inquiry_request", "inquiry_response", "approval", "vote", "reassigned", "reminded", "escalated", "notified"),
@@ -61,7 +65,7 @@ def _as_before(now: Any, before: Any) -> Any:
 
 
 def test_everything_is_answered_and_resumed_as_before(store: mt.ConversationStore) -> None:
-    assert asyncio.run(observe.answered(store)) == EXPECTED["answered"]
+    assert asyncio.run(observe.answered(store)) == ANSWERED
 
 
 def test_a_conversation_with_something_newer_leaves_the_others_as_they_are(tmp_path: Path) -> None:
@@ -72,7 +76,7 @@ def test_a_conversation_with_something_newer_leaves_the_others_as_they_are(tmp_p
     with (newest / "events.jsonl").open("ab") as log:
         log.write(msgspec.json.encode(newer) + b"\n")
     number = newest.name.partition("-")[0]
-    found, expected = asyncio.run(observe.answered(open_store(folder))), dict(EXPECTED["answered"])
+    found, expected = asyncio.run(observe.answered(open_store(folder))), dict(ANSWERED)
     assert found["results"].pop(number) == ["TooOld"]
     assert found["recorded"].pop(number) == []
     for part in ("results", "recorded"):

@@ -99,6 +99,17 @@ def test_every_imported_package_is_declared_where_it_is_imported() -> None:
     assert missing == []
 
 
+def _pins(path: str) -> set[str]:
+    return set(re.findall(r"^(\S+==\S+)", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_the_demo_installs_the_base_packages_as_the_tests_pin_them() -> None:
+    pins = _pins("tools/demo-requirements.txt")
+    assert {str(canonicalize_name(pin.partition("==")[0])) for pin in pins} >= _declared(PROJECT["dependencies"])
+    assert pins <= _pins("requirements.txt")
+    assert len(pins) < 25, "the demo needs what `pip install .` installs, and what builds midturn"
+
+
 def _licences() -> dict[str, tuple[str, str]]:
     rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", (ROOT / "docs" / "licences.md").read_text(encoding="utf-8"), re.MULTILINE)
     return {canonicalize_name(name): (where.strip(), licence.strip()) for name, where, licence in rows}

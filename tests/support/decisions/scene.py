@@ -83,8 +83,9 @@ class Call:
 
     @property
     def ran(self) -> list[str]:
-        """What the tool returned, if it ran."""
-        return [event.content for event in self.events if isinstance(event, ToolCallResponse) and not event.is_error]
+        """What the tool returned, if it ran: the last line, after a note about an edit."""
+        ended = [event for event in self.events if isinstance(event, ToolCallResponse) and not event.is_error]
+        return [event.content.rpartition("\n")[2] for event in ended]
 
     @property
     def votes(self) -> list[str]:

@@ -190,6 +190,7 @@ def superseded(pair: Pair) -> None:
     pair.asker.go_on()
 
 
+_TOLD_OF_EDIT = 'The user edited the arguments of this call. It ran with: {"say": "Deployed to dev."}'
 _NOT_ASKED = (
     "it is not asked any more.",
     "The agent has asked something else since.",
@@ -277,7 +278,7 @@ STORIES = (
         name="permission: edit",
         scene=Scene(say="Deployed.", run="ask"),
         play=edited,
-        outcome=outcome(approval("run", "edited", edited={"say": "Deployed to dev."}), words="Deployed to dev."),
+        outcome=outcome(approval("run", "edited", edited={"say": "Deployed to dev."}), words=f"{_TOLD_OF_EDIT}\nDeployed to dev."),
     ),
     Story(
         name="permission: cancelled",

@@ -112,6 +112,7 @@ def _show(chosen: Play, place: Place, conversation: str) -> None:
         say(block(_git(place.root, "diff", "--no-color") or "(nothing was changed)"))
     note("\nAll of this is in {}", place.root.parent)
     note("Every event is a line of {}", (place.files.directories.path(conversation) / NAME).relative_to(place.root.parent))
+    note("\nNext: `midturn init` sets up a model, `midturn chat` starts the assistant, and docs/tutorial.md asks from a program of yours.")
 
 
 def _workspace(root: Path) -> Workspace:
