@@ -101,7 +101,13 @@ def test_two_calls_at_once_are_answered_one_question_at_a_time(store: Conversati
 def test_a_no_is_what_the_model_reads_and_what_is_recorded(store: ConversationStore) -> None:
     async def scene() -> None:
         program, conversation = Program(store, ("deploy", "production"), ("deploy", "staging")), await store.new()
-        said = await program.until_done(conversation, False, True, "eu-1")
+        result, answers = await program.enter(conversation), {"production": False, "staging": True, "region": "eu-1"}
+        while result.interruptions:
+            for question in await store.pending(conversation):
+                named = "region" if question.question.text == "Which region?" else str(question.arguments["env"])
+                await store.answer(question.id, answers[named], reason="As agreed.")
+            result = await program.enter(conversation, json.dumps(result.to_state().to_json()))
+        said = read(result)
         assert program.effects == {"staging": 1}
         assert any(content.endswith("Not deployed to production.") for content in said)
         recorded = [event.content for event in (await store.read(conversation)).events if isinstance(event, ToolCallResponse)]

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
+
+from msgspec import Struct
 
 from midturn.adapters import needs_extra
 from midturn.adapters.approval import (
@@ -25,9 +28,11 @@ from midturn.adapters.approval import (
     edit_does_not_fit,
     edited_arguments,
 )
+from midturn.adapters.default_loop import run_in_default_loop
+from midturn.agent.framework_stream import FrameworkStream, framework_stream
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
-from midturn.agent.message_replies import OnOpen
+from midturn.agent.message_replies import OnOpen, check_on_open
 from midturn.errors import CallEnded, MidturnError, Suspended
 from midturn.record.events import Image
 from midturn.record.outcome import Success
@@ -37,7 +42,17 @@ from midturn.tools.returned import Rejected
 from midturn.values.json_value import JsonObject, json_equal
 
 with needs_extra("pydantic-ai", "pydantic_ai"):
-    from pydantic_ai import AgentRunResult, BinaryContent, DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolReturn
+    from pydantic_ai import (
+        AgentRunResult,
+        AgentRunResultEvent,
+        AgentStreamEvent,
+        BinaryContent,
+        DeferredToolRequests,
+        DeferredToolResults,
+        RunContext,
+        ToolApproved,
+        ToolReturn,
+    )
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed, ToolFailedError, ToolRetryError
@@ -46,6 +61,7 @@ with needs_extra("pydantic-ai", "pydantic_ai"):
 
 Deps = TypeVar("Deps")
 Output = TypeVar("Output")
+Prompt: TypeAlias = "str | Sequence[UserContent] | None"
 _WAITS = {"midturn": "waits"}
 _ASKS = {"midturn": "asks"}
 _FILES = "(a file)"
@@ -55,7 +71,7 @@ _FILES = "(a file)"
 async def run(  # noqa: PLR0913  (a public signature)
     agent: AbstractAgent[Deps, Output],
     inquirer: Inquirer,
-    text: str | Sequence[UserContent] | None = None,
+    text: Prompt = None,
     *,
     message_history: Sequence[ModelMessage] | None = None,
     deferred_tool_results: DeferredToolResults | None = None,
@@ -87,27 +103,154 @@ async def run(  # noqa: PLR0913  (a public signature)
         TurnOpen: The open turn of the conversation began with another text. A new message while calls wait is refused so, and lists them.
         StoreLocked: The conversation is being written elsewhere.
     """
-    waiting = _unanswered(message_history or ())
-    results = DeferredToolResults(approvals={call.tool_call_id: ToolApproved() for call in waiting})
-    if deferred_tool_results:
-        results.approvals = {name: approved for name, approved in results.approvals.items() if name not in deferred_tool_results.calls}
-        results.update(deferred_tool_results)
-    result = None
-    try:
-        async with inquirer.turn(_words(text), author=author, key=key, calls_wait=bool(waiting), on_open=on_open if waiting else "error"):
-            result = await agent.run(
-                None if waiting else text,
-                message_history=message_history,
-                deferred_tool_results=results if waiting else deferred_tool_results,
-                capabilities=[Asking(inquirer), *options.pop("capabilities", ())],
-                **options,
-            )
-            if not waiting:  # it began anew: calls of a run whose messages were lost are not made again
-                await inquirer.give_up_unmade(GONE_ON)
-    except Suspended:
-        if result is None:
-            raise
-    return result
+    entry = _Entry(inquirer, text, message_history, deferred_tool_results, _Message(key, author, on_open), options)
+
+    async def start(prompt: Prompt, arguments: Mapping[str, Any]) -> AgentRunResult[Output]:
+        return await agent.run(prompt, **arguments)
+
+    return await entry.run(start)
+
+
+def run_sync(  # noqa: PLR0913  (a public signature)
+    agent: AbstractAgent[Deps, Output],
+    inquirer: Inquirer,
+    text: Prompt = None,
+    *,
+    message_history: Sequence[ModelMessage] | None = None,
+    deferred_tool_results: DeferredToolResults | None = None,
+    key: str | None = None,
+    author: str | None = None,
+    on_open: OnOpen = "error",
+    **options: Any,
+) -> AgentRunResult[Output]:
+    """Run an agent in a program without asyncio, in the default event loop of the thread, as `agent.run_sync` does (see `run`).
+
+    Args:
+        agent: The agent, as of `run`.
+        inquirer: Who asks, as of `run`.
+        text: The message of the user, as of `run`.
+        message_history: The messages so far, as of `run`.
+        deferred_tool_results: Results of calls that you deferred yourself.
+        key: Your own name for the turn, as of `Inquirer.turn`.
+        author: The user whose message it is; recorded.
+        on_open: What becomes of a new message while calls of the history wait, as of `run`.
+        options: Whatever else `agent.run` takes.
+
+    Raises:
+        RuntimeError: An event loop is running in this thread; use `await run(…)` there.
+    """
+    work = run(
+        agent,
+        inquirer,
+        text,
+        message_history=message_history,
+        deferred_tool_results=deferred_tool_results,
+        key=key,
+        author=author,
+        on_open=on_open,
+        **options,
+    )
+    return run_in_default_loop(work, "run_sync", "await run(…)")
+
+
+def stream(  # noqa: PLR0913  (a public signature)
+    agent: AbstractAgent[Deps, Output],
+    inquirer: Inquirer,
+    text: Prompt = None,
+    *,
+    message_history: Sequence[ModelMessage] | None = None,
+    deferred_tool_results: DeferredToolResults | None = None,
+    key: str | None = None,
+    author: str | None = None,
+    on_open: OnOpen = "error",
+    **options: Any,
+) -> AbstractAsyncContextManager[FrameworkStream[AgentStreamEvent | AgentRunResultEvent[Any], AgentRunResult[Output]]]:
+    """Run an agent as `run` does, and watch it.
+
+    Write `async with stream(…) as events: async for event in events: …`. The events are those of `agent.run_stream_events`, with `Asked`,
+    `QuestionAnswered`, `ToolStarted` and `ToolFinished` of midturn between them. At the end, `events.result` is the result of `run`.
+    Leaving the block early stops the run and leaves the turn open. Errors are those of `run`, raised while iterating.
+
+    Args:
+        agent: The agent, as of `run`.
+        inquirer: Who asks, as of `run`.
+        text: The message of the user, as of `run`.
+        message_history: The messages so far, as of `run`.
+        deferred_tool_results: Results of calls that you deferred yourself.
+        key: Your own name for the turn, as of `Inquirer.turn`.
+        author: The user whose message it is; recorded.
+        on_open: What becomes of a new message while calls of the history wait, as of `run`.
+        options: Whatever else `agent.run_stream_events` takes.
+    """
+    entry = _Entry(inquirer, text, message_history, deferred_tool_results, _Message(key, author, on_open), options)
+
+    async def watched(emit: Callable[[AgentStreamEvent | AgentRunResultEvent[Any]], None]) -> AgentRunResult[Output]:
+        async def start(prompt: Prompt, arguments: Mapping[str, Any]) -> AgentRunResult[Output]:
+            async with agent.run_stream_events(prompt, **arguments) as events:
+                result: AgentRunResult[Output] | None = None
+                async for event in events:
+                    emit(event)
+                    if isinstance(event, AgentRunResultEvent):
+                        result = event.result
+            return cast("AgentRunResult[Output]", result)  # the last event of a run that raises nothing
+
+        return await entry.run(start)
+
+    return framework_stream(inquirer, watched)
+
+
+class _Message(Struct, frozen=True):
+    """The message of the user with which a turn begins (see `run`)."""
+
+    key: str | None
+    author: str | None
+    on_open: OnOpen
+
+
+class _Entry:
+    """One run of an agent, however it is started."""
+
+    def __init__(
+        self,
+        inquirer: Inquirer,
+        text: Prompt,
+        history: Sequence[ModelMessage] | None,
+        results: DeferredToolResults | None,
+        message: _Message,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._inquirer = inquirer
+        self._text = text
+        self._history = history
+        self._results = results
+        self._message = message
+        self._options = options
+
+    async def run(self, start: Callable[[Prompt, Mapping[str, Any]], Awaitable[AgentRunResult[Output]]]) -> AgentRunResult[Output]:
+        """Hold the turn, and start the agent in it."""
+        inquirer, message, given = self._inquirer, self._message, self._results
+        waiting = _unanswered(self._history or ())
+        results = DeferredToolResults(approvals={call.tool_call_id: ToolApproved() for call in waiting})
+        if given:
+            results.approvals = {name: approved for name, approved in results.approvals.items() if name not in given.calls}
+            results.update(given)
+        arguments = {
+            **self._options,
+            "message_history": self._history,
+            "deferred_tool_results": results if waiting else given,
+            "capabilities": [Asking(inquirer), *self._options.get("capabilities", ())],
+        }
+        result, on_open = None, message.on_open if waiting else "error"
+        check_on_open(message.on_open, message.key)
+        try:
+            async with inquirer.turn(_words(self._text), author=message.author, key=message.key, calls_wait=bool(waiting), on_open=on_open):
+                result = await start(None if waiting else self._text, arguments)
+                if not waiting:  # it began anew: calls of a run whose messages were lost are not made again
+                    await inquirer.give_up_unmade(GONE_ON)
+        except Suspended:
+            if result is None:
+                raise
+        return result
 
 
 class Asking(AbstractCapability[Any]):
