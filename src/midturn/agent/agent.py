@@ -518,6 +518,9 @@ class Agent(Generic[Deps, Shape]):
                 watch what is recorded: `store.watch(events=True)`.
 
         A call whose tool needs the `deps` with which its turn was begun does not run without: that is logged, and tried again later.
+
+        Raises:
+            ConfigError: Both `deps` and `deps_for` are passed.
         """
         await self._turns.work(at_once, deps, deps_for, engine, on_event)
 

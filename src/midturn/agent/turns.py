@@ -205,6 +205,10 @@ class Turns:
     ) -> None:
         """Go on with turns that are due, until cancelled (see `Agent.work`)."""
         self._check_attached()
+        if deps is not None and deps_for is not None:
+            raise ConfigError(
+                "`deps` and `deps_for` do not go together: pass the dependencies of all turns, or the function that makes them."
+            )
 
         async def options(journal: Journal) -> AnyOptions:
             if deps_for is None:

@@ -37,18 +37,32 @@ _PATIENCE = 0.9
 @click.option("--at-once", type=click.IntRange(1, 10_000), default=16, show_default=True, help="How many turns run at the same time.")
 @with_store
 @click.option("--engine", type=click.Choice(["none", "dbos"]), default="none", show_default=True, help="Who wakes the worker.")
+@click.option(
+    "--deps-for",
+    metavar="MODULE:FUNCTION",
+    help="Function of the conversation and its author that returns what the tools of a turn find as `ctx.deps`.",
+)
 @click.option("--health", metavar="HOST:PORT", help="Answer `GET /healthz` and `/readyz` there.")
-def command(*, agent: str, at_once: int, store: StoreAddress | None, engine: Literal["none", "dbos"], health: str | None) -> ExitStatus:
+def command(
+    *,
+    agent: str,
+    at_once: int,
+    store: StoreAddress | None,
+    engine: Literal["none", "dbos"],
+    deps_for: str | None,
+    health: str | None,
+) -> ExitStatus:
     """Go on with turns of AGENT (a variable of MODULE) whose questions are answered, until told to stop.
 
     With `--store`, work there in place of the agent's own store. Start as many as you like. SIGTERM hands their turns back within a second.
     """
     listening = None if health is None else _listening(health)
     found = _find(agent)
+    made_by = None if deps_for is None else _find_function(deps_for)
     working = found if store is None else found.with_store(store_at(store.where))
     start_measuring(os.environ, working.store)
     note("midturn: working on turns that are due, {} at once.", str(at_once))
-    return asyncio.run(_beside(listening, working.store, partial(working.work, at_once=at_once, engine=engine)))
+    return asyncio.run(_beside(listening, working.store, partial(working.work, at_once=at_once, deps_for=made_by, engine=engine)))
 
 
 async def _beside(listening: Listening | None, store: ConversationStore, work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStatus:
@@ -102,18 +116,33 @@ async def _until_told(work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStat
 
 
 def _find(name: str) -> Agent[Any]:
+    found = _loaded(name, "agent", "MODULE:AGENT, such as `myapp:agent`")
+    if not isinstance(found, Agent):
+        raise ConfigError(f"{name} is not a `midturn.Agent` but {type(found).__name__}.")
+    return cast("Agent[Any]", found)
+
+
+def _find_function(name: str) -> Callable[[str, str | None], Any]:
+    found = _loaded(name, "function", "MODULE:FUNCTION, such as `myapp:deps_for`")
+    if not callable(found):
+        raise ConfigError(
+            f"--deps-for {name} is a {type(found).__name__}. It must be a function: `def deps_for(conversation: str, author: str | None)`."
+        )
+    return found
+
+
+def _loaded(name: str, kind: str, form: str) -> object:
+    """Return a variable of a module, here or among the installed ones."""
     module, colon, variable = name.partition(":")
     if not colon or not module or not variable:
-        raise click.BadParameter(f"{name!r} names no agent: write MODULE:AGENT, such as `myapp:agent`.")
-    sys.path.insert(0, str(Path.cwd()))
+        raise click.BadParameter(f"{name!r} names no {kind}: write {form}.")
+    if sys.path[:1] != [str(Path.cwd())]:
+        sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), variable)
+        return getattr(importlib.import_module(module), variable)
     except ModuleNotFoundError as error:
         if error.name and module.startswith(error.name):
             raise ConfigError(f"There is no module {module!r} here or among the installed ones.") from None
         raise
     except AttributeError:
         raise ConfigError(f"The module {module!r} has no {variable!r}.") from None
-    if not isinstance(found, Agent):
-        raise ConfigError(f"{name} is not a `midturn.Agent` but {type(found).__name__}.")
-    return cast("Agent[Any]", found)
