@@ -149,3 +149,64 @@ def test_an_error_in_the_block_is_raised_and_the_turn_left_open(store: Conversat
         assert told(store, question.conversation) == ["went ahead"]
 
     asyncio.run(scene())
+
+
+@mt.tool(run="ask")
+async def pay(n: int) -> str:
+    """Pay."""
+    return f"paid {n}"
+
+
+@mt.tool
+async def wonder(ctx: mt.ToolContext) -> str:
+    """Ask."""
+    return await ctx.ask(mt.Question.text("what", "What?"))
+
+
+def wondering(store: ConversationStore) -> mt.Agent:
+    """Return an agent that pays and asks."""
+    calls = [{"name": "pay", "arguments": {"n": 1}}, {"name": "wonder"}]
+    return mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[pay, wonder], store=store)
+
+
+def test_a_stream_of_a_resumed_turn_begins_with_the_calls_that_people_have_ended(store: ConversationStore) -> None:
+    async def scene() -> None:
+        agent = wondering(store)
+        first, second = (waiting := await agent.run("Go.")).pending
+        await store.answer(first, approve=False)
+        await store.answer(second, reply="Not now.")
+        async with agent.stream_resume(waiting.conversation) as events:
+            seen = [event async for event in events]
+        assert [type(event).__name__ for event in seen] == ["ToolFinished", "ToolFinished", "TextDelta", "TurnEnded"]
+        finished = [event for event in seen if isinstance(event, mt.ToolFinished)]
+        assert [(event.call.name, event.content, event.is_error) for event in finished] == [
+            ("pay", "pay was skipped by the user.", True),
+            ("wonder", '{"cancelled": true, "answered": {}, "reply": "Not now."}', False),
+        ]
+
+    asyncio.run(scene())
+
+
+def test_a_stream_of_a_turn_that_a_person_has_ended_has_its_calls(store: ConversationStore) -> None:
+    async def scene() -> None:
+        agent = wondering(store)
+        waiting = await agent.run("Go.")
+        await store.answer(waiting.pending[1], cancel=True)
+        async with agent.stream_resume(waiting.conversation) as events:
+            seen = [event async for event in events]
+        assert sorted(event.call.name for event in seen if isinstance(event, mt.ToolFinished)) == ["pay", "wonder"]
+
+    asyncio.run(scene())
+
+
+def test_a_stream_of_a_message_that_is_a_reply_has_the_call_that_it_ended(store: ConversationStore) -> None:
+    async def scene() -> None:
+        agent = wondering(store)
+        waiting = await agent.run("Go.", prompter=None, author="ana")
+        await store.answer(waiting.pending[0], approve=True)
+        async with agent.stream("Later.", conversation=waiting.conversation, author="ana", on_open="reply") as events:
+            seen = [event async for event in events]
+        finished = [event.call.name for event in seen if isinstance(event, mt.ToolFinished)]
+        assert finished == ["wonder", "pay"]  # pay runs in this stream
+
+    asyncio.run(scene())

@@ -454,6 +454,9 @@ class Agent(Generic[Deps, Shape]):
     ) -> AbstractAsyncContextManager[TurnStream]:
         """Continue the open turn of a conversation, and watch it as `stream` does. Errors are those of `resume`.
 
+        Calls that people have ended since the model was last asked, by a no, a reply or the end of the turn, come first, each as a
+        `ToolFinished`.
+
         Args:
             conversation: The id of the conversation.
             deps: What tools find as `ctx.deps`.

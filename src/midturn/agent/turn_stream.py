@@ -15,7 +15,17 @@ from midturn.exchange import ReasoningDelta, TextDelta
 from midturn.journal import Journal
 from midturn.log.entries import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
 from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
-from midturn.record.events import Approval, Event, InquiryRequest, InquiryResponse, ToolCall
+from midturn.record.events import (
+    Approval,
+    ChatResponse,
+    Event,
+    InquiryCancelled,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCall,
+    ToolCallRequest,
+    ToolCallResponse,
+)
 from midturn.record.open_question import OpenQuestion, address
 from midturn.record.window import last_turn
 from midturn.turn.pending import pending
@@ -130,6 +140,25 @@ def _asked_now(request: InquiryRequest | Approval, conversation: str, events: Se
     until = next((place for place in range(len(turn), 0, -1) if turn[place - 1].event_id == request.event_id), 0)
     questions = pending(turn[:until], conversation)
     return next((Asked(question) for question in questions if question.request.event_id == request.event_id), None)
+
+
+def ended_by_people(events: Sequence[Event]) -> Iterator[ToolFinished]:
+    """Yield the calls of the last turn that people have ended without a run of their tools, and whose results the model has not read."""
+    window = last_turn(events)
+    turn = window.events if window else ()
+    requests = {event.event_id: event for event in turn if isinstance(event, ToolCallRequest)}
+    unread = next((place for place in range(len(turn), 0, -1) if isinstance(turn[place - 1], ToolCallRequest | ChatResponse)), 0)
+    is_ended = False
+    for event in turn[unread:]:
+        match event:
+            case InquiryCancelled() | Approval(state="skipped" | "expired"):
+                is_ended = True
+            case ToolCallResponse() if is_ended and (request := requests.get(event.call)):
+                call = ToolCall(request.event_id, request.id, request.name, request.arguments)
+                yield ToolFinished(call, event.content, event.is_error)
+            case _:
+                pass
+        is_ended = is_ended and event.more > 0  # what is recorded at once belongs together
 
 
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]

@@ -19,7 +19,7 @@ from midturn.agent.given_secrets import GivenSecret, given_secrets
 from midturn.agent.message_replies import OnOpen, check_on_open, recorded_as_reply, reply_with_message
 from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import HistoryMessage, RunResult, begin_with, finished, schema_of
-from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, TurnStream, Watching
+from midturn.agent.turn_stream import WATCHING, OnEvent, OnWork, Relay, SyncTurnStream, ToolFinished, TurnStream, Watching, ended_by_people
 from midturn.agent.worker import worker_of
 from midturn.compose import given as program
 from midturn.compose.agent import AgentSettings, compose_agent
@@ -170,18 +170,19 @@ class Turns:
     @asynccontextmanager
     async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
         """Run one turn, and watch it (see `Agent.stream`)."""
-        async with self._begun(text, how) as (begun, requested), self._streamed(begun, how, requested) as events:
-            yield events
+        async with self._begun(text, how) as (begun, requested):
+            ended = [*ended_by_people(begun.journal.events)] if requested is None else ()
+            async with self._streamed(begun, how, requested, ended) as events:
+                yield events
 
     @asynccontextmanager
     async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
         """Continue the open turn of a conversation, and watch it (see `Agent.stream_resume`)."""
         resuming = await self._resuming(conversation, how)
-        async with (
-            await self.store.open_root(conversation) as journal,
-            self._streamed(_Begun(journal), resuming, None) as events,
-        ):
-            yield events
+        async with await self.store.open_root(conversation) as journal:
+            ended = [*ended_by_people(journal.events)]
+            async with self._streamed(_Begun(journal), resuming, None, ended) as events:
+                yield events
 
     async def _resuming(self, conversation: str, how: ResumeOptions) -> AnyOptions:
         """Check before the turn goes on what would be wrong when its answer is there; secrets become who answers."""
@@ -223,7 +224,8 @@ class Turns:
             await _finish(begun, self._session(begun, self._run(begun, await options(journal))), None)
 
         async def watched(journal: Journal) -> None:
-            async with self._streamed(_Begun(journal), await options(journal), None) as events:
+            ended = [*ended_by_people(journal.events)]
+            async with self._streamed(_Begun(journal), await options(journal), None, ended) as events:
                 await events.watched(partial(cast("OnWork", on_event), journal.conversation))
 
         await worker_of(engine)(self.store, segment if on_event is None else watched, at_once).run()
@@ -270,9 +272,13 @@ class Turns:
         return replace(result, pending=(*result.pending, *below)) if below else result
 
     @asynccontextmanager
-    async def _streamed(self, begun: _Begun, how: AnyOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
-        """Run a turn beside its watcher."""
+    async def _streamed(
+        self, begun: _Begun, how: AnyOptions, requested: TurnRequested | None, finished_calls: Sequence[ToolFinished] = ()
+    ) -> AsyncGenerator[TurnStream]:
+        """Run a turn beside its watcher, who first gets the calls that have ended since it was left."""
         watching, ended = Watching(begun.journal), begun.recorded_end
+        for finished_call in finished_calls:
+            watching.seen.put_nowait(finished_call)
         session = None if ended else self._session(begun, replace(self._run(begun, how), display=watching))
         WATCHING.set(watching)  # the task takes a copy of this context along
 
