@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import annotated_types
 import msgspec
 import pydantic
 import pytest
 
-from midturn.errors import AnswerError
+from midturn.errors import AnswerError, QuestionError
 from midturn.question.python_types import Mismatch, value_type
 from midturn.question.question import Question
 
@@ -48,6 +49,63 @@ class Window(pydantic.BaseModel):
     hours: list[int] = []
 
 
+@dataclass
+class Price:
+    """A decimal in a dataclass."""
+
+    amount: Decimal
+
+
+class PriceModel(pydantic.BaseModel):
+    """A decimal in a model."""
+
+    amount: Decimal
+
+
+class Upload(pydantic.BaseModel):
+    """Bytes in a model."""
+
+    data: bytes
+
+
+class Card(msgspec.Struct, tag=True):
+    """One of two."""
+
+    number: str
+
+
+class Cash(msgspec.Struct, tag=True):
+    """The other one."""
+
+    coins: int
+
+
+class ByCard(pydantic.BaseModel):
+    """One of two."""
+
+    kind: Literal["card"]
+    number: str
+
+
+class ByCash(pydantic.BaseModel):
+    """The other one."""
+
+    kind: Literal["cash"]
+    coins: int
+
+
+class Paid(pydantic.BaseModel):
+    """A union with a discriminator."""
+
+    by: Annotated[ByCard | ByCash, pydantic.Field(discriminator="kind")]
+
+
+class Tree(msgspec.Struct):
+    """A type that contains itself."""
+
+    children: list[Tree] = []
+
+
 TYPES: dict[str, tuple[Any, Any, Any, Any]] = {
     "builtin": (list[int], [1, 2], [1, 2], ["1"]),
     "enum": (Colour, "red", Colour.RED, "blue"),
@@ -59,7 +117,24 @@ TYPES: dict[str, tuple[Any, Any, Any, Any]] = {
     "meta": (Annotated[int, msgspec.Meta(ge=1)], 1, 1, 0),
     "annotated type": (Annotated[int, annotated_types.Ge(1)], 1, 1, 0),
     "field": (Annotated[int, pydantic.Field(ge=1)], 1, 1, 0),
+    "decimal": (Decimal, "1.50", Decimal("1.50"), "a lot"),
+    "decimal in a dataclass": (Price, {"amount": "-2e3"}, Price(Decimal(-2000)), {"amount": "1,5"}),
+    "decimal in a model": (PriceModel, {"amount": "1.50"}, PriceModel(amount=Decimal("1.50")), {"amount": []}),
+    "bytes": (bytes, "aGk=", b"hi", "%%%"),
+    "bytes in a model": (Upload, {"data": "hi"}, Upload(data=b"hi"), {"data": 1}),
+    "tagged union": (Card | Cash, {"type": "Cash", "coins": 3}, Cash(coins=3), {"type": "Bill"}),
+    "discriminated union": (
+        Paid,
+        {"by": {"kind": "card", "number": "7"}},
+        Paid(by=ByCard(kind="card", number="7")),
+        {"by": {"kind": "bill"}},
+    ),
 }
+
+
+def test_a_recursive_type_is_refused_and_the_reason_is_given() -> None:
+    with pytest.raises(QuestionError, match="A prompt shows every level of an answer, so recursive types are not allowed"):
+        Question.schema("a", "A?", Tree)
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -81,7 +156,5 @@ def test_a_typed_default_is_written_as_its_json() -> None:
 
 
 def test_a_type_that_nobody_can_describe_is_refused_with_what_to_use() -> None:
-    from midturn.errors import QuestionError
-
     with pytest.raises(QuestionError, match="Pydantic models"):
         Question.schema("a", "A?", object)

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast, get_args, get_type_hints
 import msgspec
 
 from midturn.errors import AnswerError, Problem, QuestionError
+from midturn.question.answer_schema import FORMATS
 from midturn.question.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
 from midturn.values.json_value import Json, JsonObject, canonical
 
@@ -174,6 +175,10 @@ class PydanticType:
 # Conversion between the JSON of a question and the Python types of its author: enums, and types with a schema
 
 
+_DECIMAL = r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+"""Pattern of a `Decimal`, which JSON holds as a text."""
+_BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+"""Pattern of `bytes`, which JSON holds in base64."""
 _AS_IT_IS = frozenset({str, int, float, bool})
 
 
@@ -268,8 +273,8 @@ def schema_as_json(schema: object) -> tuple[JsonObject, object]:
 
 
 def _standard(made: dict[str, Any]) -> dict[str, Any]:
-    """Leave out `discriminator`, which is not a JSON Schema, and write a root that is only a reference out."""
-    made = _without_discriminators(made)
+    """Leave out what is not JSON Schema, and write a root that is only a reference out."""
+    made = _standard_parts(made)
     definitions: dict[str, Any] = made.get("$defs", {})
     name = str(made.get("$ref", "")).removeprefix("#/$defs/")
     if name not in definitions or f'"#/$defs/{name}"'.encode() in msgspec.json.encode(definitions):
@@ -278,13 +283,20 @@ def _standard(made: dict[str, Any]) -> dict[str, Any]:
     return {**root, "$defs": definitions} if definitions else root
 
 
-def _without_discriminators(made: Any) -> Any:
+def _standard_parts(made: Any) -> Any:
+    """Leave out `discriminator` beside the branches of a union, and formats that JSON Schema does not have (the type reads the text)."""
     if isinstance(made, list):
-        return [_without_discriminators(item) for item in cast("list[Any]", made)]
+        return [_standard_parts(item) for item in cast("list[Any]", made)]
     if not isinstance(made, dict):
         return made
     members = cast("dict[str, Any]", made)
-    return {key: _without_discriminators(item) for key, item in members.items() if key != "discriminator" or "anyOf" not in members}
+    if members.get("type") == "string" and isinstance(members.get("format"), str) and members["format"] not in FORMATS:
+        number = {"pattern": _DECIMAL} if members["format"] == "decimal" else {}
+        members = {**number, **{key: item for key, item in members.items() if key != "format"}}
+    if members.get("contentEncoding") == "base64" and "pattern" not in members:
+        members = {**members, "pattern": _BASE64}
+    is_union = "anyOf" in members or "oneOf" in members
+    return {key: _standard_parts(item) for key, item in members.items() if key != "discriminator" or not is_union}
 
 
 def converted(returns: Any, answer: Any) -> Any:

@@ -108,7 +108,13 @@ def reference_problems(nodes: Nodes) -> list[Problem]:
     around = _cycle(nodes)
     if around is None:
         return []
-    return [Problem(f"{around}/$ref", "the reference leads back to itself. Recursive schemas are not allowed; write the levels out.")]
+    return [
+        Problem(
+            f"{around}/$ref",
+            "the reference leads back to itself. A prompt shows every level of an answer, so recursive types are not allowed; "
+            "write the levels out.",
+        )
+    ]
 
 
 def expanded_cost(nodes: Nodes) -> Cost:
