@@ -294,3 +294,44 @@ def test_a_turn_that_was_cancelled_is_told_as_that_when_it_is_resumed(store: Con
             await store.answer(question.id, True)
 
     asyncio.run(scene())
+
+
+def test_a_turn_whose_tool_is_gone_is_ended_although_its_question_is_answered(store: ConversationStore) -> None:
+    @mt.tool(run="ask")
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def scene() -> None:
+        model = mt.ScriptedModel([{"calls": [{"name": "pay"}]}, {"text": "Done."}])
+        waiting = await mt.Agent(model, tools=[pay], store=store).run("Pay.")
+        await store.answer(waiting.pending[0], approve=True)
+        without = mt.Agent(mt.ScriptedModel([{"text": "Hello."}] * 2), store=store)
+        with pytest.raises(mt.ConfigError, match=rf"no such tool here.*`await store\.end\('{waiting.conversation}'\)` in a program"):
+            await without.resume(waiting.conversation)
+        assert not await store.end(waiting.conversation, user="ana")
+        assert (await without.run("Hello?", conversation=waiting.conversation)).status == "completed"
+
+    asyncio.run(scene())
+
+
+def test_a_turn_of_another_loop_whose_tool_is_gone_is_ended(store: ConversationStore) -> None:
+    async def scene() -> None:
+        conversation = await store.new()
+
+        async def pay() -> None:
+            async with (inquirer := mt.Inquirer(store, conversation)).turn("Pay."):
+                await inquirer.run("pay", "c1", {}, lambda _: "paid", permission=True)
+
+        with pytest.raises(mt.Suspended) as waiting:
+            await pay()
+        await store.answer(waiting.value.pending[0], approve=True)
+        async with mt.Inquirer(store, conversation).turn():
+            pass  # the loop has no such tool any more
+        assert await store.open_turns(conversation) == {conversation}
+        await store.end(conversation)
+        async with mt.Inquirer(store, conversation).turn("Hello?"):
+            pass
+        assert await store.open_turns(conversation) == set()
+
+    asyncio.run(scene())

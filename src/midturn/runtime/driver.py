@@ -483,11 +483,13 @@ class Session:
         begun = (call for call in turn.record.open_calls() if call.chains or call.approvals)
         missing = next((call.request.name for call in begun if call.request.name not in known), None)
         if missing is not None:
+            conversation = self._services.journal.conversation
             raise ConfigError(
-                f"The open turn of conversation {self._services.journal.conversation} is in a call of {missing!r}, and there is no such "
+                f"The open turn of conversation {conversation} is in a call of {missing!r}, and there is no such "
                 f"tool here; the tools are: {', '.join(sorted(known)) or 'none'}. Go on with it where that tool is: in the program that "
                 "began the turn, or here as soon as the tool is configured and its server starts. Nothing was lost: what was answered "
-                "stays on record."
+                "stays on record. If the tool is gone for good, end the turn: "
+                f"`await store.end({conversation!r})` in a program, or `midturn resume {conversation} --discard`."
             )
 
     async def _drive(self, turn: Turn, effects: Sequence[steps.Effect]) -> RunEnding:
