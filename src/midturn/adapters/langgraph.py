@@ -326,9 +326,10 @@ class _ToolNodeCall:
 
     def __init__(self, request: ToolCallRequest) -> None:
         self.run = current_run()
+        self._place = _place()
         self.name, self._id = request.tool_call["name"], str(request.tool_call["id"])
         self._arguments = json_object(request.tool_call["args"])
-        identity = sha256(canonical(["call", _place(), self.name, self._id, self._arguments]))
+        identity = sha256(canonical(["call", self._place, self.name, self._id, self._arguments]))
         self._occurrence = self.run.occurrence(identity, request.tool_call)  # a wrapper around may try the same call again
         self._returned: Returned | list[Returned] | None = None
 
@@ -339,7 +340,7 @@ class _ToolNodeCall:
             Suspended: No one is there to answer now.
             CallEnded: A person has ended the turn.
         """
-        content = await self.run.inquirer.run(self.name, f"{_place()}:{self._id}", self._arguments, run, occurrence=self._occurrence)
+        content = await self.run.inquirer.run(self.name, f"{self._place}:{self._id}", self._arguments, run, occurrence=self._occurrence)
         if content.turn_ended:
             self.run.failure = CallEnded(content, is_error=content.is_error, turn_ended=True)
             raise self.run.failure

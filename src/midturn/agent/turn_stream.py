@@ -15,19 +15,9 @@ from midturn.exchange import ReasoningDelta, TextDelta
 from midturn.journal import Journal
 from midturn.log.entries import ApprovalEntry, RequestEntry, ResponseEntry, entry_among
 from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
-from midturn.record.events import (
-    Approval,
-    ChatResponse,
-    Event,
-    InquiryCancelled,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCall,
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from midturn.record.events import Approval, Event, InquiryRequest, InquiryResponse, ToolCall
 from midturn.record.open_question import OpenQuestion, address
-from midturn.record.window import last_turn
+from midturn.record.window import last_turn, unread_refusals
 from midturn.turn.pending import pending
 
 if TYPE_CHECKING:
@@ -145,20 +135,8 @@ def _asked_now(request: InquiryRequest | Approval, conversation: str, events: Se
 def ended_by_people(events: Sequence[Event]) -> Iterator[ToolFinished]:
     """Yield the calls of the last turn that people have ended without a run of their tools, and whose results the model has not read."""
     window = last_turn(events)
-    turn = window.events if window else ()
-    requests = {event.event_id: event for event in turn if isinstance(event, ToolCallRequest)}
-    unread = next((place for place in range(len(turn), 0, -1) if isinstance(turn[place - 1], ToolCallRequest | ChatResponse)), 0)
-    is_ended = False
-    for event in turn[unread:]:
-        match event:
-            case InquiryCancelled() | Approval(state="skipped" | "expired"):
-                is_ended = True
-            case ToolCallResponse() if is_ended and (request := requests.get(event.call)):
-                call = ToolCall(request.event_id, request.id, request.name, request.arguments)
-                yield ToolFinished(call, event.content, event.is_error)
-            case _:
-                pass
-        is_ended = is_ended and event.more > 0  # what is recorded at once belongs together
+    for call, response in unread_refusals(window.events if window else ()):
+        yield ToolFinished(call, response.content, response.is_error)
 
 
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]

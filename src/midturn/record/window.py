@@ -6,7 +6,7 @@ No lookup reaches beyond one turn.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -306,6 +306,24 @@ class CallSoFar:
 
 _MISSING: Final = frozenset({ev.InquiryCancelled, ev.Approval})
 """Recorded where no one was there."""
+
+
+def unread_refusals(turn: Sequence[ev.Event]) -> Iterator[tuple[ev.ToolCall, ev.ToolCallResponse]]:
+    """Yield the calls that people have ended with a no, a reply or the end of the turn, and whose results the model has not read yet."""
+    calls = {request.event_id: request for request in ev.call_requests(turn)}
+    places = range(len(turn), 0, -1)
+    unread = next((place for place in places if isinstance(turn[place - 1], ev.ToolCallRequest | ev.ChatResponse)), 0)
+    is_refused = False
+    for event in turn[unread:]:
+        match event:
+            case ev.InquiryCancelled() | ev.Approval(state="skipped" | "expired"):
+                is_refused = True
+            case ev.ToolCallResponse() if is_refused and event.call in calls:
+                request = calls[event.call]
+                yield ev.ToolCall(request.event_id, request.id, request.name, request.arguments), event
+            case _:
+                pass
+        is_refused = is_refused and event.more > 0  # what is recorded at once belongs together
 
 
 def refused(turn: Iterable[ev.Event]) -> list[str]:
