@@ -28,6 +28,8 @@ import midturn as mt
 from midturn.adapters import langgraph as adapter
 from midturn.record.events import ToolCallRequest, ToolCallResponse
 from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
+from support.waiting import until
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "7"}}
 SURE = mt.Question.boolean("sure", "Sure?")
@@ -443,3 +445,110 @@ def test_a_graph_that_is_not_async_is_refused_inside_a_loop(store: ConversationS
             await enter_with(graph, inquirer)
 
     asyncio.run(scene())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Permissions
+
+
+@pytest.mark.parametrize("edit", [{"n": 7}, {"n": 5}, None])
+def test_a_permission_for_a_tool_shows_its_arguments_and_takes_an_edit(store: ConversationStore, edit: dict[str, int] | None) -> None:
+    async def scene() -> None:
+        ran, conversation = list[int](), await store.new()
+
+        @tool
+        async def pay(n: Annotated[int, Field(le=10)]) -> str:
+            """Pay."""
+            ran.append(n)
+            return f"paid {n}"
+
+        @tool
+        async def look() -> str:
+            """Look."""
+            return "seen"
+
+        calls = [call("pay", n=5), call("look", "c2")]
+        graph = graph_of([pay, look], *calls, awrap_tool_call=adapter.permission_for("pay"))
+        (question,) = await opened(graph, store, conversation)
+        assert (question.kind, question.tool, question.arguments) == ("run", "pay", {"n": 5})
+        with pytest.raises(mt.AnswerError):
+            await store.answer(question, arguments={"n": 50}, digest=question.digest)
+        await store.answer(question, approve=False) if edit is None else await store.answer(
+            question, arguments=edit, digest=question.digest
+        )
+        result, seen, done = (await enter(graph, store, conversation))[-3:]
+        assert (seen, done) == ("seen", "Done.")
+        if edit is None:
+            assert (result, ran) == ("pay was skipped by the user.", [])
+        elif edit == {"n": 7}:
+            assert (result, ran) == ('The user edited the arguments of this call. It ran with: {"n": 7}\npaid 7', [7])
+        else:
+            assert (result, ran) == ("paid 5", [5])
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_blocks_of_an_edited_call_come_after_what_ran_also_after_an_error(store: ConversationStore, *, fails: bool) -> None:
+    async def scene() -> None:
+        down, conversation = [ConnectionError("503")] if fails else [], await store.new()
+
+        @tool
+        async def draw(n: int) -> list[dict[str, Any]]:
+            """Draw."""
+            return [{"type": "text", "text": f"{n} lines"}]
+
+        @tool
+        async def fetch() -> str:
+            """Fetch, after the result of the other tool is recorded."""
+            await until(lambda: any(isinstance(event, ToolCallResponse) for event in drive(store.read(conversation)).events))
+            if down:
+                raise down.pop()
+            return "fetched"
+
+        prompter = mt.ScriptedPrompter({"draw.__run__": mt.Edited({"n": 4})})
+        graph = graph_of([draw, fetch], call("draw", n=8), call("fetch", "c2"), awrap_tool_call=adapter.permission_for("draw"))
+        inquirer = mt.Inquirer(store, conversation, prompter)
+        if fails:
+            with pytest.raises(ConnectionError):
+                await enter_with(graph, inquirer)
+        state = await adapter.invoke(graph, inquirer, given(), THREAD)
+        (message,) = [message for message in state["messages"] if isinstance(message, ToolMessage) and message.name == "draw"]
+        assert message.content == [
+            {"type": "text", "text": 'The user edited the arguments of this call. It ran with: {"n": 4}'},
+            {"type": "text", "text": "4 lines"},
+        ]
+
+    asyncio.run(scene())
+
+
+def test_an_agent_of_langchain_takes_the_permission_as_middleware(store: ConversationStore) -> None:
+    async def scene() -> None:
+        create_agent: Any = getattr(langchain.agents, "create_agent")  # noqa: B009  its type is partially unknown
+        gate = cast("Any", wrap_tool_call)(adapter.permission_for("deploy"))
+        graph = create_agent(OneCall(calls=[call("deploy", env="eu")]), [deploy], middleware=[gate], checkpointer=InMemorySaver())
+        conversation = await store.new()
+        for kind in ("run", "tool"):
+            (question,) = await opened(graph, store, conversation)
+            assert question.kind == kind
+            await store.answer(question, True)
+        assert (await enter(graph, store, conversation))[-2:] == ["eu is live", "Done."]
+
+    asyncio.run(scene())
+
+
+def test_a_permission_of_a_graph_that_is_not_async(store: ConversationStore, tmp_path: Path) -> None:
+    @tool
+    def pay(n: int) -> str:
+        """Pay."""
+        return f"paid {n}"
+
+    def build(saver: Any) -> Any:
+        return graph_of([pay], call("pay", n=5), saver=saver, wrap_tool_call=adapter.permission_for_sync("pay"))
+
+    program = SyncProgram(store, tmp_path, build)
+    with pytest.raises(mt.Suspended) as waiting:
+        program.request()
+    (question,) = waiting.value.pending
+    store.answer_sync(question, arguments={"n": 7}, digest=question.digest)
+    assert program.request()[-2].endswith("paid 7")

@@ -17,6 +17,7 @@ from contextvars import copy_context
 from typing import Any, TypeAlias, TypeVar, cast
 
 from midturn.adapters import needs_extra
+from midturn.adapters.approval import edited_arguments
 from midturn.adapters.langgraph_run import (
     INTERRUPT,
     QUESTION,
@@ -33,6 +34,7 @@ from midturn.adapters.langgraph_run import (
     SyncGraph,
     configurable,
     current_run,
+    schema_of_tool,
 )
 from midturn.adapters.langgraph_values import as_json, content_blocks, json_object, read_object, recorded_text
 from midturn.agent.framework_stream import FrameworkStream, framework_stream
@@ -41,6 +43,7 @@ from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
 from midturn.agent.message_replies import OnOpen
 from midturn.errors import CallEnded, MidturnError, StoreError, Suspended
 from midturn.question.question import Question
+from midturn.routing.messages import RAN_EDITED
 from midturn.runtime.foreign_turn import CallContent
 from midturn.store.sync_forms import in_a_loop, refuse_inside_a_loop
 from midturn.tools.asker import CALL
@@ -59,6 +62,8 @@ with needs_extra("langgraph", "langgraph"):
 
 T = TypeVar("T")
 Returned: TypeAlias = ToolMessage | Command[Any]
+Execute: TypeAlias = Callable[[ToolCallRequest], Returned]
+AsyncExecute: TypeAlias = Callable[[ToolCallRequest], Awaitable[Returned]]
 _COMMAND = "(a command to the graph) "
 """Begins the recorded text of a tool's result that is a `Command`: the command itself follows, as LangGraph serializes it, in base64."""
 _SERIALIZER = JsonPlusSerializer()
@@ -259,7 +264,7 @@ def call_sync(tool: str, arguments: JsonObject, function: Callable[[InquirerCall
 # The calls of a ToolNode
 
 
-async def tool_call(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Returned]]) -> Returned:
+async def tool_call(request: ToolCallRequest, execute: AsyncExecute) -> Returned:
     """Make the calls of a `ToolNode` calls of the inquirer: `ToolNode(tools, awrap_tool_call=adapter.tool_call)`.
 
     Its tools ask with `midturn.ask(…)`, people see the tool and its arguments, `Rejected` is an error that the model reads, and a call that
@@ -273,22 +278,10 @@ async def tool_call(request: ToolCallRequest, execute: Callable[[ToolCallRequest
         RuntimeError: The graph does not run in `invoke`.
         StoreError: The call has run, the graph has lost its result, and that was too large to be recorded; no tool runs.
     """
-    made = _ToolNodeCall(request)
-
-    async def run(_: InquirerCall) -> object:
-        try:
-            return made.recorded(await execute(request))
-        except (GraphBubbleUp, Exception) as error:  # noqa: BLE001  see `left_by`
-            raise made.left_by(error) from None
-
-    try:
-        content = await made.asked(run)
-    except Suspended:
-        return _interrupted(made.name)
-    return made.result(content)
+    return await _called(request, execute, permission=False)
 
 
-def tool_call_sync(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Returned]) -> Returned:
+def tool_call_sync(request: ToolCallRequest, execute: Execute) -> Returned:
     """Make the calls of a `ToolNode` that is not async calls of the inquirer: `ToolNode(tools, wrap_tool_call=adapter.tool_call_sync)`.
 
     It is for graphs that run in `invoke_sync`. Its tools ask with `midturn.ask_sync(…)`. See `tool_call`.
@@ -301,12 +294,61 @@ def tool_call_sync(request: ToolCallRequest, execute: Callable[[ToolCallRequest]
         RuntimeError: The graph does not run in `invoke_sync`.
         StoreError: The call has run, the graph has lost its result, and that was too large to be recorded; no tool runs.
     """
-    made = _ToolNodeCall(request)
+    return _called_sync(request, execute, permission=False)
+
+
+def permission_for(*tools: str) -> Callable[[ToolCallRequest, AsyncExecute], Awaitable[Returned]]:
+    """Return a `tool_call` that asks a person first whether calls of these tools may run.
+
+    Write `ToolNode(tools, awrap_tool_call=adapter.permission_for("pay"))`. The person may edit the arguments, which have to fit the schema
+    of the tool, and the model reads the arguments that ran before the result. Calls of other tools run without permission.
+
+    Args:
+        tools: The names of the tools.
+    """
+
+    async def wrapper(request: ToolCallRequest, execute: AsyncExecute) -> Returned:
+        return await _called(request, execute, permission=request.tool_call["name"] in tools)
+
+    return wrapper
+
+
+def permission_for_sync(*tools: str) -> Callable[[ToolCallRequest, Execute], Returned]:
+    """Return a `tool_call_sync` that asks a person first whether calls of these tools may run (see `permission_for`).
+
+    Args:
+        tools: The names of the tools.
+    """
+
+    def wrapper(request: ToolCallRequest, execute: Execute) -> Returned:
+        return _called_sync(request, execute, permission=request.tool_call["name"] in tools)
+
+    return wrapper
+
+
+async def _called(request: ToolCallRequest, execute: AsyncExecute, *, permission: bool) -> Returned:
+    made = _ToolNodeCall(request, permission=permission)
+
+    async def run(call: InquirerCall) -> object:
+        try:
+            return made.recorded(await execute(made.request_of(call)))
+        except (GraphBubbleUp, Exception) as error:  # noqa: BLE001  see `left_by`
+            raise made.left_by(error) from None
+
+    try:
+        content = await made.asked(run)
+    except Suspended:
+        return _interrupted(made.name)
+    return made.result(content)
+
+
+def _called_sync(request: ToolCallRequest, execute: Execute, *, permission: bool) -> Returned:
+    made = _ToolNodeCall(request, permission=permission)
     context = copy_context()  # the tool finds its node in it
 
     def inside(call: InquirerCall) -> Returned:
         CALL.set(call)
-        return execute(request)
+        return execute(made.request_of(call))
 
     def run(call: InquirerCall) -> object:
         try:
@@ -315,7 +357,7 @@ def tool_call_sync(request: ToolCallRequest, execute: Callable[[ToolCallRequest]
             raise made.left_by(error) from None
 
     try:
-        content = made.run.wait_for(made.asked(run), "`awrap_tool_call=adapter.tool_call` for graphs that run in `invoke`")
+        content = made.run.wait_for(made.asked(run), "`awrap_tool_call=adapter.tool_call` or `permission_for`")
     except Suspended:
         return _interrupted(made.name)
     return made.result(content)
@@ -324,9 +366,11 @@ def tool_call_sync(request: ToolCallRequest, execute: Callable[[ToolCallRequest]
 class _ToolNodeCall:
     """One call of a `ToolNode`, with what its tool has returned in this process."""
 
-    def __init__(self, request: ToolCallRequest) -> None:
+    def __init__(self, request: ToolCallRequest, *, permission: bool) -> None:
         self.run = current_run()
         self._place = _place()
+        self._request = request
+        self._permission = permission
         self.name, self._id = request.tool_call["name"], str(request.tool_call["id"])
         self._arguments = json_object(request.tool_call["args"])
         identity = sha256(canonical(["call", self._place, self.name, self._id, self._arguments]))
@@ -340,11 +384,26 @@ class _ToolNodeCall:
             Suspended: No one is there to answer now.
             CallEnded: A person has ended the turn.
         """
-        content = await self.run.inquirer.run(self.name, f"{self._place}:{self._id}", self._arguments, run, occurrence=self._occurrence)
+        content = await self.run.inquirer.run(
+            self.name,
+            f"{self._place}:{self._id}",
+            self._arguments,
+            run,
+            occurrence=self._occurrence,
+            permission=self._permission,
+            schema=schema_of_tool(self._request.tool) if self._permission else None,
+        )
         if content.turn_ended:
             self.run.failure = CallEnded(content, is_error=content.is_error, turn_ended=True)
             raise self.run.failure
         return content
+
+    def request_of(self, call: InquirerCall) -> ToolCallRequest:
+        """Return the call as it runs: with the arguments of the model, or with those of a person."""
+        edited = edited_arguments(call, self._arguments)
+        if edited is None:
+            return self._request
+        return self._request.override(tool_call={**self._request.tool_call, "args": dict(edited)})
 
     def left_by(self, error: BaseException) -> BaseException:
         """Return what an exception of the tool is to the inquirer: it leaves the graph as without midturn, and the call is made again."""
@@ -372,19 +431,23 @@ class _ToolNodeCall:
         returned = self._returned
         if returned is not None and (not isinstance(returned, ToolMessage) or recorded_text(returned) == str(content)):
             return returned
-        if str(content).startswith(_COMMAND) and not content.is_error:
-            return self._command(str(content))
+        note, text = _note_and_text(str(content))
+        if text.startswith(_COMMAND) and not content.is_error:
+            return self._command(text)
+        read = content_blocks(text)
+        if note:
+            read = [{"type": "text", "text": note}, *cast("list[Any]", read)] if isinstance(read, list) else str(content)
         status = "error" if content.is_error else "success"
-        return ToolMessage(content_blocks(str(content)), name=self.name, tool_call_id=self._id, status=status)
+        return ToolMessage(read, name=self.name, tool_call_id=self._id, status=status)
 
-    def _command(self, content: str) -> Any:
+    def _command(self, text: str) -> Any:
         """Return a command that is recorded, or a list with commands.
 
         Raises:
             StoreError: It is not recorded whole.
         """
         try:
-            returned: object = _SERIALIZER.loads_typed(("msgpack", base64.b64decode(content.removeprefix(_COMMAND), validate=True)))
+            returned: object = _SERIALIZER.loads_typed(("msgpack", base64.b64decode(text.removeprefix(_COMMAND), validate=True)))
         except Exception as error:  # noqa: BLE001  whatever the serializer raises of bytes that are cut
             returned = error
         if isinstance(returned, Command | list):
@@ -394,6 +457,14 @@ class _ToolNodeCall:
             "No tool was run. Apply what it does with `graph.aupdate_state(…)`, or begin another thread."
         )
         raise self.run.failure
+
+
+def _note_and_text(content: str) -> tuple[str, str]:
+    """Return the note about an edit at the beginning of a result, empty if there is none, and the rest."""
+    if not content.startswith(RAN_EDITED):
+        return "", content
+    note, _, text = content.partition("\n")
+    return note, text
 
 
 def _place() -> str:

@@ -409,13 +409,16 @@ def tool_schema(graph: object, name: str) -> JsonObject | None:
     for node in cast("Mapping[str, object]", getattr(graph, "nodes", {})).values():
         bound: object = getattr(node, "bound", None)
         tool = cast("Mapping[str, object]", getattr(bound, "tools_by_name", {})).get(name)
-        schema: object = getattr(tool, "tool_call_schema", None)
-        as_json_schema = getattr(schema, "model_json_schema", None)  # a Pydantic model, or else a JSON Schema
-        if callable(as_json_schema):
-            return cast("JsonObject", as_json_schema())
-        if isinstance(schema, Mapping):
-            return cast("JsonObject", schema)
-        found = tool_schema(bound, name)
+        found = tool_schema(bound, name) if tool is None else schema_of_tool(tool)
         if found is not None:
             return found
     return None
+
+
+def schema_of_tool(tool: object) -> JsonObject | None:
+    """Return the JSON Schema of the arguments of a tool, as the model sees it; None if it has none."""
+    schema: object = getattr(tool, "tool_call_schema", None)
+    as_json_schema = getattr(schema, "model_json_schema", None)  # a Pydantic model, or else a JSON Schema
+    if callable(as_json_schema):
+        return cast("JsonObject", as_json_schema())
+    return cast("JsonObject", schema) if isinstance(schema, Mapping) else None

@@ -17,6 +17,7 @@ TURN_ENDED = "Tool call cancelled: the user ended the turn."
 TURN_OVER = "Tool call not run: its turn is over, and this call was not a part of it."
 RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review."
 NO_REASON = "(no reason given)"
+RAN_EDITED = "The user edited the arguments of this call. It ran with: "
 MAX_EDIT_LENGTH = 10_000
 """Maximum number of characters of edited arguments that the model reads."""
 LimitName: TypeAlias = Literal["repeats", "shown", "rejected_cycles"]
@@ -131,7 +132,7 @@ def control_character(tool: str, problem: str) -> str:
 
 def arguments_edited(arguments: Json) -> str:
     """Head the result of a call that ran with edited arguments; long arguments are cut."""
-    return f"The user edited the arguments of this call. It ran with: {_shortened(arguments)}"
+    return f"{RAN_EDITED}{_shortened(arguments)}"
 
 
 def edited_arguments_failed(arguments: Json) -> str:

@@ -352,3 +352,31 @@ def test_a_call_that_needs_permission_runs_as_a_person_decides(
         assert paid == [*runs_with, 7]
 
     asyncio.run(scene())
+
+
+def test_calls_and_questions_of_a_loop_are_watched_as_they_happen(store: ConversationStore) -> None:
+    async def scene() -> None:
+        seen, inside = list[object](), list[str]()
+        inquirer = mt.Inquirer(store, await store.new(), mt.ScriptedPrompter({"pay.sure": True}))
+
+        async def pay(call: mt.InquirerCall) -> str:
+            inside.extend(type(event).__name__ for event in seen)
+            return str(await call.ask(mt.Question.boolean("sure", "Sure?")))
+
+        with inquirer.watch(seen.append):
+            async with inquirer.turn("Pay."):
+                await inquirer.run("pay", "c1", {"n": 1}, pay)
+        async with inquirer.turn("Pay again."):
+            await inquirer.run("pay", "c2", {"n": 2}, pay)
+        assert inside[:1] == ["ToolStarted"]
+        assert [type(event).__name__ for event in seen] == ["ToolStarted", "Asked", "QuestionAnswered", "ToolFinished"]
+        started, asked, answered, finished = seen
+        assert isinstance(started, mt.ToolStarted)
+        assert (started.call.name, started.call.arguments) == ("pay", {"n": 1})
+        assert isinstance(asked, mt.Asked)
+        assert isinstance(answered, mt.QuestionAnswered)
+        assert answered.id == asked.question.id
+        assert isinstance(finished, mt.ToolFinished)
+        assert finished.content == "True"
+
+    asyncio.run(scene())
