@@ -97,12 +97,7 @@ def test_ending_the_turn_ends_a_stream(store: ConversationStore) -> None:
 def in_thread(work: Callable[[], Any]) -> Any:
     """Run work in a thread of its own, as a web server runs a request; return what it returns."""
     found: list[Any] = []
-
-    def run() -> None:
-        found.append(work())
-        asyncio.get_event_loop_policy().get_event_loop().close()  # `run_sync` leaves the loop of its thread open, as the SDK does
-
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=lambda: found.append(work()))
     thread.start()
     thread.join()
     return found[0]
