@@ -491,14 +491,19 @@ def test_wait_holds_on_until_somebody_answers_and_goes_on_with_the_turn(midturn:
     waiting = midturn.start("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "--wait", "Ship it")
     try:
         question = wait_for_lines(midturn, 1)[0]
+        assert waiting.stderr is not None
+        said = ""
+        while "Ctrl-C leaves the turn as it is." not in said:  # it holds the conversation again, to wait
+            line = waiting.stderr.readline()
+            assert line, said
+            said += line
         answered = midturn.ok("answer", question["id"], "yes")
-        out, err = waiting.communicate(timeout=30)
+        out, _ = waiting.communicate(timeout=30)
     finally:
         waiting.kill()
 
     assert f"The process that holds conversation {question['conversation']} goes on with it." in answered.stderr
     assert (waiting.returncode, out) == (0, "Done.\n")
-    assert "Ctrl-C leaves the turn as it is." in err
 
 
 def test_a_question_is_answered_while_its_agent_waits_at_another_terminal(midturn: CommandLine) -> None:

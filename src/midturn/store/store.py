@@ -319,10 +319,11 @@ class ConversationStore(Renamed):
         return following(found, after)[:limit]
 
     async def ready(self) -> list[str]:
-        """Return the conversations whose turn can go on: an open question was answered, and they are free.
+        """Return the IDs of the conversations whose turn can continue, and which no process writes now.
 
-        The calls of other agents are not among them: those go on where they were made. A turn whose question has a deadline that has passed
-        is ready: that is put on record here.
+        A turn can continue if an open question was answered, if its deadline has passed (which is recorded here), or if its process died or
+        its model failed. Resuming a turn whose model is still down raises `ModelError` again. The calls of other agents are not listed:
+        they continue where they were made.
         """
         await _outside_answers(self, self._clock).expire()
         return await self.port.ids(which="ready")
