@@ -27,7 +27,9 @@ try:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
     from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer, TracerProvider
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("Spans and metrics need the extra `otel`: pip install 'midturn[otel]'.", name=error.name) from error
+    from midturn.extras import install_command
+
+    raise ModuleNotFoundError(f"Spans and metrics need the extra `otel`: {install_command('otel')}", name=error.name) from error
 
 from midturn.errors import StoreError
 from midturn.exchange import Finished, ModelRequest

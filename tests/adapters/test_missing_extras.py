@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from midturn.extras import install_command
+
 
 @pytest.mark.parametrize(
     ("adapter", "extra", "package"),
@@ -20,4 +22,4 @@ import pytest
 def test_a_missing_framework_names_the_extra(adapter: str, extra: str, package: str) -> None:
     program = f"import sys; sys.modules[{package!r}] = None; import midturn.adapters.{adapter}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].endswith(f"The adapter for {package} needs the extra `{extra}`: pip install 'midturn[{extra}]'.")
+    assert done.stderr.splitlines()[-1].endswith(f"The adapter for {package} needs the extra `{extra}`: {install_command(extra)}")

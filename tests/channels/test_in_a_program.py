@@ -16,6 +16,7 @@ pytest.importorskip("telegram")
 import midturn as mt
 from midturn.channels.kinds import channel_of
 from midturn.config.settings import ChannelTable
+from midturn.extras import install_command
 from midturn.store.store import ConversationStore
 from support.channels.asked import answered, ask
 from support.channels.phones import on
@@ -42,12 +43,12 @@ def test_naming_a_channel_loads_the_library_of_no_other() -> None:
 
 
 LIBRARIES = {
-    "Discord": ("discord", "Discord needs the extra `discord`: pip install 'midturn[discord]'."),
-    "Email": ("imapclient", "E-mail needs the extra `email`: pip install 'midturn[email]'."),
-    "Matrix": ("nio", "Matrix needs the extra `matrix`: pip install 'midturn[matrix]'."),
-    "Ntfy": ("aiohttp", "ntfy needs the extra `ntfy`: pip install 'midturn[ntfy]'."),
-    "Slack": ("slack_sdk.errors", "Slack needs the extra `slack`: pip install 'midturn[slack]'."),
-    "Telegram": ("telegram", "Telegram needs the extra `telegram`: pip install 'midturn[telegram]'."),
+    "Discord": ("discord", f"Discord needs the extra `discord`: {install_command('discord')}"),
+    "Email": ("imapclient", f"E-mail needs the extra `email`: {install_command('email')}"),
+    "Matrix": ("nio", f"Matrix needs the extra `matrix`: {install_command('matrix')}"),
+    "Ntfy": ("aiohttp", f"ntfy needs the extra `ntfy`: {install_command('ntfy')}"),
+    "Slack": ("slack_sdk.errors", f"Slack needs the extra `slack`: {install_command('slack')}"),
+    "Telegram": ("telegram", f"Telegram needs the extra `telegram`: {install_command('telegram')}"),
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from midturn.extras import install_command
 from midturn.question.question import Question
 from midturn.store.opening import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
@@ -99,5 +100,5 @@ def test_without_the_extra_it_says_which_to_install(tmp_path: Path, environment:
     for command in (["serve"], ["serve", "code"]):
         run = subprocess.run([*MIDTURN, *command], env=without, capture_output=True, text=True, timeout=60, check=False)
         assert (run.returncode, run.stdout) == (2, "")
-        said = "The page needs the package 'starlette', which is not installed. Install the extra: pip install 'midturn[web]'."
+        said = f"The page needs the package 'starlette', which is not installed. Install the extra `web`: {install_command('web')}"
         assert run.stderr == f"midturn: {said}\n"

@@ -18,5 +18,7 @@ def needs_extra(extra: str, package: str) -> Generator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        message = f"The adapter for {package} needs the extra `{extra}`: pip install 'midturn[{extra}]'."
+        from midturn.extras import install_command
+
+        message = f"The adapter for {package} needs the extra `{extra}`: {install_command(extra)}"
         raise ModuleNotFoundError(message, name=error.name) from error

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from midturn.clock import Outage
 from midturn.errors import ConfigError, StoreError
+from midturn.extras import install_command
 from midturn.ports import show_claimed
 from midturn.store.held import HeldConversation
 from midturn.store.store import ConversationStore
@@ -119,5 +120,5 @@ def worker_of(engine: Literal["none", "dbos"]) -> type[Working]:
     except ImportError as error:
         if error.name not in {"dbos", "psycopg"}:
             raise
-        raise ConfigError("Working with DBOS needs an extra: pip install 'midturn[dbos]'") from None
+        raise ConfigError(f"Working with DBOS needs the extra `dbos`: {install_command('dbos')}") from None
     return DbosEngine

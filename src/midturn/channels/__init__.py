@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from midturn.errors import ConfigError, missing_name
+from midturn.extras import install_command
 
 if TYPE_CHECKING:
     from midturn.channels.discord import Discord
@@ -65,7 +66,7 @@ def __getattr__(name: str) -> object:
         if name not in CLASSES or (error.name or "midturn").partition(".")[0] == "midturn":  # that would be a defect of ours
             raise
         extra = name.lower()
-        raise ConfigError(f"{CLASSES[name]} needs the extra `{extra}`: pip install 'midturn[{extra}]'.") from error
+        raise ConfigError(f"{CLASSES[name]} needs the extra `{extra}`: {install_command(extra)}") from error
 
 
 def __dir__() -> list[str]:

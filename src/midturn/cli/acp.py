@@ -21,15 +21,13 @@ from midturn.cli.place import Place, StoreAddress
 from midturn.clock import SYSTEM
 from midturn.config.assign import Assignment
 from midturn.errors import ConfigError
+from midturn.extras import install_command
 from midturn.routing.rules import Ruling
 from midturn.sandbox.doors import for_people_only
 from midturn.values.json_value import JsonObject
 
 # ----------------------------------------------------------------------------------------------------------------------
 # `midturn acp`: our assistant as an agent of the Agent Client Protocol, for editors
-
-
-_MISSING = 'The Agent Client Protocol needs the extra `acp`: install it with `pip install "midturn[acp]"`.'
 
 
 class _Group(LazyGroup):
@@ -88,7 +86,7 @@ def check_installed() -> None:
         ConfigError: It is not.
     """
     if importlib.util.find_spec("acp") is None:
-        raise ConfigError(_MISSING)
+        raise ConfigError(f"The Agent Client Protocol needs the extra `acp`: {install_command('acp')}")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from midturn.cli.output import ExitStatus
 from midturn.cli.place import Place, StoreAddress, environment, place_in
 from midturn.clock import SYSTEM, now
 from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
-from midturn.compose.mcp import MISSING, Servers, can_ask
+from midturn.compose.mcp import Servers, can_ask, missing
 from midturn.compose.session import RunParts
 from midturn.config.places import own_name
 from midturn.config.settings import Settings
@@ -75,7 +75,7 @@ class ConfiguredTurns:
     def _with_servers(self, settings: Settings, display: Display) -> Settings:
         """Add what the editor has sent; a server that is configured here under the same name is the one that counts."""
         if self._sent.servers and importlib.util.find_spec("mcp") is None:
-            display.show(Notice(f"The editor's MCP servers are not used. {MISSING}"))
+            display.show(Notice(f"The editor's MCP servers are not used. {missing()}"))
             return settings
         for problem in self._sent.problems:
             display.show(Notice(problem))

@@ -19,6 +19,7 @@ from midturn.cli.output import ExitStatus, block, note, say
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
+from midturn.extras import install_command
 from midturn.foreign.registering import AGENTS, registration
 from midturn.http import Listening
 
@@ -59,7 +60,7 @@ def command(
         _print(agent, [*(["--no-tasks"] if holds else []), *(store.absolute().options if store else ())])
         return None
     if importlib.util.find_spec("mcp") is None:
-        raise ConfigError('The Model Context Protocol needs the extra `mcp`: install it with `pip install "midturn[mcp]"`.')
+        raise ConfigError(f"The Model Context Protocol needs the extra `mcp`: {install_command('mcp')}")
     if address is None and (sys.stdin is None or sys.stdout is None):
         raise click.UsageError("An agent starts this command, and talks with it over stdin and stdout: one of them is closed.")
     listening = _listening(address, **given) if address is not None else None

@@ -23,6 +23,7 @@ from midturn.compose.mcp import Connected, can_ask
 from midturn.compose.session import RunParts
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError, ModelError
+from midturn.extras import install_command
 from midturn.files import ensure_private
 from midturn.http_server import Health
 from midturn.journal import Journal
@@ -106,7 +107,7 @@ def _push(given: Serve, access: Access) -> Push | None:
     try:
         from midturn.web.push import Push, PushKeys
     except ModuleNotFoundError as error:
-        raise ConfigError("Web push needs the extra `webpush`: pip install 'midturn[webpush]'.") from error
+        raise ConfigError(f"Web push needs the extra `webpush`: {install_command('webpush')}") from error
     directory = directory_of(given.port)
     ensure_private(directory)
     return Push(PushKeys(directory / "push.json", given.address), access)

@@ -23,6 +23,7 @@ from midturn.cli.output import ExitStatus, note
 from midturn.cli.place import StoreAddress
 from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
+from midturn.extras import install_command
 from midturn.http import Listening
 from midturn.store.opening import store_at
 from midturn.store.pruning import keep_for
@@ -86,7 +87,7 @@ def _answering_probes(listening: Listening, store: ConversationStore) -> Abstrac
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "midturn":
             raise
-        raise ConfigError("`--health` needs an extra: pip install 'midturn[web]'") from None
+        raise ConfigError(f"`--health` needs the extra `web`: {install_command('web')}") from None
     return serving(Health(partial(store.port.newest, 1)), listening)
 
 

@@ -10,11 +10,16 @@ from typing import Self
 
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError
+from midturn.extras import install_command
 from midturn.ports import Tool
 from midturn.values.text import BUILT_IN_TOOLS
 
 _SHOWN = 5
-MISSING = 'For MCP servers the extra `mcp` is needed, and it is not installed: `pip install "midturn[mcp]"`.'
+
+
+def missing() -> str:
+    """Return the message for MCP servers without the extra that connects them."""
+    return f"MCP servers need the extra `mcp`, which is not installed: {install_command('mcp')}"
 
 
 class Connected:
@@ -41,7 +46,7 @@ class Connected:
             return
 
         if importlib.util.find_spec("mcp") is None:
-            raise ConfigError(MISSING)
+            raise ConfigError(missing())
         from midturn.compose.command_tools import server_specs
         from midturn.mcp.tool import McpServers
 

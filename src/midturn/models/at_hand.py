@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from midturn.errors import ConfigError
 from midturn.models.profiles import KNOWN_PROFILES, ModelSpec
-from midturn.models.registry import KEYS, Lookup, install_command, is_installed, spec_named
+from midturn.models.registry import KEYS, Lookup, is_installed, library_command, spec_named
 
 LOCAL_SERVERS: Final = {
     "ollama": "http://127.0.0.1:11434/v1",
@@ -65,7 +65,7 @@ def _spec(provider: str, lookup: Lookup) -> ModelSpec | None:
 def _known(spec: ModelSpec) -> AtHand:
     if spec.family == "openai-compatible":
         return _server(spec)
-    missing = f"set {spec.key_origin}" if spec.key is None else None if is_installed(spec.family) else install_command(spec.family)
+    missing = f"set {spec.key_origin}" if spec.key is None else None if is_installed(spec.family) else library_command(spec.family)
     ids = tuple(known for known in KNOWN_PROFILES if known.startswith(f"{spec.provider}/"))
     return AtHand(provider=spec.provider, models=() if missing else ids, missing=missing)
 

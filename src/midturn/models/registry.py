@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.errors import ConfigError
+from midturn.extras import install_command
 from midturn.models.profiles import KNOWN_PROFILES, Family, ModelSpec, Profile, suggested_models, writes_text
 from midturn.models.reached_model import ReachedModel
 from midturn.values.json_value import Json, JsonObject, SecretValue
@@ -36,9 +37,9 @@ def is_installed(family: Family) -> bool:
         return False
 
 
-def install_command(family: Family) -> str:
-    """Return the command that installs what `family` needs."""
-    return f"pip install 'midturn[{_NEEDS[family][0]}]'"
+def library_command(family: Family) -> str:
+    """Return the command that installs the library of `family`."""
+    return install_command(_NEEDS[family][0])
 
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
@@ -186,5 +187,5 @@ def _missing(spec: ModelSpec) -> list[str]:
     if spec.key is None and spec.key_origin:
         missing.append(f"It needs an API key: set {spec.key_origin}.")
     if not is_installed(spec.family):
-        missing.append(f"Its library is not installed: {install_command(spec.family)}")
+        missing.append(f"Its library is not installed: {library_command(spec.family)}")
     return missing

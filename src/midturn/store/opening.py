@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from midturn.errors import ConfigError
+from midturn.extras import install_command
 from midturn.plugins import Registry
 from midturn.store.admission import MayAnswer
 from midturn.store.file_conversations import FileConversations
@@ -96,7 +97,7 @@ def postgres_store(url: str, limits: Limits = DEFAULT_LIMITS) -> PostgresStore:
     except ImportError as error:
         if error.name not in {"psycopg", "psycopg_pool"}:
             raise
-        raise ConfigError("A store in PostgreSQL needs an extra: pip install 'midturn[postgres]'") from None
+        raise ConfigError(f"A store in PostgreSQL needs the extra `postgres`: {install_command('postgres')}") from None
     return PostgresStore(url, limits)
 
 

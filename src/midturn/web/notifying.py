@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from midturn.clock import now
 from midturn.errors import ConfigError, MidturnError, NotAllowed
+from midturn.extras import install_command
 from midturn.question.answer_type import SecretType
 from midturn.question.people import Directory, time_left
 from midturn.record.events import Notified, Reminded
@@ -60,7 +61,7 @@ class NotifyServices:
         try:
             import apprise  # only where something is to be sent
         except ModuleNotFoundError as error:
-            raise ConfigError("Notifications need the extra `notify`: pip install 'midturn[notify]'.") from error
+            raise ConfigError(f"Notifications need the extra `notify`: {install_command('notify')}") from error
         self._all: list[tuple[str, str, Any]] = []
         for place, url in enumerate(urls, 1):
             service: Any = apprise.Apprise()

@@ -1,0 +1,85 @@
+"""How to install an extra: one command for every message about a missing package."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from msgspec import DecodeError, Struct, ValidationError, json
+
+_SOURCE_TREE: Final = Path(__file__).resolve().parents[2]
+
+
+class _DirectoryInfo(Struct, frozen=True):
+    editable: bool = False
+
+
+class _RepositoryInfo(Struct, frozen=True):
+    vcs: str
+    commit_id: str
+
+
+class _Origin(Struct, frozen=True):
+    """The part of `direct_url.json` (PEP 610) that a requirement needs."""
+
+    url: str
+    dir_info: _DirectoryInfo = _DirectoryInfo()
+    vcs_info: _RepositoryInfo | None = None
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this installation of midturn, quoted for a POSIX shell.
+
+    The command names the source that midturn was installed from: a checkout, an archive or a repository, as the installer recorded it,
+    or `midturn` if it came from a package index.
+
+    Args:
+        extra: Name of the extra, as in `pyproject.toml`.
+    """
+    origin = _recorded_origin()
+    if origin is None:
+        return _command(f"midturn[{extra}]")
+    if origin.vcs_info is not None:
+        return _command(f"midturn[{extra}] @ {origin.vcs_info.vcs}+{origin.url}@{origin.vcs_info.commit_id}")
+    if not origin.url.startswith("file:"):
+        return _command(f"midturn[{extra}] @ {origin.url}")
+    from urllib.parse import unquote, urlsplit
+
+    path = Path(unquote(urlsplit(origin.url).path))
+    if not path.exists():  # such as in an image that was built from a checkout
+        return _command(f".[{extra}]")
+    return ("pip install -e " if origin.dir_info.editable else "pip install ") + _quoted(f"{_shown(path)}[{extra}]")
+
+
+def _command(requirement: str) -> str:
+    return f"pip install {_quoted(requirement)}"
+
+
+def _quoted(requirement: str) -> str:
+    escaped = requirement.replace("'", "'\"'\"'")
+    return f"'{escaped}'"
+
+
+def _shown(path: Path) -> str:
+    """Return the path of a source; the working directory is `.`, as documents write it."""
+    try:
+        return "." if path.samefile(os.curdir) else str(path)
+    except OSError:  # the working directory was removed
+        return str(path)
+
+
+def _recorded_origin() -> _Origin | None:
+    """Return the origin that the installer recorded; of a copy that nothing installed, its checkout if there is one."""
+    from importlib.metadata import PackageNotFoundError, distribution  # takes 30 ms, and only a message needs it
+
+    try:
+        recorded = distribution("midturn").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return _Origin(_SOURCE_TREE.as_uri()) if (_SOURCE_TREE / "src" / "midturn").is_dir() else None
+    if recorded is None:
+        return None
+    try:
+        return json.decode(recorded, type=_Origin)
+    except (DecodeError, ValidationError):  # not as the standard says
+        return None
