@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from msgspec.structs import replace
 
 import midturn.models.registry as registry_module
 from midturn.errors import ConfigError
+from midturn.extras import install_command
 from midturn.models.profiles import Family
 from midturn.models.registry import Lookup, model_named, refuse_mute, spec_named
 from midturn.values.json_value import SecretValue
@@ -64,7 +67,7 @@ def test_an_empty_variable_is_no_key() -> None:
 def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_module, "is_installed", nothing_is)
 
-    with pytest.raises(ConfigError, match=r"pip install 'midturn\[google\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install_command("google"))):
         model_named("google/gemini-4-argon", HERE)
 
 

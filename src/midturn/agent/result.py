@@ -22,7 +22,7 @@ from midturn.runtime.driver import RunEnding
 from midturn.store.batch import event_id
 from midturn.turn.pending import pending_in
 from midturn.turn.view import TurnView
-from midturn.values.json_value import Json, JsonObject
+from midturn.values.json_value import Json, JsonObject, dumped
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Usage of a run
@@ -126,21 +126,13 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
             "conversation": self.conversation,
             "status": self.status,
             "text": self.text,
-            "structured": cast("Json", msgspec.to_builtins(self.structured, enc_hook=_dumped)),
+            "structured": cast("Json", msgspec.to_builtins(self.structured, enc_hook=dumped)),
             "pending": [question.to_json() for question in self.pending],
             "refused": list(self.refused),
             "usage": self.usage.to_json(),
             "run_usage": self.run_usage.to_json(),
             "error": self.error,
         }
-
-
-def _dumped(value: object) -> object:
-    """Write a Pydantic model."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json")
-    raise TypeError(f"`{type(value).__name__}` has no JSON form")
 
 
 def schema_of(wanted: JsonObject | type) -> JsonObject:

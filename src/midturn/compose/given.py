@@ -21,7 +21,7 @@ from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPol
 from midturn.routing.table import AskUser
 from midturn.tools.function import FunctionTool
 from midturn.tools.names import check_run, register, source_of
-from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue, json_problem
+from midturn.values.json_value import DEFAULT_LIMITS, Json, Limits, SecretValue, as_json, json_problem
 from midturn.values.text import BUILT_IN_TOOLS, did_you_mean
 
 GivenTool: TypeAlias = Tool | Callable[..., Any]
@@ -308,6 +308,9 @@ def _deadline(where: str, given: object) -> float:
 
 
 def _answer(where: str, given: object) -> Json | SecretValue:
-    if not isinstance(given, SecretValue) and (problem := json_problem(given, _DEEPEST)):
+    if isinstance(given, SecretValue):
+        return given
+    answer = as_json(given)
+    if problem := json_problem(answer, _DEEPEST):
         raise ConfigError(f"{where}['answer']: {problem}")
-    return cast("Json | SecretValue", given)
+    return cast("Json", answer)

@@ -18,7 +18,7 @@ from midturn.log.provider_view import provider_view
 from midturn.models.wrapper import is_transient
 from midturn.record.events import Event, call_requests
 from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json
+from midturn.values.json_value import Json, dumped
 from midturn.values.text import did_you_mean
 
 ANY = "*"
@@ -151,7 +151,7 @@ def _decoded(text: str) -> object:
 def _plain(document: object, origin: str) -> Json:
     """Write what TOML and Python know beyond JSON (dates, tuples, enums) as JSON."""
     try:
-        return cast("Json", msgspec.json.decode(msgspec.json.encode(document)))
+        return cast("Json", msgspec.json.decode(msgspec.json.encode(document, enc_hook=dumped)))
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{origin} is not a valid script: {error}") from error
 

@@ -16,7 +16,7 @@ from midturn.exchange import ModelEvent, ModelRequest
 from midturn.models import script_reader
 from midturn.record.events import Event, said_to_model
 from midturn.routing.messages import unknown_tool
-from midturn.values.json_value import Json, JsonObject
+from midturn.values.json_value import Json, JsonObject, as_json
 
 ReplyEntries: TypeAlias = Sequence[Any]
 """The entries of a script as a program writes them, in literals, for which type checkers find no common type; they are read strictly."""
@@ -270,7 +270,7 @@ def _finished(said: FunctionReply, request: ModelRequest) -> exchange.Finished:
         case exchange.TextPart() | exchange.ReasoningPart() | exchange.StructuredPart() | exchange.ToolCallPart():
             return exchange.Finished((said,), stop_reason=script_reader.stop_reason([said]))
         case Mapping() if request.schema is not None:
-            return exchange.Finished((exchange.StructuredPart(said),))
+            return exchange.Finished((exchange.StructuredPart(as_json(said)),))
         case Mapping():
             script = script_reader.build_script({"replies": [said]}, origin="What the function returned")
             return script_reader.finished(script.replies[0], request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import NoReturn, TypeAlias, TypeGuard, assert_never, cast
 
 from midturn.errors import AnswerError, Problem
@@ -12,7 +13,7 @@ from midturn.question.decision_words import ClearDecision, Unclear, read_decisio
 from midturn.question.schema_check import validate
 from midturn.question.whole_numbers import whole_numbers
 from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue, json_equal, json_problem, shown
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Scalar, SecretValue, as_json, json_equal, json_problem, shown
 from midturn.values.text import exact
 
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
@@ -26,7 +27,8 @@ _Open: TypeAlias = answers.BooleanType | answers.SelectType | answers.MultiSelec
 def check_answer(question: answers.TypeTerms, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
     """Return the canonical answer: an option as it was declared, choices in option order, a secret as `SecretValue`.
 
-    Nothing is converted: `"true"`, `1` and `true` are three values.
+    No JSON is converted: `"true"`, `1` and `true` are three values. Python values count as the JSON that stands for them: a member of an
+    `Enum` as its value, a dataclass as an object.
 
     Raises:
         AnswerError: The value is not an answer; `problems` says where and what is allowed. A secret is never shown.
@@ -35,6 +37,10 @@ def check_answer(question: answers.TypeTerms, value: object, depth_limit: int = 
     if type(kind) is answers.SecretType:
         return None if value is None and question.optional else _secret(value)
     problem = None if isinstance(value, bool) else json_problem(value, depth_limit)
+    if problem is not None or isinstance(value, Enum):  # a member of a `StrEnum` is text already, and is recorded as its value
+        converted = as_json(value)
+        if converted is not value:
+            value, problem = converted, json_problem(converted, depth_limit)
     if problem is not None:
         raise AnswerError([problem])
     if value is None and question.optional:

@@ -14,7 +14,7 @@ import msgspec
 from midturn.errors import AnswerError, Problem, QuestionError
 from midturn.question.answer_schema import FORMATS
 from midturn.question.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
-from midturn.values.json_value import Json, JsonObject, canonical
+from midturn.values.json_value import Json, JsonObject, canonical, dumped
 
 
 class Mismatch(Exception):  # noqa: N818 (it is a finding, reported as a `ToolError`; it does not leave this package)
@@ -216,16 +216,9 @@ def default_as_json(default: object) -> Json:
         QuestionError: It is of a type that has no JSON.
     """
     try:
-        return cast("Json", msgspec.to_builtins(default, enc_hook=_refuse))
+        return cast("Json", msgspec.to_builtins(default, enc_hook=dumped))
     except (TypeError, ValueError, RecursionError) as error:
         raise QuestionError([Problem("/default", f"the default cannot be written as JSON: {error}. Give a possible answer.")]) from error
-
-
-def _refuse(value: object) -> Any:
-    dump = getattr(value, "model_dump", None)  # a Pydantic model
-    if callable(dump):
-        return dump(mode="json")
-    raise TypeError(f"JSON knows no {type(value).__name__}")
 
 
 def python_answer(answer_type: AnswerType, returns: Any, answer: Any) -> Any:

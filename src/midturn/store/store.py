@@ -61,7 +61,7 @@ from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_l
 from midturn.store.tail import Mark, Part
 from midturn.store.watching import OnWake, StoreChange, Watch, changes, happened, happened_and_recorded, wake
 from midturn.turn.ending import Ending
-from midturn.values.json_value import Json, JsonObject
+from midturn.values.json_value import Json, JsonObject, as_json
 from midturn.values.text import check_text
 
 _LOG = logging.getLogger("midturn.store")
@@ -369,7 +369,8 @@ class ConversationStore(Renamed):
 
         Args:
             id: The question, or its id, as `pending()` lists them.
-            value: The answer; of a whole form, an object by question id.
+            value: The answer, as JSON or as the Python type of the question (a member of its `Enum`, an instance of its dataclass); of a
+                whole form, an object by question id.
             approve: The decision about a call (kind `run`), a result (`deliver`) or the answers of a form (`review`).
             arguments: What the call shall run with instead.
             content: What shall be delivered instead of the result.
@@ -403,7 +404,21 @@ class ConversationStore(Renamed):
             StoreError: The conversation cannot be read or written.
         """
         given = Submission(
-            *(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via, digest, login),
+            *(
+                value if value is UNSET else as_json(value),
+                approve,
+                arguments,
+                content,
+                reply,
+                back,
+                cancel,
+                reason,
+                remember,
+                user,
+                via,
+                digest,
+                login,
+            ),
             *(_checked(answered_by), scope, rule),
         )
         if scope is None or scope == "conversation":

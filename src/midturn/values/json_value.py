@@ -95,6 +95,33 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
     return None
 
 
+_NO_JSON = (bytes, bytearray, memoryview)
+
+
+def as_json(value: object) -> Any:
+    """Return the JSON of a Python value that has one; any other value is returned as it is.
+
+    Enum members, dataclasses, structs, dates and Pydantic models have one, also inside lists and mappings; a set is a list. Bytes have
+    none: as base64 they would be a text that nobody wrote.
+    """
+    try:
+        return msgspec.to_builtins(value, builtin_types=_NO_JSON, enc_hook=dumped)
+    except (TypeError, ValueError, RecursionError):
+        return value
+
+
+def dumped(value: object) -> object:
+    """Return the JSON of a Pydantic model, for msgspec's `enc_hook`.
+
+    Raises:
+        TypeError: `value` is no Pydantic model.
+    """
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    raise TypeError(f"JSON knows no {type(value).__name__}")
+
+
 def is_plain(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> bool:
     """Whether `value` surely is JSON, of the very types that JSON is read into, without numbers.
 
