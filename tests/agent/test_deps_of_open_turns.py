@@ -68,9 +68,13 @@ def test_a_tool_that_needs_none_runs_without(store: ConversationStore) -> None:
 
 def test_a_turn_without_dependencies_goes_on_without(store: ConversationStore) -> None:
     async def scene() -> None:
-        agent = mt.Agent(
-            mt.ScriptedModel([{"calls": [{"name": "pay", "arguments": {"n": 1}}]}, {"text": "Done."}]), tools=[pay], store=store
-        )
+        @mt.tool(run="ask")
+        async def pay_someone(n: int, ctx: mt.ToolContext[dict[str, str] | None]) -> str:
+            """Pay."""
+            return f"paid {n} for {ctx.deps['tenant'] if ctx.deps else 'anyone'}"
+
+        model = mt.ScriptedModel([{"calls": [{"name": "pay_someone", "arguments": {"n": 1}}]}, {"text": "Done."}])
+        agent = mt.Agent(model, tools=[pay_someone], store=store)
         waiting = await agent.run("Pay.")
         await store.answer(waiting.pending[0].id, approve=False, user="ana")
         assert (await agent.resume(waiting.conversation)).status == "completed"

@@ -29,7 +29,7 @@ def test_a_no_and_a_bug_are_told_apart() -> None:
     async def broken() -> str:
         raise KeyError("nope")
 
-    no = asyncio.run(testing.run_tool(deploy, {"env": "staging"}, {"confirm": False}))
+    no = asyncio.run(testing.run_tool(deploy, {"env": "staging"}, {"confirm": False}, deps="Ann"))
     bug = asyncio.run(testing.run_tool(broken))
 
     assert (no.is_error, no.exception) == (True, None)
@@ -47,14 +47,14 @@ def test_a_no_and_a_bug_are_told_apart() -> None:
 )
 def test_a_script_that_does_not_fit_says_why(replies: dict[str, object], says: str) -> None:
     with pytest.raises(AssertionError, match=says):
-        asyncio.run(testing.run_tool(deploy, {"env": "staging"}, replies))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        asyncio.run(testing.run_tool(deploy, {"env": "staging"}, replies, deps="Ann"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_a_call_that_ends_before_it_asks_says_why() -> None:
     with pytest.raises(
         AssertionError, match=r"was never asked\. The call ended before it asked anything: The arguments of `deploy` do not fit"
     ):
-        asyncio.run(testing.run_tool(deploy, {}, {"confirm": True}))
+        asyncio.run(testing.run_tool(deploy, {}, {"confirm": True}, deps="Ann"))
 
 
 def test_the_names_of_the_kit_are_listed() -> None:

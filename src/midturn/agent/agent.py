@@ -215,7 +215,8 @@ class Agent(Generic[Deps, Shape]):
         Raises:
             TurnOpen: The last turn of the conversation waits to be continued.
             ConfigError: The key belongs to another message, is empty, or comes without a conversation or from inside a tool. Or
-                `on_open` is another word, or comes with a key.
+                `on_open` is another word, or comes with a key. Or a tool takes a `ToolContext[Shop]`, or `instructions` a `Shop`, and no
+                `deps` were passed; nothing is recorded then.
             StoreError: The conversation cannot be written.
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.

@@ -44,6 +44,9 @@ from midturn.store.admission import MayAnswer
 from midturn.store.memory_conversations import MemoryStore
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import in_a_loop
+from midturn.tools.function import FunctionTool
+from midturn.tools.names import missing_deps
+from midturn.tools.parameters import argument_type_of
 from midturn.turn.step import TurnRequested
 from midturn.turn.view import TurnView
 from midturn.values.json_value import JsonObject, Limits
@@ -313,6 +316,21 @@ class Turns:
         if attached or self._prompter is not None:
             self.store.require_person()
 
+    def _check_deps(self, how: AnyOptions) -> None:
+        """Refuse to begin a turn without the `deps` that a tool cannot do without.
+
+        Raises:
+            ConfigError: A tool declares them, and the run has none.
+        """
+        if how.get("deps") is not None:
+            return
+        if not isinstance(self._instructions, str) and (wanted := argument_type_of(self._instructions)):
+            raise ConfigError(f"`instructions` takes a `{wanted}`, and the run has no `deps`. Pass them: `deps=…`.")
+        for tool in self._settings.tools:
+            wanted = cast("FunctionTool[..., object]", tool).deps_type if isinstance(tool, FunctionTool) else ""
+            if wanted:
+                raise ConfigError(missing_deps(tool.definition.name, wanted))
+
     def _guarded(self, store: ConversationStore) -> ConversationStore:
         return store if self._may_answer is None else store.guarded(self._may_answer)
 
@@ -330,10 +348,13 @@ class Turns:
                 async with self._replied(named, taken) as begun:
                     yield begun, None
                 return
+        if key is None and outer is None:
+            self._check_deps(how)
         if outer is None or not self._is_at_home(outer):
             async with await self._journal(named, text) as journal:
                 known = None if key is None else keyed_turn(journal.events, key, text)
                 if known is None:
+                    self._check_deps(how)
                     await begin_with(journal, how.get("history") or ())
                 yield _Begun(journal, outer, window=known, key=key or ""), None if known else requested
             return
@@ -342,6 +363,7 @@ class Turns:
         async with nested_journal(store, outer, wanted, text, is_named=named is not None) as (nested, journal):
             window = nested.window(journal.events)
             if window is None:
+                self._check_deps(how)
                 await begin_with(journal, () if journal.events else how.get("history") or ())
             yield _Begun(journal, outer, nested, window), None if window else requested
 

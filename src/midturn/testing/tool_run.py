@@ -67,6 +67,7 @@ async def run_tool(
 
     Raises:
         AssertionError: A question had no reply, or one of the wrong type; or a reply was left over.
+        ConfigError: The tool declares the type of its `deps`, and none were passed.
     """
     (made,) = tools_of([tool])
     name = made.definition.name

@@ -19,6 +19,7 @@ from midturn.question.form import Form
 from midturn.question.question import Question
 from midturn.record.events import Source
 from midturn.tools.call_life import CallLife
+from midturn.tools.names import missing_deps
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer, OnFailure
 from midturn.values.json_value import Json, JsonObject, SecretValue
 
@@ -306,8 +307,9 @@ class ToolContext(CallContext, Generic[Deps]):
     `Deps` is the type of `deps`, the object that the program passed to `Agent.run`.
     """
 
-    def __init__(self, run: ToolRun, source: Source, life: CallLife) -> None:
+    def __init__(self, run: ToolRun, source: Source, life: CallLife, wanted_deps: str = "") -> None:
         super().__init__(life, run.checks)
+        self._wanted_deps = wanted_deps
         self._run = run
         self._source = source
         self._answers = dict(run.answers)
@@ -327,10 +329,13 @@ class ToolContext(CallContext, Generic[Deps]):
         """Whatever the program passed to `Agent.run`.
 
         Raises:
-            ConfigError: The turn was begun with dependencies, and is continued without. The run ends, and the call stays open.
+            ConfigError: The turn was begun with dependencies, and is continued without; or the context is annotated with a type, as in
+                `ToolContext[Shop]`, and the run has none. The run ends, and the call stays open.
         """
         if self._run.no_deps:
             raise DepsMissing(self._run.no_deps)
+        if self._wanted_deps and self._run.deps is None:
+            raise DepsMissing(missing_deps(self._run.call.name, self._wanted_deps))
         return cast("Deps", self._run.deps)
 
     @property

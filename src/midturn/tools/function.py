@@ -15,7 +15,7 @@ from midturn.exchange import ToolDefinition
 from midturn.record.events import Source
 from midturn.routing.rules import Ruling
 from midturn.tools.names import check_run, name_problem, permission_deadline, read_docstring
-from midturn.tools.parameters import Parameters, TypedFunction, written_function
+from midturn.tools.parameters import Parameters, TypedFunction, deps_type_of, written_function
 from midturn.values.text import check_text_or_none
 
 if TYPE_CHECKING:
@@ -133,6 +133,11 @@ class FunctionTool(Generic[P, R_co]):
     def name(self) -> str:
         """The name under which the model calls it."""
         return self._definition.name
+
+    @property
+    def deps_type(self) -> str:
+        """Type of the `deps` that the tool, or its function `run`, cannot do without, as text; empty if there is none."""
+        return self._callee.parameters.deps or (deps_type_of(self._run) if callable(self._run) else "")
 
     @property
     def definition(self) -> ToolDefinition:

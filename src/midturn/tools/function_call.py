@@ -17,7 +17,7 @@ from midturn.record.outcome import Outcome, ToolError
 from midturn.routing.rules import RuledRun, Ruling
 from midturn.tools.asker import CALL, ToolContext
 from midturn.tools.call_life import CallLife, UnaskedError, in_thread
-from midturn.tools.parameters import Parameters, TypedFunction
+from midturn.tools.parameters import Parameters, TypedFunction, deps_type_of
 from midturn.tools.returned import outcome_of
 
 _RULED = cast("tuple[RuledRun, ...]", get_args(RuledRun))
@@ -27,7 +27,7 @@ def foretold(
     foretelling: Callable[..., Question[bool] | None], parameters: Parameters, run: ToolRun, source: Source
 ) -> Question[bool] | None:
     """Return what a call would ask first."""
-    context: ToolContext[object] = ToolContext(run, source, CallLife())
+    context: ToolContext[object] = ToolContext(run, source, CallLife(), parameters.deps)
     positional, keywords = parameters.bind(parameters.read(run.call.arguments), context)
     return foretelling(*positional, **keywords)
 
@@ -38,7 +38,7 @@ def ruled(rule: Callable[..., object], run: ToolRun, source: Source) -> Ruling:
     Raises:
         ConfigError: It says nothing that it may say.
     """
-    context: ToolContext[object] = ToolContext(run, source, CallLife())
+    context: ToolContext[object] = ToolContext(run, source, CallLife(), deps_type_of(rule) if run.deps is None else "")
     said = rule(run.call.arguments, context)
     named = getattr(rule, "__name__", type(rule).__name__)
     if isinstance(said, People):
@@ -57,7 +57,7 @@ async def executed(callee: TypedFunction, run: ToolRun, source: Source) -> Outco
     except Mismatch as mismatch:
         return ToolError(f"The arguments of `{run.call.name}` do not fit; nothing was run.\n{mismatch}")
     life = CallLife()
-    context: ToolContext[object] = ToolContext(run, source, life)
+    context: ToolContext[object] = ToolContext(run, source, life, callee.parameters.deps)
     positional, keywords = callee.parameters.bind(values, context)
     call = functools.partial(callee.function, *positional, **keywords)
     outcome = await life.run(_outcome(callee, call, context))

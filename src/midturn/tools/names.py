@@ -35,6 +35,14 @@ def name_problem(name: str) -> str | None:
     return None
 
 
+def missing_deps(tool: str, wanted: str) -> str:
+    """Return the message for a run without the `deps` that a tool cannot do without."""
+    return (
+        f"Tool `{tool}` takes a `ToolContext[{wanted}]`, and the run has no `deps`. Pass them: `deps=…`. "
+        f"If the tool can do without, annotate `ToolContext[{wanted} | None]`."
+    )
+
+
 def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[str, Tool]:
     """Map names to tools, the built-in ones first.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any, cast, get_origin, get_type_hints
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -40,6 +42,8 @@ class Parameters:
     def __init__(self, function: Callable[..., object], descriptions: Mapping[str, str]) -> None:
         found = {name: (parameter, hint) for name, parameter, hint in _inspect(function)}
         self.context = next((name for name, (_, hint) in found.items() if _is_context(hint)), None)
+        self.deps = "" if self.context is None else deps_type(found[self.context][1])
+        """Type of the `deps` that the function cannot do without, as text; empty if there is none."""
         self.order = tuple(found)
         self.by_name = {name: _parameter(parameter, hint) for name, (parameter, hint) in found.items() if name != self.context}
         self.schema = _schema(self.by_name, descriptions)
@@ -152,6 +156,49 @@ def _is_context(hint: object) -> bool:
     """Say whether it is `ToolContext`, without loading that: a function that does not take one asks nothing through it."""
     kind = get_origin(hint) or hint
     return (getattr(kind, "__module__", ""), getattr(kind, "__qualname__", "")) == _CONTEXT
+
+
+def deps_type(hint: object) -> str:
+    """Return the name of the type in `ToolContext[…]`; empty if None is a value of it, or if the annotation is something else."""
+    arguments = get_args(hint) if _is_context(hint) else ()
+    return _needed(arguments[0]) if arguments else ""
+
+
+def _needed(wanted: Any) -> str:
+    if _takes_none(wanted):
+        return ""
+    return wanted.__qualname__ if isinstance(wanted, type) and get_origin(wanted) is None else str(wanted).replace("typing.", "")
+
+
+def _takes_none(hint: object) -> bool:
+    if get_origin(hint) in (Union, UnionType):
+        return any(map(_takes_none, get_args(hint)))
+    return hint in (Any, object, None, type(None)) or isinstance(hint, TypeVar)
+
+
+def deps_type_of(function: Callable[..., object]) -> str:
+    """Return the type of `deps` that a function of a context cannot do without, as text; empty if there is none, or it is not known."""
+    found = [deps_type(hint) for hint in _hints(function).values()]
+    return next(filter(None, found), "")
+
+
+def argument_type_of(function: Callable[..., object]) -> str:
+    """Return the type of the first argument of a function, as text; empty if None is a value of it, or it is not known."""
+    hints = _hints(function)
+    names = [name for name in inspect.signature(function).parameters if name in hints] if hints else []
+    return _needed(hints[names[0]]) if names else ""
+
+
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    """Return the annotations of a function that no model calls; those that cannot be resolved concern type checkers alone."""
+    written = _annotated(function)
+    found: dict[str, Any] = {}
+    annotations: dict[str, object] = getattr(written, "__annotations__", {})
+    for name, annotation in annotations.items():
+        single = SimpleNamespace(__annotations__={name: annotation})
+        with suppress(NameError, TypeError, AttributeError, SyntaxError):
+            found |= get_type_hints(single, getattr(written, "__globals__", {}))
+    return found
 
 
 def _parameter(parameter: inspect.Parameter, hint: object) -> Parameter:
