@@ -136,7 +136,8 @@ class Agent(Generic[Deps, Shape]):
                 or a table of assistant settings with `escalation`. Everything else goes to the user. Or what the configuration takes for a
                 question: a table with `target`, `answer` (which is recorded as `static`), `exclusive` and `prompt_label`.
             limits: The limits: `Limits(…)`, or a mapping of those that differ.
-            store: Where conversations are kept; in memory where none is given.
+            store: Where conversations are kept. Without one, they are in memory and end with the process; the first turn that is suspended
+                there is logged as a warning.
             may_answer: Has the last word on every answer through `agent.store`, or handed over to a turn of this agent: sync or async, it
                 is given the open question and the `user` of `store.answer`; where it says no, that raises `NotAllowed`. A store that is
                 passed as well takes answers past it: pass `store.guarded(may_answer)` instead; a warning says so.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from copy import copy
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
@@ -54,6 +55,9 @@ from midturn.values.text import check_text, check_text_or_none
 
 Wanted: TypeAlias = JsonObject | type | None
 """The type of an answer, or its JSON Schema."""
+
+
+_LOG = logging.getLogger("midturn.agent")
 
 
 class AgentArguments(TypedDict):
@@ -269,6 +273,8 @@ class Turns:
                 f"{result.conversation}), and nothing goes on there with the turn around it. Give the agent no store, or the same one, so "
                 "that its questions are asked in the turn around it."
             )
+        if not self.has_store:
+            _warn_of_memory()
         if not TurnView.last(begun.journal.events).open_children:
             return result
         below = [question for question in await self.store.pending(result.conversation) if question.conversation != result.conversation]
@@ -488,6 +494,16 @@ def _missing_deps(begun: _Begun) -> str:
         f"The turn of conversation {begun.journal.conversation} was begun with `deps`, and is continued without; its tool needs them. "
         "The call stays open, with its approval and answers. "
         "Pass them: `agent.resume(conversation, deps=…)`, or `agent.work(deps=…)` in a worker."
+    )
+
+
+@cache
+def _warn_of_memory() -> None:
+    """Warn once per process that a turn is suspended in a store that ends with the process."""
+    _LOG.warning(
+        "A turn waits for an answer in the memory of this process, and is lost when the process ends. "
+        'Pass `store=midturn.open_store("conversations")` to keep it on disk, or `store=midturn.MemoryStore()` to keep it in memory '
+        "without this warning."
     )
 
 
