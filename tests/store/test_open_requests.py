@@ -17,7 +17,7 @@ from midturn.record.events import (
     ToolCallResponse,
 )
 from midturn.record.window import last_turn, open_turn
-from midturn.store.decisions import is_due
+from midturn.store.decisions import is_ready
 from midturn.store.port import LastTurn
 from midturn.store.postgres.journal import TurnRow
 from midturn.turn.pending import pending
@@ -128,4 +128,4 @@ def test_whether_a_turn_can_go_on_is_known_batch_by_batch(steps: list[tuple[str,
     for place, event in enumerate(events):
         kept.follow(events[:place], [event])
         window = open_turn(events[: place + 1])
-        assert kept.answered == (window is not None and is_due(LastTurn(window.events)))
+        assert kept.answered == (window is not None and is_ready(LastTurn(window.events)))

@@ -328,8 +328,8 @@ def test_a_turn_that_is_being_resumed_is_not_ready(store: ConversationStore) -> 
     release(journal)
 
 
-def test_a_turn_with_an_interrupted_call_is_ready(store: ConversationStore) -> None:
-    """A call that waits for no one has lost its process, whatever another call of the turn waits for."""
+def test_a_question_that_was_merely_closed_makes_nothing_ready(store: ConversationStore) -> None:
+    """Else a watcher would resume it for ever."""
     tape = Tape()
     tape.start()
     tape.user("Ship it")
@@ -338,18 +338,8 @@ def test_a_turn_with_an_interrupted_call_is_ready(store: ConversationStore) -> N
     tape.cancel(given_up, "superseded")
     kept = keep(store, tape)
 
-    assert store.ready_sync() == [kept]
-    answer(store, question.event_id, True)
-    assert store.ready_sync() == [kept]
-
-
-def test_a_turn_that_was_killed_inside_a_model_request_is_ready(store: ConversationStore) -> None:
-    tape = Tape()
-    tape.start()
-    tape.user("Ship it")
     assert store.ready_sync() == []
-    kept = keep(store, tape)
-
+    answer(store, question.event_id, True)
     assert store.ready_sync() == [kept]
 
 

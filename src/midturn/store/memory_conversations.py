@@ -24,7 +24,7 @@ from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import as_written, decided, may_close
 from midturn.store.claims import Tries, patiently
 from midturn.store.conversation import Conversation
-from midturn.store.decisions import is_due, outdated
+from midturn.store.decisions import is_due, is_ready, outdated
 from midturn.store.metadata import Metadata, conversation_number, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.store import ConversationStore
@@ -407,7 +407,7 @@ class MemoryConversations(PortOfBefore):
 
     def _is_ready(self, kept: MemoryConversation) -> bool:
         turn = kept.last_turn()
-        return not kept.is_held and not parent_of(turn.events) and is_due(turn, self._find)
+        return not kept.is_held and not parent_of(turn.events) and is_ready(turn, self._find)
 
     def _find(self, id: str) -> LastTurn | None:
         kept = self._kept.get(id)

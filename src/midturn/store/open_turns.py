@@ -16,7 +16,7 @@ from midturn.record.open_question import parse_address, parse_beginning
 from midturn.record.window import open_turn
 from midturn.store import lock
 from midturn.store.conversation import Seen, SeenTurns
-from midturn.store.decisions import is_due
+from midturn.store.decisions import is_ready
 from midturn.store.directories import Directories
 from midturn.store.folder import Folder
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
@@ -82,10 +82,10 @@ class OpenTurns:
             return None
 
     def is_ready(self, id: str) -> bool:
-        """Say whether the turn of a conversation can continue, and no process writes it."""
+        """Say whether the turn of a conversation can go on, and no one holds it."""
         with suppress(StoreError), self.directories.open(id) as folder:
             turn = LastTurn(self.seen.look(id).turn, HandoverFolder(folder).collect())
-            return is_due(turn, self.find) and not lock.is_held(folder)
+            return is_ready(turn, self.find) and not lock.is_held(folder)
         return False
 
     def reindex(self) -> list[str]:

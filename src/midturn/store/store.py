@@ -319,11 +319,12 @@ class ConversationStore(Renamed):
         return following(found, after)[:limit]
 
     async def ready(self) -> list[str]:
-        """Return the IDs of the conversations whose turn can continue, and which no process writes now.
+        """Return the IDs of the conversations whose turn can continue after a decision, and which no process writes now.
 
-        A turn can continue if an open question was answered, if its deadline has passed (which is recorded here), or if its process died or
-        its model failed. Resuming a turn whose model is still down raises `ModelError` again. The calls of other agents are not listed:
-        they continue where they were made.
+        A turn can continue if an open question was answered, or if its deadline has passed (which is recorded here). A turn whose process
+        died without a question is not listed, since a person may have stopped it. A worker (`Agent.work`) continues it, and `open_turns`
+        lists it.
+        The calls of other agents are not listed either: they continue where they were made.
         """
         await _outside_answers(self, self._clock).expire()
         return await self.port.ids(which="ready")

@@ -187,8 +187,8 @@ class Database:
         try:
             if taken is not None:
                 await taken.aclose()
-        except psycopg.Error as error:  # the connection is gone, and the name with it
-            _LOG.warning("a connection with %s ended: %s", self.address.shown, _words(error))
+        except psycopg.Error as error:  # the connection is gone, and the name with it: the next statement reports the outage
+            _LOG.debug("a connection with %s ended: %s", self.address.shown, _words(error))
 
     async def once(self, statement: str, parameters: StatementParameters, written: Callable[[], Awaitable[Rows | None]]) -> Rows:
         """Run a statement that must not run twice.

@@ -47,8 +47,8 @@ class TurnRow:
         self.turn_at += len(events) - len(turn) if window else 0
         self.unfinished = window is not None and window.open
         self._view = TurnView(window)
-        self.answered = self._view.is_due
-        """Whether the turn can continue without a person: a decision is recorded, or its process died."""
+        self.answered = self._view.is_ready
+        """Whether the turn can go on without a person who is absent."""
         self._parent = parent_of(turn) if self.unfinished else None
 
     @property
@@ -64,7 +64,7 @@ class TurnRow:
         self.unfinished = not any(map(ends_turn, batch))
         for event in batch:
             self._view.record.apply(event)
-        self.answered = self._view.is_due
+        self.answered = self._view.is_ready
 
     def given(self, head: int, batch: Sequence[Event]) -> dict[str, object]:
         """Return what the statement is told that writes `batch` behind `head` events, which this row has taken in."""

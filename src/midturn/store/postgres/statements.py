@@ -300,7 +300,7 @@ create table {s}.conversation (
   turn_at    int not null default 0,         -- where the last turn begins: reading from here is reading from the end
   unfinished boolean not null default false, -- the last turn is open
   asking     boolean not null default false, -- it has an open question
-  answered   boolean not null default false, -- its turn can continue: a person has answered, or its process died
+  answered   boolean not null default false, -- its turn can go on: a person has answered
   fence      bigint not null default 0,      -- grows whenever the conversation changes hands; every append names the one it was given
   holder     int,                            -- the process that holds it; its advisory lock says whether it lives
   held_since timestamptz,
