@@ -11,11 +11,11 @@ from msgspec import DecodeError, Struct, ValidationError, json
 _SOURCE_TREE: Final = Path(__file__).resolve().parents[2]
 
 
-class _DirectoryInfo(Struct, frozen=True):
+class _Checkout(Struct, frozen=True):
     editable: bool = False
 
 
-class _RepositoryInfo(Struct, frozen=True):
+class _Repository(Struct, frozen=True):
     vcs: str
     commit_id: str
 
@@ -24,8 +24,8 @@ class _Origin(Struct, frozen=True):
     """The part of `direct_url.json` (PEP 610) that a requirement needs."""
 
     url: str
-    dir_info: _DirectoryInfo = _DirectoryInfo()
-    vcs_info: _RepositoryInfo | None = None
+    dir_info: _Checkout = _Checkout()
+    vcs_info: _Repository | None = None
 
 
 def install_command(extra: str) -> str:
