@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
+from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import InquirerCall
+from midturn.errors import ConfigError
 from midturn.question.question import Question
 from midturn.tools.returned import Rejected
 from midturn.values.json_value import JsonObject, json_equal
@@ -15,6 +18,22 @@ RUN = "__run__"
 """The id of a permission."""
 GONE_ON = "The agent was run again and made other calls instead. This call did not run."
 """The result of a call that a new run of its agent did not make again."""
+
+
+def check_not_ended(inquirer: Inquirer, waiting: Sequence[tuple[str, str]], instead: str) -> None:
+    """Refuse calls that belong to a turn that a person has ended, once the program has learned of that.
+
+    Args:
+        inquirer: The inquirer, which holds the turn.
+        waiting: The name and the id of each call that the framework waits for.
+        instead: What to pass instead.
+
+    Raises:
+        ConfigError: The turn before the held one was ended by a person.
+    """
+    if waiting and inquirer.follows_end:
+        calls = ", ".join(f"`{name}` ({id})" for name, id in waiting)  # noqa: A001  the wire's word
+        raise ConfigError(f"A person has ended the turn of these calls: {calls}. Nothing was asked, and nothing ran. {instead}")
 
 
 async def check_approved(call: InquirerCall, tool: str, arguments: JsonObject) -> None:

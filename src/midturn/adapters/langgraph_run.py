@@ -277,7 +277,7 @@ class GraphRun:
                 on_open=message.on_open if is_under_way else "error",
             ):
                 going: object = given
-                if before.interrupts:
+                if before.interrupts and not (self.inquirer.follows_end and given is not None):  # else it begins anew with its input
                     await self._answers(before.interrupts)  # raises what is not answered yet, before any node runs
                     going = None  # the graph may have got the answers already: its nodes say which ones they wait for
                 elif before.next and (self.inquirer.resumes or given is None):

@@ -28,6 +28,7 @@ from midturn.adapters.approval import (
     GONE_ON,
     RUN,
     check_approved,
+    check_not_ended,
     edit_does_not_fit,
     edited_arguments,
 )
@@ -260,6 +261,10 @@ class Asking:
         try:
             async with self._inquirer.turn(words, author=message.author, key=message.key, calls_wait=state is not None, on_open=on_open):
                 if state is not None:
+                    waiting = [(str(item.tool_name), str(item.call_id)) for item in state.get_interruptions()]
+                    check_not_ended(
+                        self._inquirer, waiting, "Begin a new run with the items from before that turn, and a message of the user."
+                    )
                     await self._approve(state, context)
                 result = await start()
                 if state is None:  # it began anew: calls of a run whose state was lost are not made again

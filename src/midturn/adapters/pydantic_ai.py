@@ -25,6 +25,7 @@ from midturn.adapters.approval import (
     GONE_ON,
     RUN,
     check_approved,
+    check_not_ended,
     edit_does_not_fit,
     edited_arguments,
 )
@@ -242,8 +243,10 @@ class _Entry:
         }
         result, on_open = None, message.on_open if waiting else "error"
         check_on_open(message.on_open, message.key)
+        ended = [(call.tool_name, call.tool_call_id) for call in waiting if given is None or call.tool_call_id not in given.calls]
         try:
             async with inquirer.turn(_words(self._text), author=message.author, key=message.key, calls_wait=bool(waiting), on_open=on_open):
+                check_not_ended(inquirer, ended, "Pass the messages from before that turn, and a message of the user.")
                 result = await start(None if waiting else self._text, arguments)
                 if not waiting:  # it began anew: calls of a run whose messages were lost are not made again
                     await inquirer.give_up_unmade(GONE_ON)

@@ -32,7 +32,7 @@ from midturn.models.provider_model import LibraryModel
 from midturn.ports import Happening, Model, Tool
 from midturn.record.events import Source
 from midturn.record.outcome import ToolError
-from midturn.record.window import open_turn
+from midturn.record.window import last_turn, open_turn
 from midturn.runtime.foreign_turn import CallContent, ForeignTurn
 from midturn.runtime.keyed_turn import first_message
 from midturn.runtime.loop_thread import LoopThread, loop_thread
@@ -66,7 +66,8 @@ class Inquirer:
     ```
 
     After a crash, or after `Suspended`, hold the turn again and make its calls again with the same tool, id and arguments: what was
-    answered is not asked again, and a call that has its result is not run again. A call outside of `turn` is a turn of its own. What
+    answered is not asked again, and a call that has its result is not run again. If a person has ended the turn meanwhile, its calls return
+    that, with `turn_ended`, in the next hold; the hold after that begins a new turn. A call outside of `turn` is a turn of its own. What
     was remembered holds for the turn.
     """
 
@@ -253,8 +254,13 @@ class Inquirer:
 
     @property
     def resumes(self) -> bool:
-        """Whether the held turn was there before it was held: left open, or finished and found by its key."""
+        """Whether the held turn was there before it was held: left open, finished and found by its key, or ended by a person."""
         return self._turn is not None and self._turn.resumes
+
+    @property
+    def follows_end(self) -> bool:
+        """Whether the held turn is new, and a person has ended the one before it."""
+        return self._turn is not None and self._turn.follows_end and not self._turn.resumes
 
     def result_of(
         self, tool: str, call_id: str, arguments: JsonObject | None, *, occurrence: int | None = None, agent: str = ""
@@ -434,7 +440,11 @@ class Inquirer:
                 async with self._changing:
                     turn, self._turn = self._turn, None
                     async with self._closing.pop_all():
-                        await turn.close()
+                        try:
+                            await turn.close()
+                        finally:
+                            if turn.told_end:
+                                await self._store.port.beside.keep(self._told_entry, turn.told_end.encode())
 
     async def _replied(self, text: str, author: str | None) -> bool:
         """Reply with a message to open questions, unless it is the one that began the turn; say whether any has taken it."""
@@ -444,13 +454,24 @@ class Inquirer:
             return False
         return bool(await reply_with_message(self._store, self._conversation, text, author))
 
+    async def _told_end(self, journal: Journal) -> str:
+        """Return the start of the turn whose end by a person this program has learned of; empty if there is none."""
+        last = last_turn(journal.events)
+        if last is None or last.open:
+            return ""
+        return (await self._store.port.beside.kept(self._told_entry)).get(self._told_entry, b"").decode()
+
+    @property
+    def _told_entry(self) -> str:
+        return f"told/{self._conversation}"
+
     async def _begun(self, text: str, author: str | None, key: str | None, *, calls_wait: bool) -> ForeignTurn:
         if self._prompter is not None:
             self._store.require_person()
         async with AsyncExitStack() as undone:
             journal = await undone.enter_async_context(await self._store.open(self._conversation))
             turn = compose_inquirer(self._settings, RunParts(prompter=self._prompter, display=_Watched(journal, self._watchers)), journal)
-            await turn.begin(text, author, key, calls_wait=calls_wait)
+            await turn.begin(text, author, key, calls_wait=calls_wait, told_end=await self._told_end(journal))
             self._closing = undone.pop_all()
         return turn
 

@@ -15,7 +15,7 @@ from midturn.ports import Happening, ToolEnded, ToolRun
 from midturn.record import events as ev
 from midturn.record.open_question import OpenQuestion
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.record.window import open_turn
+from midturn.record.window import Window, last_turn, open_turn
 from midturn.routing import messages
 from midturn.runtime.driver import Driver, RunEnding, record_effects, time_of, with_standing
 from midturn.runtime.keyed_turn import first_message, keyed_turn
@@ -170,16 +170,26 @@ class ForeignTurn:
         self.resumes = False
         """Whether the turn was there before it was held: left open, or finished and found by its key."""
         self._finished: Sequence[ev.Event] = ()
+        self._end_to_tell: Window | None = None
+        self.told_end = ""
+        """The `event_id` of the start of a turn whose end by a person the program has learned of in this hold; empty if there is none."""
+        self.follows_end = False
+        """Whether the turn before this one was ended by a person."""
         self._turn: Turn | None = None
         self._driver: Driver | None = None
         self._task: asyncio.Task[RunEnding] | None = None
 
-    async def begin(self, text: str, author: str | None = None, key: str | None = None, *, calls_wait: bool = False) -> None:
+    async def begin(
+        self, text: str, author: str | None = None, key: str | None = None, *, calls_wait: bool = False, told_end: str = ""
+    ) -> None:
         """Record what the user said, unless the turn was left open.
 
         A turn that was left open with nothing to do, and began with another text, is recorded as failed first: no loop has completed it.
 
         The turn with a `key` is the one that was begun with it, finished or not. `calls_wait` says that the loop has calls to make again.
+
+        If a person has ended the last turn while no program held it, the calls of this hold return that. `told_end` is the start of the
+        last turn whose end the program has learned of already.
 
         Raises:
             TurnOpen: The turn that was left open began with something else, and calls of it are unfinished.
@@ -195,7 +205,16 @@ class ForeignTurn:
             return
         if key is not None:
             self._settings = replace(self._settings, start=ev.TurnStart(key=key))
-        window = open_turn(journal.events)
+        last = last_turn(journal.events)
+        self.follows_end = last is not None and _is_ended_by_user(last)
+        if key is None and last and self.follows_end and _start_of(last) != told_end:
+            if calls_wait or text == first_message(last) != "":
+                self._tell_end(last)
+                return
+            if not text:
+                self._end_to_tell = last  # its first call shows whether this is that turn
+                return
+        window = last if last and last.open else None
         if window:
             stale = Turn.load(window.events, self._settings, self._services.ids)
             began = first_message(window)
@@ -242,6 +261,10 @@ class ForeignTurn:
             StoreError: The disk refused.
         """
         name, id = begun.name, begun.id  # noqa: A001  the wire's word
+        if self._end_to_tell:
+            if any(is_call(call, begun) for call in ev.call_requests(self._end_to_tell.events)):
+                self._tell_end(self._end_to_tell)
+            self._end_to_tell = None
         key = _key(begun)
         self._made[key] += 1
         self._recall(begun, occurrence or self._made[key])
@@ -266,6 +289,11 @@ class ForeignTurn:
             self._tools.asked[about] -= permission
         return call
 
+    def _tell_end(self, ended: Window) -> None:
+        """Go on with a turn that a person has ended: its calls return their results, and nothing runs."""
+        self._finished = ended.events
+        self.resumes = True
+
     def _raise_unless_allowed(self, begun: CallBegun) -> None:
         """Raise why a call that needs permission has not begun; return if it is to be tried again."""
         content = self.result_of(begun)
@@ -285,11 +313,17 @@ class ForeignTurn:
         window = open_turn(self._services.journal.events)
         events = self._finished or (window.events if window else ())
         same = [call for call in ev.call_requests(events) if is_call(call, begun)]
+        self._note_told()
         if occurrence <= len(same) and self._response(same[occurrence - 1].event_id):
             content = self.content(same[occurrence - 1].event_id)
             raise CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
         if self._finished:
             raise CallEnded(messages.TURN_OVER, is_error=True, turn_ended=True)
+
+    def _note_told(self) -> None:
+        """Note that the program learns of the end of a turn that is over, if a person has ended it."""
+        if self._finished and self._has_ended:
+            self.told_end = _start_of(Window(tuple(self._finished)))
 
     def has_asked(self, begun: CallBegun, question: str) -> bool:
         """Say whether a call that has no result yet has asked a question, by the question's id, in this process or in another.
@@ -310,6 +344,7 @@ class ForeignTurn:
         events = self._finished or (window.events if window else ())
         same = [call for call in ev.call_requests(events) if is_call(call, begun)]
         same = same[:occurrence] if occurrence is None or occurrence <= len(same) else []
+        self._note_told()
         return self.content(same[-1].event_id) if same and self._response(same[-1].event_id) else None
 
     def unmade(self) -> Sequence[CallBegun]:
@@ -387,6 +422,14 @@ class ForeignTurn:
         Raises:
             StoreError: The disk refused.
         """
+        try:
+            await self._close()
+        finally:
+            last = last_turn(self._services.journal.events)
+            if self._driver and last and _is_ended_by_user(last):
+                self.told_end = _start_of(last)
+
+    async def _close(self) -> None:
         if self._stays_open:
             await self._stop()
             return
@@ -430,7 +473,7 @@ class ForeignTurn:
     @property
     def _has_ended(self) -> bool:
         if self._finished:
-            return any(end.status == "ended_by_user" for end in ev.turn_ends(self._finished))
+            return _is_ended_by_user(Window(tuple(self._finished)))
         events = self._services.journal.events
         return self._driver is not None and any(ev.turn_ends(events[-1:]))
 
@@ -454,6 +497,15 @@ class ForeignTurn:
         self._driver = Driver(self._turn, self._services, self._surroundings)
         self._task = asyncio.create_task(self._driver.run(()))
         return self._driver, self._task
+
+
+def _is_ended_by_user(turn: Window) -> bool:
+    return any(end.status == "ended_by_user" for end in ev.turn_ends(turn.events))
+
+
+def _start_of(turn: Window) -> str:
+    """Return the `event_id` that tells a turn from others."""
+    return next((event.event_id for event in turn.events if isinstance(event, ev.TurnStart)), turn.events[0].event_id)
 
 
 def _key(begun: CallBegun) -> bytes:
