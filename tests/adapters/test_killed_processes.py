@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,3 +105,30 @@ def test_a_call_whose_effect_was_made_and_not_recorded_is_made_again_under_the_s
     assert len(set(keys)) == 1
     assert len({key for _, key in made}) == 2
     assert sorted(world.asked) == sorted(world.recorded()) == ["Deploy to eu?", "Deploy to us?"]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_process_that_is_killed_after_any_write_is_followed_by_one_that_asks_nobody_twice(framework: str, tmp_path: Path) -> None:
+    number = 0
+    while True:
+        number += 1
+        here = tmp_path / str(number)
+        here.mkdir()
+        world = World(framework, here)
+        (here / "die-at").write_text(str(number), encoding="utf-8")
+        killed_once, said = False, ""
+        while not said.startswith("done: "):
+            with world.process() as running:
+                printed, errors = running.communicate(timeout=90)
+            assert running.returncode in (0, -signal.SIGKILL), errors
+            assert running.returncode == 0 or not killed_once
+            killed_once |= running.returncode != 0
+            said = printed.splitlines()[-1] if running.returncode == 0 else ""
+            while world.store.pending_sync(world.conversation):
+                world.answer()
+
+        assert sorted(world.asked) == sorted(world.recorded()) == ["Deploy to eu?", "Deploy to us?"], f"killed after write {number}"
+        keys = set((here / "keys").read_text(encoding="utf-8").splitlines())
+        assert len(keys) == 2, f"killed after write {number}: a call that was made again had another idempotency key"
+        if not killed_once:
+            return

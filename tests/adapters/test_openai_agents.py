@@ -151,7 +151,9 @@ def test_ending_the_turn_ends_the_run(store: ConversationStore) -> None:
     asyncio.run(scene())
 
 
-def test_a_bug_in_a_tool_is_what_the_model_reads(store: ConversationStore, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_model_reads_of_a_bug_what_it_reads_in_the_plain_sdk_and_the_log_has_it(
+    store: ConversationStore, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scene() -> None:
         program = Program(store, ("broken", "staging"))
 
@@ -162,7 +164,7 @@ def test_a_bug_in_a_tool_is_what_the_model_reads(store: ConversationStore, caplo
         asking = Asking(mt.Inquirer(store, await store.new()))
         agent = Agent(name="Shop", model=program.model, tools=[asking.tool(broken)])
         result = await asking.run(agent, "Ship it.", run_config=RunConfig(tracing_disabled=True))
-        assert read(result) == ["KeyError: 'staging'"]
+        assert read(result) == ["An error occurred while running the tool. Please try again."]
 
     asyncio.run(scene())
     assert any(record.name == "midturn.tools" and record.exc_info for record in caplog.records)

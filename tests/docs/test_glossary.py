@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from support.documents import ROOT
 
 INSTEAD = {
@@ -37,8 +35,6 @@ KEPT = {
     "RunParts": "to be one with the settings of a session",
     "_Parts": "what a provider's library calls the parts of a message",
 }
-AROUND = {"Ask|Question|Inquir|Prompt": 35, "Answer|Reply|Given|Receipt": 26}
-"""How many names may speak of asking and of answers; fewer are better."""
 
 
 def _names() -> Iterator[str]:
@@ -52,10 +48,3 @@ def test_no_class_is_named_by_a_word_of_another_family() -> None:
 
     assert {name: instead for name, instead in found.items() if name not in KEPT} == {}
     assert set(KEPT) <= set(found), "a name that is not there any more needs no reason"
-
-
-@pytest.mark.parametrize("words", AROUND)
-def test_few_classes_are_named_around_asking_and_answers(words: str) -> None:
-    found = [name for name in _names() if re.search(words, name)]
-
-    assert len(found) <= AROUND[words], sorted(found)

@@ -29,6 +29,7 @@ MATCHING = {
     "store/batch.py": "takes the standing decision out of a line of another conversation",
     "runtime/foreign_turn.py": "finds the permissions of calls of another loop",
     "store/waited.py": "adds up times of answers and notes",
+    "testing/adapters/scene.py": "compares what is recorded with what tools did",
     "turn/notices.py": "reads the outcomes of notices",
 }
 """Modules that may do so, each with its reason; fewer are better."""

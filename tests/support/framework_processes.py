@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
+import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import midturn as mt
 from midturn.agent.inquirer_call import InquirerCall
+from midturn.record.events import Event
+from midturn.store.held import HeldConversation
+from midturn.store.opening import FileStore
 from midturn.tools.asker import CALL
 
 FRAMEWORK, HERE, CONVERSATION = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
@@ -21,6 +27,8 @@ STAY = HERE / "stay"
 """While it is there, the tool of `eu` never returns: the process is to be killed in it."""
 STAY_AFTER = HERE / "stay-after"
 """While it is there, the tool of `eu` never returns after its effect: the process is to be killed before the call's result is recorded."""
+DIE_AT = HERE / "die-at"
+"""While it is there: the number of the write after which the process dies, from 1."""
 STATE = HERE / "state.json"
 
 
@@ -61,9 +69,30 @@ def say(text: str) -> None:
     print(text, flush=True)  # noqa: T201  another process reads it
 
 
+class MortalStore(FileStore):
+    """A store on disk whose process is killed right after one of its writes, which counts them in a file."""
+
+    async def open(self, id: str) -> HeldConversation:
+        """Hold a conversation."""
+        held = await super().open(id)
+        append = held.append
+
+        async def counted(batch: Sequence[Event]) -> None:
+            await append(batch)
+            left = int(DIE_AT.read_text(encoding="utf-8")) - 1
+            if left == 0:
+                DIE_AT.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            DIE_AT.write_text(str(left), encoding="utf-8")
+
+        if DIE_AT.exists():
+            held.append = counted
+        return held
+
+
 def inquirer() -> mt.Inquirer:
     """Stand on the conversation, in a store on disk."""
-    return mt.Inquirer(mt.open_store(HERE / "conversations"), CONVERSATION)
+    return mt.Inquirer(MortalStore(HERE / "conversations"), CONVERSATION)
 
 
 async def pydantic_ai() -> str | None:
@@ -81,7 +110,7 @@ async def pydantic_ai() -> str | None:
 
     agent = Agent(FunctionModel(model), output_type=[str, DeferredToolRequests], tools=[deploy])
     history = ModelMessagesTypeAdapter.validate_json(STATE.read_bytes()) if STATE.exists() else []
-    result = await run(agent, inquirer(), "Ship it.", message_history=history)
+    result = await run(agent, inquirer(), "Ship it.", message_history=history, key="job-1")
     STATE.write_bytes(result.all_messages_json())
     return result.output if isinstance(result.output, str) else None
 
@@ -98,7 +127,7 @@ async def openai_agents() -> str | None:
     done = [assistant_message("Both are done.")]
     agent = Agent[Any](name="Shop", model=ScriptedModel([done] if STATE.exists() else [calls, done]), tools=[asking.tool(deploy)])
     given = await RunState.from_json(agent, json.loads(STATE.read_bytes())) if STATE.exists() else "Ship it."
-    result = await asking.run(agent, given, run_config=RunConfig(tracing_disabled=True))
+    result = await asking.run(agent, given, key="job-1", run_config=RunConfig(tracing_disabled=True))
     if result.interruptions:
         STATE.write_text(json.dumps(result.to_state().to_json()), encoding="utf-8")
         return None
@@ -167,7 +196,7 @@ async def langgraph() -> str | None:
         graph.add_edge(START, env)
     try:
         made = graph.compile(checkpointer=checkpointer())
-        state = await adapter.invoke(made, inquirer(), {"said": []}, {"configurable": {"thread_id": "7"}}, text="Ship it.")
+        state = await adapter.invoke(made, inquirer(), {"said": []}, {"configurable": {"thread_id": "7"}}, text="Ship it.", key="job-1")
     except mt.Suspended:
         return None
     return " ".join(sorted(state["said"]))

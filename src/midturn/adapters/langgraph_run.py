@@ -38,6 +38,8 @@ QUESTION = "midturn.question"
 """The field of an interrupt that holds a question of `ask`."""
 WAITS = "midturn.waits"
 """The field of an interrupt that says that a call inside of a node waits."""
+_TURN = "midturn_turn"
+"""The entry of the metadata of a checkpoint that says in which turn it was made (`Inquirer.before`)."""
 INTERRUPT = "interrupt"
 """The tool under whose name the graph's interrupts ask."""
 _NOT_A_CALL = (
@@ -263,7 +265,6 @@ class GraphRun:
     async def to_its_end(self, steps: Steps, given: object, config: RunnableConfig, message: Message) -> Any:
         """Run the graph to its end, with its interrupts answered; return its state (see `invoke`)."""
         check_on_open(message.on_open, message.key)
-        noting = cast("RunnableConfig", {**config, "callbacks": _with_handler(config.get("callbacks"))})
         token = RUN.set(self)  # the nodes' tasks take a copy of this context along
         outside = None if CALL.get(None) is not None else CALL.set(_NoCall())
         try:
@@ -277,6 +278,17 @@ class GraphRun:
                 on_open=message.on_open if is_under_way else "error",
             ):
                 going: object = given
+                noting = cast(
+                    "RunnableConfig",
+                    {
+                        **config,
+                        "callbacks": _with_handler(config.get("callbacks")),
+                        "metadata": {**config.get("metadata", {}), _TURN: self.inquirer.before},
+                    },
+                )
+                if not is_under_way and self.inquirer.resumes and self._was_finished(before):
+                    await self.inquirer.give_up_unmade(GONE_ON)
+                    return before.values
                 if before.interrupts and not (self.inquirer.follows_end and given is not None):  # else it begins anew with its input
                     await self._answers(before.interrupts)  # raises what is not answered yet, before any node runs
                     going = None  # the graph may have got the answers already: its nodes say which ones they wait for
@@ -296,6 +308,10 @@ class GraphRun:
             RUN.reset(token)
             if outside is not None:
                 CALL.reset(outside)
+
+    def _was_finished(self, before: StateSnapshot) -> bool:
+        """Say whether the graph has come to its end in the held turn: the program has died before it had recorded the end of the turn."""
+        return fields(before.metadata).get(_TURN) == self.inquirer.before
 
     async def _answers(self, waiting: Sequence[Interrupt[Any]]) -> Command[Any]:
         """Return the answers to interrupts, all of them.

@@ -42,7 +42,6 @@ from midturn.record.events import Image
 from midturn.record.outcome import Success, ToolError
 from midturn.routing.messages import arguments_edited
 from midturn.runtime.foreign_turn import CallContent
-from midturn.tools.returned import Rejected
 from midturn.values.json_value import JsonObject, canonical
 
 with needs_extra("openai-agents", "agents"):
@@ -66,12 +65,11 @@ with needs_extra("openai-agents", "agents"):
         function_tool,
     )
     from agents.items import ModelResponse, ToolApprovalItem
-    from agents.tool import ToolErrorFunction, invoke_function_tool
+    from agents.tool import ToolErrorFunction, default_tool_error_function, invoke_function_tool
     from agents.tool_context import ToolContext
 
 Result = TypeVar("Result")
 NeedsApproval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
-_UNSET: Any = object()
 _IMAGE = "(an image)"
 """The recorded text of a result that consists of images."""
 
@@ -107,7 +105,7 @@ class Asking:
         function: Callable[..., Any],
         *,
         needs_approval: NeedsApproval = False,
-        failure_error_function: ToolErrorFunction | None = _UNSET,
+        failure_error_function: ToolErrorFunction | None = default_tool_error_function,
         **options: Any,
     ) -> FunctionTool:
         """Make a tool of a function, sync or async, as `agents.function_tool` does.
@@ -117,7 +115,7 @@ class Asking:
             needs_approval: Whether a person is asked before it runs: always, never, or as the function says. A decision that is recorded
                 counts, whatever the function says later.
             failure_error_function: Returns what the model reads of an exception; None ends the run with it. Without it, the model reads
-                the type and message of the exception.
+                the fixed text of the SDK, which names neither the exception nor its message.
             options: Whatever else `function_tool` takes.
         """
         made = cast("FunctionTool", function_tool(failure_error_function=None, **options)(function))
@@ -454,10 +452,12 @@ class _Tool:
             if was_question:
                 await check_approved(call, self.name, arguments)
             edited = edited_arguments(call, arguments)
-            output = await self._invoked(inside if edited is None else context_of(edited), is_edited=edited is not None)
+            output = await self._invoked(call, inside if edited is None else context_of(edited), is_edited=edited is not None)
+            if isinstance(output, Success | ToolError):
+                return output
             images = _images(output)
             if images is None:
-                return output
+                return str(output)  # as the SDK does
             returned.append(output if edited is None else _after_note(output, arguments_edited(edited)))
             return images
 
@@ -495,7 +495,7 @@ class _Tool:
     async def _needs_approval(self, ctx: RunContextWrapper[Any], arguments: JsonObject, call_id: str) -> bool:
         return self._approval if isinstance(self._approval, bool) else await self._approval(ctx, dict(arguments), call_id)
 
-    async def _invoked(self, inside: ToolContext[Any], *, is_edited: bool) -> Any:
+    async def _invoked(self, call: InquirerCall, inside: ToolContext[Any], *, is_edited: bool) -> Any:
         try:
             return await invoke_function_tool(function_tool=self._made, context=inside, arguments=inside.tool_arguments)
         except MidturnError:
@@ -503,12 +503,11 @@ class _Tool:
         except Exception as error:
             if is_edited and isinstance(error, ModelBehaviorError):
                 raise edit_does_not_fit(self.name, error) from error
-            if self._failure is _UNSET:
-                raise
             if self._failure is None:
                 raise CallUnfinished(error) from None
+            call.log_failure(error)
             said = self._failure(inside, error)
-            raise Rejected(await said if isinstance(said, Awaitable) else said) from error
+            return ToolError(await said if isinstance(said, Awaitable) else said)
 
 
 def _key(name: str, call_id: str, arguments: JsonObject) -> bytes:

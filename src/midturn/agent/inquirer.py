@@ -258,6 +258,11 @@ class Inquirer:
         return self._turn is not None and self._turn.resumes
 
     @property
+    def before(self) -> str:
+        """The `event_id` of the last event before the held turn, the same in every hold; empty if there is none, or no turn is held."""
+        return "" if self._turn is None else self._turn.before
+
+    @property
     def follows_end(self) -> bool:
         """Whether the held turn is new, and a person has ended the one before it."""
         return self._turn is not None and self._turn.follows_end and not self._turn.resumes

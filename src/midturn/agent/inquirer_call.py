@@ -106,6 +106,14 @@ class InquirerCall(CallContext):
         """
         return await self.end(failed(self._call.run.result(), error).outcome)
 
+    def log_failure(self, error: Exception) -> None:
+        """Log what the tool raised, without the secrets that it was given, where the model is to read something else.
+
+        Args:
+            error: What was raised.
+        """
+        failed(self._call.run.result(), error)
+
     async def end(self, outcome: Outcome) -> CallContent:
         """Record the result, durably; what was asked and given up is superseded with it. Return what the model is to read.
 

@@ -171,6 +171,8 @@ class ForeignTurn:
         """Whether the turn was there before it was held: left open, or finished and found by its key."""
         self._finished: Sequence[ev.Event] = ()
         self._end_to_tell: Window | None = None
+        self.before = ""
+        """The `event_id` of the last event before the turn; empty if there is none."""
         self.told_end = ""
         """The `event_id` of the start of a turn whose end by a person the program has learned of in this hold; empty if there is none."""
         self.follows_end = False
@@ -201,6 +203,7 @@ class ForeignTurn:
         known = None if key is None else keyed_turn(journal.events, key, text)
         if known and not known.open:
             self._finished = known.events
+            self.before = _event_before(journal.events, known)
             self.resumes = True
             return
         if key is not None:
@@ -215,6 +218,7 @@ class ForeignTurn:
                 self._end_to_tell = last  # its first call shows whether this is that turn
                 return
         window = last if last and last.open else None
+        self.before = _event_before(journal.events, window)
         if window:
             stale = Turn.load(window.events, self._settings, self._services.ids)
             began = first_message(window)
@@ -226,6 +230,7 @@ class ForeignTurn:
                 raise TurnOpen(self._why_open(began, waiting), conversation=journal.conversation, text=began, pending=waiting)
             left = stale.step(TurnFailed("the program went on with another message"))
             await record_effects(left, journal, self._services.clock, self._services.display)
+            self.before = _event_before(journal.events, None)
         if text:
             self._running()[0].report(TurnRequested(text, author=author))
 
@@ -292,6 +297,7 @@ class ForeignTurn:
     def _tell_end(self, ended: Window) -> None:
         """Go on with a turn that a person has ended: its calls return their results, and nothing runs."""
         self._finished = ended.events
+        self.before = _event_before(self._services.journal.events, ended)
         self.resumes = True
 
     def _raise_unless_allowed(self, begun: CallBegun) -> None:
@@ -497,6 +503,15 @@ class ForeignTurn:
         self._driver = Driver(self._turn, self._services, self._surroundings)
         self._task = asyncio.create_task(self._driver.run(()))
         return self._driver, self._task
+
+
+def _event_before(events: Sequence[ev.Event], turn: Window | None) -> str:
+    """Return the `event_id` of the last event before a turn, or before one that has not begun; empty if there is none."""
+    if turn is None:
+        return events[-1].event_id if events else ""
+    first = turn.events[0].event_id
+    place = next((place for place in range(len(events) - 1, -1, -1) if events[place].event_id == first), 0)
+    return events[place - 1].event_id if place else ""
 
 
 def _is_ended_by_user(turn: Window) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from midturn.store.port import StorePort
 
 BY_QUESTION: Final = ("draft/", "notice/", "told/")
-"""Beginnings of names in which a conversation, or the address of a question in it, `<conversation>-<event id>`, is a part between slashes."""
+"""Beginnings of names in which a conversation, or the address of a question in it, `<conversation>-<event id>`, is one of the parts."""
 
 
 async def remove_entries(port: StorePort, conversations: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""For your tests: scripted answers; what was recorded, to compare; what a store must do. The pytest plugin stands in `plugin`.
+"""For your tests: scripted answers; what was recorded, to compare; what stores and adapters must do. `plugin` is the pytest plugin.
 
 The names are loaded on first use: pytest imports this package in every project that has midturn installed.
 """
@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from midturn.testing.adapters.check import StoryResult, adapter_stories, check_adapter, check_adapter_sync
+    from midturn.testing.adapters.program import AdapterHarness
     from midturn.testing.clock import Clock
     from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
     from midturn.testing.people import tell_people, tell_people_sync
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from midturn.testing.tool_run import RecordedPair, ToolRunReport, assert_answers, recorded_pairs, run_tool, run_tool_sync
 
 _HOMES = {
+    "AdapterHarness": "adapters.program",
     "AssertAnswers": "fixtures",
     "Clock": "clock",
     "MakeScriptedModel": "fixtures",
@@ -26,7 +29,11 @@ _HOMES = {
     "ScriptedPrompter": "prompter",
     "ToolRunReport": "tool_run",
     "OutOfScript": "prompter",
+    "StoryResult": "adapters.check",
+    "adapter_stories": "adapters.check",
     "assert_answers": "tool_run",
+    "check_adapter": "adapters.check",
+    "check_adapter_sync": "adapters.check",
     "check_store": "store",
     "check_store_sync": "store",
     "recorded_pairs": "tool_run",
@@ -39,6 +46,7 @@ _RENAMED = {"Recorded": "RecordedPair", "UnscriptedPrompt": "OutOfScript"}
 """Names of earlier versions, and what they are now."""
 
 __all__ = [
+    "AdapterHarness",
     "AssertAnswers",
     "Clock",
     "MakeScriptedModel",
@@ -47,8 +55,12 @@ __all__ = [
     "RecordedPair",
     "RecordedPairs",
     "ScriptedPrompter",
+    "StoryResult",
     "ToolRunReport",
+    "adapter_stories",
     "assert_answers",
+    "check_adapter",
+    "check_adapter_sync",
     "check_store",
     "check_store_sync",
     "recorded_pairs",

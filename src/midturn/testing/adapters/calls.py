@@ -1,0 +1,249 @@
+"""Stories of calls: several at once, equal ones, large and unusual values, and what a framework has around its tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from midturn.question.question import Question
+from midturn.testing.adapters.program import ModelCall, ModelReply, Program, ProgramTool
+from midturn.testing.adapters.scene import Scene, confirm, reads, replies, same
+from midturn.testing.prompter import ScriptedPrompter
+
+_PNG: Final = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
+)
+_UNUSUAL: Final = "“q” \\ \" ' \u202e \u200b 🙂 é e\u0301 <b> %s {x} \n\t end"
+
+
+async def two_calls(scene: Scene) -> None:
+    """Two calls at once: both questions are open together, and are answered in the other order."""
+    program = scene.program("eu", "us")
+    same("open questions", sorted(one.question.text for one in await scene.waits(program)), ["Deploy to eu?", "Deploy to us?"])
+    await scene.answer(True, "us")
+    await scene.answer(True, "eu")
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
+    same("effects", sorted(scene.effects), ["eu", "us"])
+
+
+async def one_of_two_calls(scene: Scene) -> None:
+    """Of two calls at once, one is answered: the other goes on waiting, and nothing runs twice."""
+    program = scene.program("eu", "us")
+    await scene.waits(program)
+    await scene.answer(True, "us")
+    same("open questions", [one.question.text for one in await scene.waits(program)], ["Deploy to eu?"])
+    await scene.answer(False, "eu")
+    outcome = await scene.enter(program)
+    same("what the model reads", sorted(reads(outcome).removeprefix("read: ").split(" | ")), ["Not deployed.", "us is live."])
+    same("effects", scene.effects, ["us"])
+    same("questions on record", sorted(await scene.asked()), ["Deploy to eu?", "Deploy to us?"])
+
+
+async def equal_calls(scene: Scene) -> None:
+    """Two calls at once with equal arguments and different ids: each has its own answer."""
+    program = scene.program("eu", "eu")
+    first, second = await scene.waits(program)
+    await scene.store().answer(first, False, user="ada")
+    await scene.store().answer(second, True, user="ada")
+    outcome = await scene.enter(program)
+    same("what the model reads", reads(outcome), "read: Not deployed. | eu is live.")
+    same("effects", scene.effects, ["eu"])
+
+
+def _twice(scene: Scene) -> Program:
+    """Return an agent that makes the same call, with the same id, in two replies one after the other."""
+
+    def reply(number: int, read: Sequence[str]) -> ModelReply:
+        call = ModelCall("call_1", "deploy", {"env": "eu"})
+        return ModelReply("", (call,)) if number in (0, 1) else ModelReply("read: " + " | ".join(read))
+
+    return Program(reply, [ProgramTool("deploy", scene.deploy)])
+
+
+async def equal_ids(scene: Scene) -> None:
+    """A model that gives the calls of two replies the same id: the second call is asked on its own."""
+    program = _twice(scene)
+    await scene.waits(program)
+    await scene.answer(True)
+    await scene.waits(program)
+    await scene.answer(False)
+    outcome = await scene.enter(program)
+    same("what the model reads", reads(outcome), "read: eu is live. | Not deployed.")
+    same("effects", scene.effects, ["eu"])
+
+
+async def one_call_after_another(scene: Scene) -> None:
+    """A model that calls again after it has read a result: each call waits, and goes on, in its place."""
+
+    def reply(number: int, read: Sequence[str]) -> ModelReply:
+        envs = ("eu", "us", "ap")
+        if number < len(envs):
+            return ModelReply("", (ModelCall(f"call_{number}", "deploy", {"env": envs[number]}),))
+        return ModelReply("read: " + " | ".join(read))
+
+    program = Program(reply, [ProgramTool("deploy", scene.deploy)])
+    for env in ("eu", "us", "ap"):
+        same("the open question", [one.question.text for one in await scene.waits(program)], [f"Deploy to {env}?"])
+        await scene.answer(True)
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, "read: eu is live. | us is live. | ap is live.")
+    same("effects", scene.effects, ["eu", "us", "ap"])
+
+
+async def the_same_question_of_two_tools(scene: Scene) -> None:
+    """Two tools ask questions with the same id and text: a yes to one is none to the other."""
+
+    async def deploy(env: str) -> str:
+        """Deploy the service."""
+        return scene.deployed(env) if await scene.ask(Question.boolean("sure", "Are you sure?")) else "Not deployed."
+
+    async def drop(env: str) -> str:
+        """Drop the database."""
+        return scene.deployed(f"dropped {env}") if await scene.ask(Question.boolean("sure", "Are you sure?")) else "Not dropped."
+
+    calls = [ModelCall("call_1", "deploy", {"env": "eu"}), ModelCall("call_2", "drop", {"env": "eu"})]
+    program = Program(replies(calls), [ProgramTool("deploy", deploy), ProgramTool("drop", drop)])
+    questions = {question.tool: question for question in await scene.waits(program)}
+    await scene.store().answer(questions["deploy"], True, user="ada")
+    await scene.waits(program)
+    same("effects", [one for one in scene.effects if "dropped" in one], [])
+    await scene.store().answer(questions["drop"], False, user="ada")
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, "read: eu is live. | Not dropped.")
+
+
+async def large_and_unusual_values(scene: Scene) -> None:
+    """Arguments and results that are large, nested and unusual arrive as they are without midturn."""
+
+    async def store(values: dict[str, Any]) -> str:
+        """Store values."""
+        await scene.ask(Question.boolean("confirm", "Store it?"))
+        return f"{len(str(values['long']))} {values['nested']} {values['text']}"
+
+    values: dict[str, Any] = {
+        "long": "x" * 100_000,
+        "nested": {"a": [1, 2.5, None, True, {"": []}]},
+        "text": _UNUSUAL,
+        "__proto__": "p",
+        "number": 10**15,
+    }
+    program = Program(replies([ModelCall("call_1", "store", {"values": values})]), [ProgramTool("store", store)])
+    await scene.waits(program)
+    await scene.answer(True)
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
+
+
+async def a_result_that_is_no_text(scene: Scene) -> None:
+    """A tool returns an object: the model reads the same as without midturn, also from the record."""
+
+    async def deploy(env: str) -> dict[str, Any]:
+        """Deploy the service."""
+        await scene.ask(confirm(env))
+        return {"env": env, "replicas": 3, "ok": True}
+
+    program = scene.program("eu", "us", tool=ProgramTool("deploy", deploy))
+    await scene.waits(program)
+    await scene.answer(True, "eu")
+    await scene.waits(program)
+    await scene.answer(True, "us")
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
+
+
+async def an_image(scene: Scene) -> None:
+    """A tool returns an image: the model gets the same as without midturn."""
+
+    async def draw(env: str) -> object:
+        """Draw the load."""
+        await scene.ask(confirm(env))
+        return scene.harness.image(_PNG)
+
+    program = scene.program(tool=ProgramTool("draw", draw))
+    await scene.waits(program)
+    await scene.answer(True)
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
+    same("an image arrived", f"[image of {len(_PNG)} bytes]" in str(outcome.text), True)
+
+
+async def a_context(scene: Scene) -> None:
+    """The framework's own context reaches a tool, before and after the question."""
+
+    async def whoami(context: str) -> str:
+        yes = await scene.ask(Question.boolean("confirm", f"Tell the model that this is {context}?"))
+        return context if yes else "nobody"
+
+    program = Program(replies([ModelCall("call_1", "whoami")]), [], "user 42", whoami)
+    same("the question", [one.question.text for one in await scene.waits(program)], ["Tell the model that this is user 42?"])
+    await scene.answer(True)
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, "read: user 42")
+
+
+async def a_guardrail(scene: Scene) -> None:
+    """What a guardrail or validator refuses is neither asked nor run, and the model reads why."""
+
+    def refuse(arguments: Mapping[str, Any]) -> str | None:
+        return "No deployments to eu." if arguments.get("env") == "eu" else None
+
+    program = scene.program(tool=ProgramTool("deploy", scene.deploy, refuse=refuse))
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
+    same("the model reads why", "No deployments to eu." in str(outcome.text), True)
+    same("questions on record", await scene.asked(), [])
+    same("effects", scene.effects, [])
+
+
+async def a_stream(scene: Scene) -> None:
+    """The framework's stream has the questions in it, and the same result."""
+    program = scene.program()
+    prompter = ScriptedPrompter({"deploy.confirm": True})
+    outcome = await scene.enter(program, prompter=prompter, is_stream=True)
+    names = [type(event).__name__ for event in outcome.events]
+    ours = [name for name in names if name in ("ToolStarted", "Asked", "QuestionAnswered", "ToolFinished")]
+    same("events of midturn", ours, ["ToolStarted", "Asked", "QuestionAnswered", "ToolFinished"])
+    same("there are events of the framework", len(names) > len(ours), True)
+    same("what the model reads", outcome.text, await scene.plain(program, {"confirm": True}))
+
+
+async def a_stream_that_waits(scene: Scene) -> None:
+    """A stream ends where a question is open, and another one goes on."""
+    program = scene.program()
+    first = await scene.enter(program, is_stream=True)
+    same("the run waits", first.text, None)
+    same("the question is in the stream", [type(event).__name__ for event in first.events].count("Asked"), 1)
+    await scene.answer(True)
+    outcome = await scene.enter(program, is_stream=True)
+    same("what the model reads", outcome.text, "read: eu is live.")
+    same("effects", scene.effects, ["eu"])
+
+
+async def without_asyncio(scene: Scene) -> None:
+    """A program without an event loop, with tools that are not async."""
+    program = scene.program(tool=ProgramTool("deploy", scene.deploy_sync))
+    same("the run waits", (await scene.enter_sync(program)).text, None)
+    await scene.answer(True)
+    outcome = await scene.enter_sync(program)
+    same("what the model reads", outcome.text, "read: eu is live.")
+    same("effects", scene.effects, ["eu"])
+
+
+STORIES: Final = (
+    two_calls,
+    one_of_two_calls,
+    equal_calls,
+    equal_ids,
+    one_call_after_another,
+    the_same_question_of_two_tools,
+    large_and_unusual_values,
+    a_result_that_is_no_text,
+    an_image,
+    a_context,
+    a_guardrail,
+    a_stream,
+    a_stream_that_waits,
+    without_asyncio,
+)

@@ -1,0 +1,54 @@
+"""Every story of the conformance suite, in every framework that has an adapter, and the table of them in the documents."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.testing.adapters.check import adapter_stories, check_adapter_sync, missing_in
+from midturn.testing.adapters.program import Entry, Outcome, Program, Saved
+from support.documents import ROOT, assert_section
+from support.harnesses import FRAMEWORKS, harness_of
+from support.harnesses.pydantic_ai import Harness
+
+PAGE = ROOT / "docs" / "frameworks" / "conformance.md"
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("story", adapter_stories())
+def test_a_decision_counts_once_for_its_own_call(story: str, framework: str) -> None:
+    harness = harness_of(framework)
+
+    (result,) = check_adapter_sync(harness, [story])
+
+    assert result.missing == missing_in(harness, story)
+
+
+def test_the_documents_list_every_story_and_what_a_framework_cannot_have() -> None:
+    harnesses = [harness_of(framework) for framework in FRAMEWORKS]
+    reasons: list[str] = []
+    rows = [f"| {' | '.join(['story', *(harness.name for harness in harnesses)])} |\n", f"|{' --- |' * (len(harnesses) + 1)}\n"]
+    for story, what in adapter_stories().items():
+        cells = list[str]()
+        for harness in harnesses:
+            missing = missing_in(harness, story)
+            if missing and missing not in reasons:
+                reasons.append(missing)
+            cells.append(f"no ({reasons.index(missing) + 1})" if missing else "yes")
+        rows.append(f"| {what} | {' | '.join(cells)} |\n")
+    notes = "".join(f"{number}. {reason[0].upper()}{reason[1:]}.\n" for number, reason in enumerate(reasons, 1))
+
+    assert_section(PAGE, "stories", f"\n{''.join(rows)}\n{notes}\n")
+
+
+class Careless(Harness):
+    """A harness whose adapter says yes for the person."""
+
+    async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
+        """Run the agent; tools get a yes, and ask nobody."""
+        return await super().run(program, saved, replace(entry, inquirer=None))
+
+
+def test_an_adapter_that_asks_nobody_does_not_pass() -> None:
+    with pytest.raises(AssertionError, match="no_answer_yet"):
+        check_adapter_sync(Careless(), ["no_answer_yet"])

@@ -1,0 +1,22 @@
+"""Scripted agents in each framework that has an adapter, for the conformance suite."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from midturn.testing.adapters.program import AdapterHarness
+
+FRAMEWORKS = {
+    "langgraph": "langgraph.Harness",
+    "langgraph-sqlite": "langgraph.SqliteHarness",
+    "openai-agents": "openai_agents.Harness",
+    "pydantic-ai": "pydantic_ai.Harness",
+}
+"""Where the harness of each framework is."""
+
+
+def harness_of(framework: str) -> AdapterHarness:
+    """Return the harness of a framework, which is loaded only then."""
+    module, _, name = FRAMEWORKS[framework].partition(".")
+    made: AdapterHarness = getattr(import_module(f"support.harnesses.{module}"), name)()
+    return made
