@@ -12,7 +12,7 @@ UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
 REAL_PARTS := postgres web agents mcp sandbox channels
-FOLDER_postgres := tests/store tests/stories tests/acp_agent tests/torture
+FOLDER_postgres := tests/store tests/adapters tests/stories tests/acp_agent tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
@@ -22,7 +22,7 @@ FOLDER_sandbox := tests/sandbox tests/cli/test_hostile_child.py
 NAME_postgres := PostgreSQL
 NAME_channels := channels
 
-.PHONY: extras pythons attacks bars stories decisions audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve demo-picture pictures cast
+.PHONY: test-peers oldest-frameworks extras pythons attacks bars stories decisions audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve demo-picture pictures cast
 .PHONY: parts newest-postgres test-firefox test-postfix $(addprefix test-,$(REAL_PARTS))
 
 demo: $(DEMO)/.ready
@@ -50,8 +50,8 @@ test-real: parts $(addprefix test-,$(REAL_PARTS))
 $(addprefix test-,$(REAL_PARTS)): test-%: $(READY)
 	@MIDTURN_REAL=$(or $(NAME_$*),1) tools/with_parts tools/run_tests -m real $(FOLDER_$*)
 
-# The newest PostgreSQL that can be had, besides the system's own.
-test-postgres: newest-postgres
+# What needs many packages of others and changes rarely: run by hand before a release.
+test-peers: newest-postgres test-firefox test-postfix oldest-frameworks extras
 
 # A homeserver of Matrix, in an environment of its own.
 test-channels: $(HOMESERVER)/.ready
@@ -111,6 +111,10 @@ docs: $(READY)
 # Installs the source archive, and the wheel with each extra, in a fresh environment each, and tries it (needs a package index).
 extras: $(READY)
 	@$(BIN)/python tools/try_extras.py
+
+# The adapters with the oldest versions of their frameworks (needs a package index).
+oldest-frameworks: $(READY)
+	@tools/try_oldest_frameworks $(ARGS)
 
 # The same tests under every other Python that is here.
 pythons: $(READY)

@@ -9,7 +9,9 @@ from midturn.testing.adapters.check import adapter_stories, check_adapter_sync, 
 from midturn.testing.adapters.program import Entry, Outcome, Program, Saved
 from support.documents import ROOT, assert_section
 from support.harnesses import FRAMEWORKS, harness_of
+from support.harnesses.langgraph import PostgresHarness
 from support.harnesses.pydantic_ai import Harness
+from support.postgres import shared_cluster
 
 PAGE = ROOT / "docs" / "frameworks" / "conformance.md"
 
@@ -22,6 +24,12 @@ def test_a_decision_counts_once_for_its_own_call(story: str, framework: str) -> 
     (result,) = check_adapter_sync(harness, [story])
 
     assert result.missing == missing_in(harness, story)
+
+
+@pytest.mark.real("PostgreSQL")
+@pytest.mark.parametrize("story", adapter_stories())
+def test_a_decision_counts_once_with_checkpoints_in_postgresql(story: str) -> None:
+    check_adapter_sync(PostgresHarness(shared_cluster().url), [story])
 
 
 def test_the_documents_list_every_story_and_what_a_framework_cannot_have() -> None:

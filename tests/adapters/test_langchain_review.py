@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 import midturn as mt
 from midturn.adapters import langgraph as adapter
 from midturn.store.store import ConversationStore
+from support.langgraph_versions import with_schemas
 
 CALLS = [{"name": "pay", "args": {"n": 5}, "description": "Pay somebody."}, {"name": "mail", "args": {"to": "bo"}}]
 
@@ -137,6 +138,7 @@ def test_a_tool_that_people_answer_for_is_a_question(store: ConversationStore) -
     asyncio.run(scene())
 
 
+@with_schemas
 @pytest.mark.parametrize("answer", [True, False])
 def test_one_interrupt_for_each_call_takes_one_decision(store: ConversationStore, *, answer: bool) -> None:
     async def scene() -> None:

@@ -19,6 +19,7 @@ from midturn.adapters import langgraph as adapter
 from midturn.record.events import ToolCallResponse
 from midturn.store.store import ConversationStore
 from midturn.testing import Clock
+from support.langgraph_versions import with_schemas
 from support.shop import Shop, agreed_by_two, too_late
 
 CONFIRM = mt.Question.boolean("confirm", "Deploy?")
@@ -164,6 +165,7 @@ def test_a_node_asks_without_a_call_and_after_one(store: ConversationStore) -> N
     asyncio.run(scene())
 
 
+@with_schemas
 def test_interrupts_of_the_graph_are_answered_where_all_questions_are(store: ConversationStore) -> None:
     """One with a type, one with text alone, at once; a node that is not async, too."""
 

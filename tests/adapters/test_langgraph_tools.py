@@ -29,6 +29,7 @@ from midturn.adapters import langgraph as adapter
 from midturn.record.events import ToolCallRequest, ToolCallResponse
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
+from support.langgraph_versions import with_one_interrupt_per_call
 from support.waiting import until
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "7"}}
@@ -231,6 +232,7 @@ def test_a_list_of_results_reaches_the_graph_also_after_an_error(store: Conversa
     asyncio.run(scene())
 
 
+@with_one_interrupt_per_call
 @pytest.mark.parametrize("mode", ["batch", "per_call"])
 def test_edits_of_the_middleware_fit_the_schema_of_the_tool_and_the_model_is_told(store: ConversationStore, mode: str) -> None:
     async def scene() -> None:

@@ -58,12 +58,15 @@ TARGETS = {
     "those that do not apply, with the reason",
     "check": "looks at style, types (of what documents show, too) and imports",
     "test-real": "installs databases, browsers and agents with the system's package manager, and runs the tests that need them",
+    "test-peers": "runs, before a release, the tests that need many foreign packages: the newest PostgreSQL, Firefox, Postfix, the oldest "
+    "frameworks, every extra",
     "hangups": "closes terminals while every kind of prompt waits, in every way, and looks at what is recorded",
     "torture": "kills workers by the thousand, and finds out from the logs whether anything was lost",
     "format": "formats the code",
     "docs": "builds the documents as a site, and refuses a link that leads nowhere; `make check` does it, too",
     "docs-serve": "shows the site while you write",
     "extras": "installs the source archive, and the wheel with each extra, in a fresh environment each, and tries it",
+    "oldest-frameworks": "runs the tests of the adapters with the oldest versions of the frameworks",
     "pythons": "runs tests under the other versions of Python that are here",
     "bench": "measures what questions cost, and how long the start takes",
     "bench-check": "compares what can be counted (bytes, syncs, files opened, calls, modules imported) with `benchmarks/figures.json`; "

@@ -82,7 +82,7 @@ class Cluster:
 
 def unused_schema() -> str:
     """Return the address of a schema that has not been used, of a server that this process keeps until its end."""
-    return f"{_shared().url}&midturn_schema=s{next(_NUMBERS)}"
+    return f"{shared_cluster().url}&midturn_schema=s{next(_NUMBERS)}"
 
 
 def no_postgres() -> str:
@@ -94,7 +94,8 @@ _NUMBERS = itertools.count(1)
 
 
 @cache
-def _shared() -> Cluster:
+def shared_cluster() -> Cluster:
+    """Return a server that all tests of this process share."""
     server = Cluster("fsync=off", "max_connections=200")
     atexit.register(server.remove)
     return server

@@ -337,7 +337,8 @@ class GraphRun:
         own = fields(value)
         if WAITS in own:
             return own  # the call is made again, and finds its answers
-        review = review_of(value, asked.response_schema)
+        schema: object = getattr(asked, "response_schema", None)  # older versions of LangGraph have none
+        review = review_of(value, schema)
         if review is not None:
             return await self._reviewed(review, asked.id)
         made: dict[str, Any] = {"tool": INTERRUPT, "id": asked.id, "arguments": {"value": as_json(value)}}
@@ -345,7 +346,7 @@ class GraphRun:
             made = dict(own["call"])
             question = Question[Any].from_json(own[QUESTION])
         else:
-            question = question_of(value, asked.response_schema)
+            question = question_of(value, schema)
 
         async def answered(call: InquirerCall) -> dict[str, Json]:
             return {"answer": cast("Json", await call.ask(question))}

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
@@ -88,17 +91,43 @@ class SqliteHarness(Harness):
                     saved.content = path.read_bytes()
 
 
-async def _run(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: Entry) -> Outcome:
+class PostgresHarness(Harness):
+    """The same, with the checkpoints in PostgreSQL: what is kept here is the name of the thread."""
+
+    name = "LangGraph, PostgreSQL"
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def run(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
+        """Run the graph with `AsyncPostgresSaver`."""
+        async with AsyncPostgresSaver.from_conn_string(self._url) as checkpointer:
+            await checkpointer.setup()
+            return await _run(program, checkpointer, entry, _thread(saved))
+
+    def run_sync(self, program: Program, saved: Saved, entry: Entry) -> Outcome:
+        """Run the graph with `PostgresSaver`."""
+        with PostgresSaver.from_conn_string(self._url) as checkpointer:
+            checkpointer.setup()
+            return _run_sync(program, checkpointer, entry, _thread(saved))
+
+
+def _thread(saved: Saved) -> RunnableConfig:
+    saved.content = saved.content or uuid4().hex.encode()
+    return {"configurable": {"thread_id": saved.content.decode()}}
+
+
+async def _run(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: Entry, thread: RunnableConfig = _THREAD) -> Outcome:
     graph = _graph(program, checkpointer, entry)
     given = {"messages": [HumanMessage(entry.text)]}
     if entry.inquirer is None:
-        return _outcome(await graph.ainvoke(given, _THREAD, context=Context(program.context)))
+        return _outcome(await graph.ainvoke(given, thread, context=Context(program.context)))
     options: dict[str, Any] = {"key": entry.key, "author": entry.author, "on_open": entry.on_open, "context": Context(program.context)}
     seen: list[object] = []
     try:
         if not entry.is_stream:
-            return _outcome(await adapter.invoke(graph, entry.inquirer, given, _THREAD, **options))
-        async with adapter.stream(graph, entry.inquirer, given, _THREAD, **options) as events:
+            return _outcome(await adapter.invoke(graph, entry.inquirer, given, thread, **options))
+        async with adapter.stream(graph, entry.inquirer, given, thread, **options) as events:
             async for event in events:
                 seen.append(event)  # noqa: PERF401  what came before a suspension counts
     except mt.Suspended:
@@ -106,11 +135,11 @@ async def _run(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: 
     return _outcome(events.result, seen)
 
 
-def _run_sync(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: Entry) -> Outcome:
+def _run_sync(program: Program, checkpointer: BaseCheckpointSaver[Any], entry: Entry, thread: RunnableConfig = _THREAD) -> Outcome:
     assert entry.inquirer is not None
     graph = _graph(program, checkpointer, entry, is_sync=True)
     try:
-        return _outcome(adapter.invoke_sync(graph, entry.inquirer, {"messages": [HumanMessage(entry.text)]}, _THREAD))
+        return _outcome(adapter.invoke_sync(graph, entry.inquirer, {"messages": [HumanMessage(entry.text)]}, thread))
     except mt.Suspended:
         return Outcome(None)
 
