@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from midturn.question.question import Question
-from midturn.testing.adapters.program import ModelCall, ModelReply, Program, ProgramTool
+from midturn.testing.adapters.program import Entry, ModelCall, ModelReply, Program, ProgramTool, Saved
 from midturn.testing.adapters.scene import Scene, confirm, reads, replies, same
 from midturn.testing.prompter import ScriptedPrompter
 
@@ -112,6 +112,40 @@ async def the_same_question_of_two_tools(scene: Scene) -> None:
     await scene.store().answer(questions["drop"], False, user="ada")
     outcome = await scene.enter(program)
     same("what the model reads", outcome.text, "read: eu is live. | Not dropped.")
+
+
+def _delegating(scene: Scene) -> ProgramTool:
+    """Return a tool that has another agent of the framework do the work, whose own tool has the same name and asks."""
+
+    async def deploy(env: str) -> str:
+        """Have the service deployed."""
+        said = await scene.harness.run(scene.program(f"{env}-1", f"{env}-2"), Saved(), Entry(None, f"Deploy {env}."))
+        return str(said.text).replace(" | ", ", ")
+
+    return ProgramTool("deploy", deploy)
+
+
+async def an_agent_inside_a_tool(scene: Scene) -> None:
+    """A tool runs another agent, whose tool of the same name asks: the question belongs to the outer call, and suspends the outer run."""
+    program = scene.program(tool=_delegating(scene))
+    for env in ("eu-1", "eu-2"):
+        await scene.waits(program)
+        await scene.answer(True, f"Deploy to {env}?")
+    outcome = await scene.enter(program)
+    same("what the model reads", outcome.text, "read: read: eu-1 is live., eu-2 is live.")
+    same("questions on record", sorted(await scene.asked()), ["Deploy to eu-1?", "Deploy to eu-2?"])
+
+
+async def two_agents_inside_tools(scene: Scene) -> None:
+    """Two calls at once run an agent each: each answer reaches the agent that asked."""
+    program = scene.program("eu", "us", tool=_delegating(scene))
+    outcome = await scene.enter(program)
+    while outcome.text is None:
+        for question in await scene.pending():
+            await scene.store().answer(question, "eu" in question.question.text, user="ada")
+        outcome = await scene.enter(program)
+    same("the model reads of the first agent", "eu-1 is live., eu-2 is live." in str(outcome.text), True)
+    same("effects that nobody allowed", [env for env in scene.effects if "us" in env], [])
 
 
 async def large_and_unusual_values(scene: Scene) -> None:
@@ -238,6 +272,8 @@ STORIES: Final = (
     equal_ids,
     one_call_after_another,
     the_same_question_of_two_tools,
+    an_agent_inside_a_tool,
+    two_agents_inside_tools,
     large_and_unusual_values,
     a_result_that_is_no_text,
     an_image,
