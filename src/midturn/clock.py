@@ -29,6 +29,14 @@ def stamp(clock: TimeOfDay) -> str:
     return rfc3339(clock.now())
 
 
+def parse_time(time: str) -> datetime | None:
+    """Read a recorded time; None if it is none."""
+    try:
+        return datetime.fromisoformat(time).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 _AWAKE_AND_ASLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # macOS counts its sleep with the latter
 
 

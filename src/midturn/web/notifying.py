@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.clock import now
+from midturn.clock import now, parse_time
 from midturn.errors import ConfigError, MidturnError, NotAllowed
 from midturn.extras import install_command
 from midturn.question.answer_type import SecretType
@@ -33,7 +33,6 @@ from midturn.turn.view import TurnView
 from midturn.values.text import exact
 from midturn.web.board import Board
 from midturn.web.deliveries import SEND_TIMEOUT, Deliveries, NoticeDelivery, Sending, fingerprint, recorded, run_all
-from midturn.web.templating import moment
 
 _EVERY = 0.5  # seconds between two looks at what waits
 _PAGE = 500  # questions that are read at once at the start
@@ -209,7 +208,7 @@ def sent_as(question: OpenQuestion, address: str, why: str = "") -> tuple[str, s
 
 def moment_passed(question: OpenQuestion, seconds: float, now: str) -> bool:
     """Whether a question has waited for so long."""
-    asked, here = moment(question.asked_at), moment(now)
+    asked, here = parse_time(question.asked_at), parse_time(now)
     return asked is None or here is None or (here - asked).total_seconds() >= seconds
 
 

@@ -11,8 +11,9 @@ from typing import Final
 from markupsafe import Markup
 from msgspec import Struct
 
+from midturn.clock import parse_time
 from midturn.web.library import FormFact
-from midturn.web.templating import lasted, moment
+from midturn.web.templating import lasted
 
 _DAYS: Final = 30
 _HOURS: Final = 24
@@ -94,7 +95,7 @@ def _days(every: Sequence[FormFact], today: date) -> list[tuple[date, int]]:
     """Count what was open at the end of each of the last days."""
     changes: Counter[date] = Counter()
     for one in every:
-        begun, closed = moment(one.at), moment(one.closed_at) if one.closed_at else None
+        begun, closed = parse_time(one.at), parse_time(one.closed_at) if one.closed_at else None
         if begun:
             changes[begun.date()] += 1
         if begun and closed:
@@ -117,7 +118,7 @@ def _waited(every: Sequence[FormFact], today: date) -> list[DaySum]:
     """Say of each of the last days how long what was answered then had waited; days without an answer are left out."""
     times: defaultdict[date, list[float]] = defaultdict(list)
     for one, wait in _waits(every):
-        if (closed := moment(one.closed_at)) and today - closed.date() < timedelta(days=_DAYS):
+        if (closed := parse_time(one.closed_at)) and today - closed.date() < timedelta(days=_DAYS):
             times[closed.date()].append(wait)
     return [DaySum(day, len(waits), median(waits), _nine_in_ten(waits)) for day, waits in sorted(times.items())]
 
@@ -138,7 +139,7 @@ def _nine_in_ten(waits: Sequence[float]) -> float:
 
 
 def _hours(every: Iterable[FormFact]) -> list[int]:
-    counted = Counter(closed.hour for one, _ in _waits(every) if (closed := moment(one.closed_at)))
+    counted = Counter(closed.hour for one, _ in _waits(every) if (closed := parse_time(one.closed_at)))
     return [counted[hour] for hour in range(_HOURS)]
 
 

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from midturn.clock import now
+from midturn.clock import now, parse_time
 from midturn.prompts.answer_text import value_text
 from midturn.question.people import time_left
 from midturn.record.open_question import OpenQuestion
@@ -192,17 +192,9 @@ def version() -> str:
     return _VERSION
 
 
-def moment(time: str) -> datetime | None:
-    """Read a recorded time."""
-    try:
-        return datetime.fromisoformat(time).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
 def ago(time: str) -> str:
     """Say how long something has been waiting."""
-    since = moment(time)
+    since = parse_time(time)
     if since is None:
         return exact(time)
     return lasted((datetime.now(UTC) - since).total_seconds())
@@ -210,7 +202,7 @@ def ago(time: str) -> str:
 
 def when(time: str) -> Markup:
     """Say how long ago something was; the exact time is at hand."""
-    at = moment(time)
+    at = parse_time(time)
     if at is None:
         return Markup("<time>{}</time>").format(exact(time))
     said = ago(time)
