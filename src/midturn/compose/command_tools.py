@@ -26,7 +26,7 @@ def command_tool(tool: ToolSettings, workspace_id: str) -> Tool:
         protocol=tool.protocol,
         summary=tool.summary or "",
         description=tool.description or "",
-        parameters=commands.arguments_schema(tool.parameters, tool.required),
+        parameters=tool.arguments_schema,
         environment=tool.environment,
         cwd=tool.cwd or "",
         timeout=tool.timeout or commands.DEFAULT_SECONDS,

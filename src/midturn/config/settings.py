@@ -127,6 +127,12 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     enable: Enable = Enable()
     style: ToolStyle = "line"
 
+    @property
+    def arguments_schema(self) -> JsonObject:
+        """The JSON Schema of a call's arguments."""
+        properties = dict(self.parameters)
+        return {"type": "object", "properties": properties, "required": list(self.required), "additionalProperties": False}
+
 
 class LlmProvider(Struct, frozen=True, kw_only=True):
     """Access to a provider's models. `profile` overrides what is known about what they can do."""
