@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from midturn.agent.turn_stream import OnEvent, OnWork, SyncTurnStream, TurnStream
     from midturn.agent.turns import Turns
     from midturn.compose.given import GivenDetached, GivenRoute, GivenTool
+    from midturn.compose.program_servers import Lease
+    from midturn.mcp.spec import McpServer
     from midturn.models.provider_model import LibraryModel
     from midturn.ports import Model
     from midturn.prompter import Prompter
@@ -112,6 +114,7 @@ class Agent(Generic[Deps, Shape]):
         model: Model | LibraryModel | str,
         *,
         tools: Sequence[GivenTool] = (),
+        mcp: Sequence[McpServer] = (),
         instructions: str | Callable[[Deps], str] = "",
         prompter: Prompter | None = None,
         detached: GivenDetached | None = None,
@@ -127,6 +130,8 @@ class Agent(Generic[Deps, Shape]):
             model: A model, or the id of one (`anthropic/claude-sonnet-5-5`, `scripted:play.toml`), or any model object of pydantic-ai.
                 One that fails for a moment is asked again.
             tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
+            mcp: MCP servers whose tools the model may call. A person is asked before they run unless `McpServer(run=…)` says otherwise.
+                They are started for a run and stopped at its end; `async with agent:` keeps them for all runs of the block.
             instructions: The system prompt, or a function of `deps` that returns it, called for each run.
             prompter: Who answers for the user, unless `run` names another.
             detached: What happens to questions while no one is attached: `defer` (where nothing is said), `auto`, `defaults` or `deny`; by
@@ -153,6 +158,7 @@ class Agent(Generic[Deps, Shape]):
         self._turns = _turns()(
             model,
             tools=tools,
+            mcp=mcp,
             instructions=instructions,
             prompter=prompter,
             detached=detached,
@@ -162,6 +168,7 @@ class Agent(Generic[Deps, Shape]):
             may_answer=may_answer,
             schema=schema,
         )
+        self._leases: list[Lease] = []
         for warning in self._turns.warnings:
             warnings.warn(warning, stacklevel=2)
 
@@ -539,6 +546,7 @@ class Agent(Generic[Deps, Shape]):
         """
         other = copy(self)
         other._turns = self._turns.with_store(store)  # noqa: SLF001  it is another of us
+        other._leases = []  # noqa: SLF001
         return other
 
     async def aclose(self) -> None:
@@ -549,13 +557,17 @@ class Agent(Generic[Deps, Shape]):
 
     def __enter__(self) -> Self:
         refuse_inside_a_loop("with agent", "async with agent")
+        self._leases.append(self._turns.servers.keep())
         return self
 
     def __exit__(self, *_: object) -> None:
         self.aclose_sync()
+        self._turns.servers.give_back(self._leases.pop())
 
     async def __aenter__(self) -> Self:
+        self._leases.append(self._turns.servers.keep())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+        await self._turns.give_back(self._leases.pop())

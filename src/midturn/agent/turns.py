@@ -25,11 +25,13 @@ from midturn.agent.worker import worker_of
 from midturn.compose import given as program
 from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.models import Models
+from midturn.compose.program_servers import Lease, ProgramServers
 from midturn.compose.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
 from midturn.compose.session import DEPS, RunParts
 from midturn.errors import ConfigError, DepsMissing, MidturnError, StoreLocked, TurnOpen
 from midturn.exchange import Spent
 from midturn.journal import Journal
+from midturn.mcp.spec import McpServer
 from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT
 from midturn.ports import Model
@@ -64,6 +66,7 @@ class AgentArguments(TypedDict):
     """Parts of an agent, beside its model (see `Agent`)."""
 
     tools: Sequence[program.GivenTool]
+    mcp: Sequence[McpServer]
     instructions: str | Callable[[Any], str]
     prompter: Prompter | None
     detached: program.GivenDetached | None
@@ -112,16 +115,20 @@ class Turns:
         """
         self._models = Models(llm={}, display=Relay())
         own = program.tools_of(given["tools"])
+        self.servers = servers = ProgramServers(given["mcp"], [tool.definition.name for tool in own])
+        """The MCP servers."""
         main = self._models.named(model) if isinstance(model, str) else self._models.around(program.check_model(model))
         reviewers = Reviewers(self._models, main, model)
         self._settings = AgentSettings(
             model=main,
             tools=own,
-            detached=program.detached_of("defer" if given["detached"] is None else given["detached"], own),
-            routes=program.routes_of(given["routes"], own, reviewers),
+            detached=program.detached_of("defer" if given["detached"] is None else given["detached"], own, servers.may_have),
+            routes=program.routes_of(given["routes"], own, reviewers, servers.may_have),
             limits=program.limits_of(given["limits"]),
             models=self._models,
         )
+        named = {*self._settings.detached.tools, *(key.partition(".")[0] for key in self._settings.routes)}
+        servers.expected = sorted(named - {tool.definition.name for tool in own})
         same = reviewers.same_as_author
         self.warnings = [reviews_itself(same, main.name, IN_A_ROUTE)] if same else []
         """What the program should know about its arguments."""
@@ -171,7 +178,7 @@ class Turns:
             async with self.stream_resume(conversation, **how) as events:
                 return await events.watched(on_event)
         resuming = await self._resuming(conversation, how)
-        async with await self.store.open_root(conversation) as journal:
+        async with self.servers.connected(), await self.store.open_root(conversation) as journal:
             return await self._unwatched(_Begun(journal), resuming, None)
 
     @asynccontextmanager
@@ -186,7 +193,7 @@ class Turns:
     async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
         """Continue the open turn of a conversation, and watch it (see `Agent.stream_resume`)."""
         resuming = await self._resuming(conversation, how)
-        async with await self.store.open_root(conversation) as journal:
+        async with self.servers.connected(), await self.store.open_root(conversation) as journal:
             ended = [*ended_by_people(journal.events)]
             async with self._streamed(_Begun(journal), resuming, None, ended) as events:
                 yield events
@@ -235,7 +242,8 @@ class Turns:
             async with self._streamed(_Begun(journal), await options(journal), None, ended) as events:
                 await events.watched(partial(cast("OnWork", on_event), journal.conversation))
 
-        await worker_of(engine)(self.store, segment if on_event is None else watched, at_once).run()
+        async with self.servers.connected():
+            await worker_of(engine)(self.store, segment if on_event is None else watched, at_once).run()
 
     def with_store(self, store: ConversationStore) -> Self:
         """Return the same on another store, guarded by the same `may_answer`."""
@@ -243,6 +251,10 @@ class Turns:
         other.store = self._guarded(store)
         other.has_store = True
         return other
+
+    async def give_back(self, lease: Lease) -> None:
+        """Give the MCP servers back that a `with agent` block has kept."""
+        await asyncio.to_thread(self.servers.give_back, lease)
 
     async def aclose(self) -> None:
         """Close what was opened to reach models."""
@@ -342,6 +354,12 @@ class Turns:
 
     @asynccontextmanager
     async def _begun(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
+        """Hold the conversation of a new turn, with the MCP servers connected."""
+        async with self.servers.connected(), self._held(text, how) as begun:
+            yield begun
+
+    @asynccontextmanager
+    async def _held(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
         """Hold the conversation of a new turn; inside a tool of another agent, that of the turn that it leads to, begun before or not."""
         requested, outer, named = self._requested(text, how), outer_call(), how.get("conversation")
         key, on_open = how.get("key"), how.get("on_open", "error")
@@ -394,7 +412,7 @@ class Turns:
     def _identity(self) -> str:
         """Return what tells this agent from others in the same call."""
         says = self._instructions if isinstance(self._instructions, str) else self._instructions.__qualname__
-        offered = sorted(tool.definition.name for tool in self._settings.tools)
+        offered = sorted([*(tool.definition.name for tool in self._settings.tools), *self.servers.names])
         model = self._settings.model.name if self._settings.model else ""
         return sha256(msgspec.json.encode([model, offered, says])).hexdigest()[:16]
 
@@ -440,7 +458,13 @@ class Turns:
         if run.no_deps and not isinstance(self._instructions, str):
             raise DepsMissing(run.no_deps)
         instructions = self._instructions if isinstance(self._instructions, str) else self._instructions(run.deps)
-        parts = replace(self._settings, instructions=instructions, detached=self._policy(begun.outer), limits=self._limits(begun.outer))
+        parts = replace(
+            self._settings,
+            instructions=instructions,
+            detached=self._policy(begun.outer),
+            limits=self._limits(begun.outer),
+            server_tools=self.servers.tools,
+        )
         return compose_agent(parts, run, begun.journal)
 
 

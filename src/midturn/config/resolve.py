@@ -20,7 +20,7 @@ from midturn.config.settings import (
     Enable,
     LlmProvider,
     McpProtocol,
-    McpServer,
+    McpServerSettings,
     NotificationSettings,
     Settings,
     Toggle,
@@ -493,7 +493,7 @@ def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
         toggles=toggles,
         agents={agent: _agent(resolving, agent) for agent in branch(resolving.merged, "agents")},
         llm=_providers(resolving),
-        mcp=_servers(resolving),
+        mcp=mcp_servers(resolving),
         limits=_table(resolving, Limits, "limits"),
         prompt=_table(resolving, ScreenSettings, "prompt"),
         display=_table(resolving, DisplaySettings, "display"),
@@ -544,12 +544,13 @@ _SERVER = ("command", "url", "environment")
 """The keys that say which program, or which address, a server is."""
 
 
-def _servers(resolving: Resolving) -> dict[str, McpServer]:
+def mcp_servers(resolving: Resolving) -> dict[str, McpServerSettings]:
+    """Return the MCP servers, by name; what is wrong with one stands in `resolving.problems`."""
     found = {name: _server(resolving, (*_MCP, name)) for name in branch(resolving.merged, *_MCP)}
     return {name: server for name, server in found.items() if server is not None}
 
 
-def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
+def _server(resolving: Resolving, path: KeyPath) -> McpServerSettings | None:
     values = plain(branch(resolving.merged, *path))
     if resolving.is_withheld(*path) and not {"command", "url"} & values.keys():
         return None
@@ -558,7 +559,7 @@ def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
         return None
     table = branch(resolving.merged, *path)
     files = scripts_of(table, resolving.root) if "command" in values else ()
-    return McpServer(
+    return McpServerSettings(
         definition=_fingerprint(table, _SERVER, files),
         is_local=bool(files) or _is_local(table, _SERVER),
         command=resolving.command(values.get("command"), (*path, "command")),
