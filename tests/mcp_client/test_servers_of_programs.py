@@ -155,7 +155,7 @@ def test_runs_at_once_share_the_servers(tmp_path: Path) -> None:
 
 def test_a_run_that_is_cancelled_while_servers_start_leaves_nothing(tmp_path: Path) -> None:
     started = tmp_path / "started"
-    server = probe(tmp_path, command=["/bin/sh", "-c", f"touch {started}; exec cat >/dev/null"])
+    server = probe(tmp_path, command=["/bin/sh", "-c", f"touch {started}; while read line; do :; done"])
     agent = mt.Agent(calling("probe_echo"), mcp=[server], store=mt.MemoryStore())
 
     async def work() -> None:
