@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from midturn.collector import loading
 from midturn.store.sync_forms import in_a_loop, refuse_inside_a_loop, sync_form
+from midturn.values.public_names import public_repr
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -171,6 +172,9 @@ class Agent(Generic[Deps, Shape]):
         self._leases: list[Lease] = []
         for warning in self._turns.warnings:
             warnings.warn(warning, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return public_repr(self, "Agent", self._turns.shown)
 
     @property
     def store(self) -> ConversationStore:

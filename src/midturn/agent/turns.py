@@ -145,6 +145,12 @@ class Turns:
         self.store = self._guarded(_in_memory(self._settings.limits) if given["store"] is None else program.check_store(given["store"]))
         """The store of the conversations."""
 
+    @property
+    def shown(self) -> str:
+        """The model and the tools, for the `repr` of the agent."""
+        model = self._settings.model.name if self._settings.model else ""
+        return f"model={model!r} tools={[tool.definition.name for tool in self._settings.tools]!r}"
+
     async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
         """Run one turn to its end (see `Agent.run`)."""
         outer = outer_call()

@@ -33,6 +33,7 @@ from midturn.store.tail import Mark, Part
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
+from midturn.values.public_names import public_repr
 
 if TYPE_CHECKING:
     import asyncio
@@ -444,3 +445,6 @@ class MemoryStore(ConversationStore):
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__(MemoryConversations(limits))
+
+    def __repr__(self) -> str:
+        return public_repr(self, "MemoryStore")

@@ -62,6 +62,7 @@ from midturn.store.tail import Mark, Part
 from midturn.store.watching import OnWake, StoreChange, Watch, changes, happened, happened_and_recorded, wake
 from midturn.turn.ending import Ending
 from midturn.values.json_value import Json, JsonObject, as_json
+from midturn.values.public_names import public_repr
 from midturn.values.text import check_text
 
 _LOG = logging.getLogger("midturn.store")
@@ -106,6 +107,9 @@ class ConversationStore(Renamed):
         self._on_wake = on_wake
         self._left: dict[str, float] = {}  # the conversations that this version is too old for, and until when they are left alone
         self._told: set[str] = set()  # the versions of which it was said that they are needed
+
+    def __repr__(self) -> str:
+        return public_repr(self, "ConversationStore")
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
