@@ -134,6 +134,7 @@ class Turns:
         """What the program should know about its arguments."""
         self._instructions = program.check_instructions(given["instructions"])
         self._prompter = program.check_prompter(given["prompter"])
+        self._check_rules(self._prompter)
         self._may_answer = program.check_may_answer(given["may_answer"])
         self.has_store = given["store"] is not None
         """Whether it was given a store of its own."""
@@ -207,6 +208,7 @@ class Turns:
     async def _resuming(self, conversation: str, how: ResumeOptions) -> AnyOptions:
         """Check before the turn goes on what would be wrong when its answer is there; secrets become who answers."""
         wanted, prompter, secrets = how.get("schema"), how.get("prompter"), how.get("secrets")
+        self._check_rules(prompter)
         self._check_attached(attached=bool(secrets) or prompter is not None)
         if wanted is not None:
             schema_of(wanted)
@@ -340,6 +342,17 @@ class Turns:
         if attached or self._prompter is not None:
             self.store.require_person()
 
+    def _check_rules(self, prompter: Prompter | None) -> None:
+        """Refuse rules on arguments that the tools do not have.
+
+        Raises:
+            ConfigError: Such a rule would never hold.
+        """
+        if prompter is not None:
+            from midturn.agent.prompters import check_rules  # only agents with a prompter load prompts
+
+            check_rules(prompter, [*self._settings.tools, *(one.tool for one in self.servers.tools.values())])
+
     def _check_deps(self, how: AnyOptions) -> None:
         """Refuse to begin a turn without the `deps` that a tool cannot do without.
 
@@ -371,6 +384,7 @@ class Turns:
         key, on_open = how.get("key"), how.get("on_open", "error")
         _check_findable(key, named, outer)
         check_on_open(on_open, key)
+        self._check_rules(how.get("prompter"))
         self._check_attached(attached=how.get("prompter") is not None)
         if on_open == "reply" and outer is None and named is not None and not how.get("history"):
             taken = await reply_with_message(self.store, named, text, how.get("author"))
