@@ -565,13 +565,17 @@ class Agent(Generic[Deps, Shape]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.aclose_sync()
-        self._turns.servers.give_back(self._leases.pop())
+        try:
+            self.aclose_sync()
+        finally:
+            self._turns.servers.give_back(self._leases.pop())
 
     async def __aenter__(self) -> Self:
         self._leases.append(self._turns.servers.keep())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-        await self._turns.give_back(self._leases.pop())
+        try:
+            await self.aclose()
+        finally:
+            await self._turns.give_back(self._leases.pop())
