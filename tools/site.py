@@ -69,5 +69,10 @@ def _with_docstrings(markdown: str) -> str:
     head, *sections = re.split(r"^(?=## )", markdown, flags=re.MULTILINE)
     for section in sections:
         names = re.findall(r"`(\w+)`", section.partition("```")[0])
-        head += section + "\n" + "\n".join(f"::: midturn{home_of[name]}.{name}\n" for name in names if name in home_of)
+        head += section + "\n" + "\n".join(_docstring(name, home_of[name]) for name in names if name in home_of)
     return head
+
+
+def _docstring(name: str, home: str) -> str:
+    """Return the block that shows a docstring, headed by the name under which a program uses it."""
+    return f"::: midturn{home}.{name}\n    options:\n      heading: midturn.{name}\n"

@@ -39,6 +39,7 @@ _HOMES: dict[str, str] = {
     ),
     ".agent.inquirer_call": "InquirerCall",
     ".agent.inquirer": "Inquirer",
+    ".mcp.spec": "McpServer",
     ".models.scripted": "FunctionModel ScriptedModel",
     ".models.provider_model": "LibraryModel ProviderModel",
     ".ports": "Model Tool ToolRun",

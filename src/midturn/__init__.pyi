@@ -57,6 +57,7 @@ from midturn.exchange import (
     Usage as Usage,
 )
 from midturn.log.provider_view import sanitize as sanitize
+from midturn.mcp.spec import McpServer as McpServer
 from midturn.models.provider_model import LibraryModel as LibraryModel, ProviderModel as ProviderModel
 from midturn.models.scripted import FunctionModel as FunctionModel, ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun

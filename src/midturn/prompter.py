@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal
 
+from midturn.values.public_names import public_repr
+
 if TYPE_CHECKING:
     from midturn.question.reply import Reply
     from midturn.record.prompt import Prompt
@@ -31,6 +33,9 @@ class Prompter(ABC):
     """The person, where known; recorded."""
     via: str | None = None
     """The way people answer here (`terminal`, `chat`, …); recorded with each answer."""
+
+    def __repr__(self) -> str:
+        return public_repr(self, type(self).__name__)
 
     @abstractmethod
     async def prompt(self, prompt: Prompt) -> Reply:

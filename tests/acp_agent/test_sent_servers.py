@@ -14,7 +14,7 @@ import pytest
 from acp import schema
 
 from midturn.acp.agent import SentServer, sent_servers
-from midturn.config.settings import McpServer
+from midturn.config.settings import McpServerSettings
 from support.acp_editor import Editor, beside, prompted, started
 from support.cli import CommandLine, asks, calls
 from support.warm_commands import started_by_others
@@ -263,7 +263,9 @@ def test_a_directory_of_the_workspace_is_nothing_that_is_run(project: Path) -> N
     sent = stdio("files", "npx", "-y", "@modelcontextprotocol/server-filesystem", str(project), KEY="value")
 
     assert sent_servers([sent], project).servers == {
-        "files": McpServer(command=("npx", "-y", "@modelcontextprotocol/server-filesystem", str(project)), environment={"KEY": "value"})
+        "files": McpServerSettings(
+            command=("npx", "-y", "@modelcontextprotocol/server-filesystem", str(project)), environment={"KEY": "value"}
+        )
     }
 
 
@@ -275,7 +277,7 @@ def test_names_are_such_as_tools_have_and_the_first_of_two_counts(project: Path)
 
     found = sent_servers([address, stdio("My server?", "npx", "other"), file], project)
 
-    assert found.servers == {"My_server_": McpServer(url="https://example.org/mcp", headers={"A": "b"})}
+    assert found.servers == {"My_server_": McpServerSettings(url="https://example.org/mcp", headers={"A": "b"})}
     assert found.problems == [
         "The editor has two MCP servers with the name `My_server_`: the first one is used.",
         "The editor's MCP server `file` is not used: its address is not one of HTTP.",

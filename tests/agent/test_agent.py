@@ -30,6 +30,19 @@ def test_a_turn_with_a_question_says_what_became_of_it(store: ConversationStore)
     assert told(store, result.conversation) == ["went ahead"]
 
 
+def test_the_last_message_of_a_turn_is_a_field_of_its_result(store: ConversationStore) -> None:
+    model = mt.ScriptedModel([{"text": "I look.", "calls": [{"name": "careful"}]}, {"text": "It is done."}])
+    agent = mt.Agent(model, tools=[careful], store=store)
+
+    waiting = agent.run_sync("Do it")
+    assert (waiting.text, waiting.last_message) == ("I look.", "I look.")
+    agent.store.answer_sync(waiting.pending[0], True)
+    result = agent.resume_sync(waiting.conversation)
+
+    assert (result.text, result.last_message) == ("I look.\n\nIt is done.", "It is done.")
+    assert result.to_json()["last_message"] == "It is done."
+
+
 def test_without_a_prompter_the_turn_waits_and_any_agent_on_the_store_goes_on(store: ConversationStore) -> None:
     async def scene() -> None:
         result = await mt.Agent(calling("careful"), tools=[careful], store=store).run("Do it")

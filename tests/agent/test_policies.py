@@ -292,6 +292,50 @@ def test_a_wrong_rule_says_what_is_wrong(rules: Any, says: str) -> None:
         mt.Rules(rules)
 
 
+MISSPELT = r"rules\['shell.__run__'\]: `when` names the argument 'cmdd', which the tool `shell` does not have. Did you mean `cmd`\?"
+
+
+@pytest.mark.parametrize("name", ["cmdd", "/cmdd/0"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_rule_on_an_argument_that_its_tool_does_not_have_is_refused(name: str, nested: bool) -> None:  # noqa: FBT001
+    rules: mt.Prompter = mt.Rules({"shell.__run__": [{"answer": False}, {"when": {name: "ls*"}, "answer": True}]})
+    prompter = mt.Rules({"other.*": {"answer": 1, "when": {"cmdd": 1}}}, otherwise=rules) if nested else rules
+
+    with pytest.raises(mt.ConfigError, match=MISSPELT):
+        mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=prompter)
+
+
+def test_a_rule_on_an_argument_that_its_tool_does_not_have_is_refused_before_a_run_is_recorded() -> None:
+    agent = mt.Agent(of("shell", cmd="ls"), tools=[shell], store=mt.MemoryStore())
+    rules = mt.Rules({"shell.__run__": {"when": {"cmdd": "ls*"}, "answer": True}})
+
+    with pytest.raises(mt.ConfigError, match=MISSPELT):
+        agent.run_sync("Go.", prompter=rules)
+    assert agent.store.ids_sync() == []
+    waiting = agent.run_sync("Go.")
+    with pytest.raises(mt.ConfigError, match=MISSPELT):
+        agent.resume_sync(waiting.conversation, prompter=rules)
+
+
+def test_rules_for_tools_of_other_agents_are_not_checked() -> None:
+    rules = mt.Rules({"shell.__run__": {"when": {"cmd": "ls*"}, "answer": True}, "mail.*": {"when": {"to": "x"}, "answer": True}})
+
+    assert mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=rules).run_sync("Go.").status == "completed"
+
+
+def test_a_tool_that_takes_other_arguments_than_it_lists_is_not_checked() -> None:
+    class Open:
+        definition = mt.ToolDefinition("open", "Open.", {"type": "object", "properties": {"a": {"type": "string"}}})
+
+        async def execute(self, run: mt.ToolRun) -> mt.Outcome:
+            raise AssertionError(run)
+
+        def inquiry_source(self) -> mt.Source:
+            return mt.Source.tool("open")
+
+    mt.Agent(of("shell", cmd="ls"), tools=[Open()], prompter=mt.Rules({"open.__run__": {"when": {"b": 1}, "answer": True}}))
+
+
 def test_a_configured_answer_is_used_before_a_rule() -> None:
     agent = mt.Agent(
         of("deploy", env="staging"),

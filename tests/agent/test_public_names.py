@@ -26,7 +26,7 @@ OF_THE_TABLE = """
     Target DetachedPolicy route
     FormWalker
     Conversation ConversationStore open_store MemoryStore events sanitize
-    Model ScriptedModel FunctionModel ProviderModel
+    Model ScriptedModel FunctionModel ProviderModel McpServer
     MidturnError ConfigError QuestionError AnswerError DigestMismatch StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
     TurnOpen NotAllowed People Escalation NotAnswered NoSuchQuestion DeadlinePassed PersonNeeded TooOld
     NoConversation

@@ -186,3 +186,22 @@ def test_the_same_model_of_the_same_provider_is_warned_about(monkeypatch: pytest
     for main, to in [(same, {"model": same}), (same, mt.ProviderModel(same)), (mt.ProviderModel(same), {"model": {"id": same}})]:
         with pytest.warns(UserWarning, match=rf"the main model `{same}` reviews its own calls"):
             mt.Agent(main, tools=[careful], routes={"careful.confirm": to})
+
+
+def test_the_error_of_a_reviewer_is_logged_and_not_shown_to_the_person(caplog: pytest.LogCaptureFixture) -> None:
+    def away(_: mt.ModelRequest) -> dict[str, Any]:
+        raise mt.ModelError("connection refused at 10.0.0.7:8080; check `reviewer.internal`", status=502)
+
+    prompter = mt.ScriptedPrompter({"careful.confirm": True})
+    agent = routed(mt.Target("assistant_with_escalation", cast("Any", mt.FunctionModel(away, name="guard"))), prompter=prompter)
+
+    result = agent.run_sync("Ask")
+
+    assert result.status == "completed"
+    (prompt,) = prompter.prompts
+    assert prompt.question.context == "The assistant that was asked first could not answer. The decision is yours."
+    (record,) = [record for record in caplog.records if record.name == "midturn.models"]
+    assert record.getMessage() == (
+        "`guard` gave no answer to `careful.confirm`: connection refused at 10.0.0.7:8080; check `reviewer.internal` "
+        f"(conversation {result.conversation})"
+    )

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from midturn.cli.demo.command import FORM, HERE, RELEASE
 from midturn.models.scripted import ScriptedModel
@@ -37,8 +43,38 @@ def test_the_demo_needs_no_workspace_and_leaves_the_one_it_is_called_in_alone(mi
     assert list(midturn.root.iterdir()) == [midturn.root / ".midturn"]
 
 
+UNSHARE = ("unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--net")
+CAN_UNSHARE = shutil.which("unshare") is not None and subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("flags", [[], ["--forms"]])
+@pytest.mark.skipif(not CAN_UNSHARE, reason="no namespace of networks can be made here")
+def test_the_demo_needs_no_network_and_creates_files_in_its_temporary_directory_only(tmp_path: Path, flags: list[str]) -> None:
+    home, here, temporary = (tmp_path / name for name in ("home", "here", "temporary"))
+    for directory in (home, here, temporary):
+        directory.mkdir()
+    (here / "plan.md").write_text("mine\n")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(temporary)}
+
+    command = [*UNSHARE, sys.executable, "-m", "midturn", "demo", *flags]
+    played = subprocess.run(command, cwd=here, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+    assert played.returncode == 0, played.stderr
+    assert [*home.rglob("*")] == []
+    assert {path.name: path.read_text() for path in here.iterdir()} == {"plan.md": "mine\n"}
+    assert [path.name.startswith("midturn-demo-") for path in temporary.iterdir()] == [True]
+
+
+def test_the_demo_says_that_it_needs_git(midturn: CommandLine, tmp_path: Path) -> None:
+    finished = midturn.run("demo", TMPDIR=str(tmp_path), PATH=str(tmp_path))
+
+    assert finished.status == 2
+    assert "The demo needs git, and there is none." in finished.stderr
+
+
 def test_at_a_terminal_one_other_answer_changes_the_file_and_the_listing(midturn: CommandLine, tmp_path: Path) -> None:
     midturn.hasty()
+    before = {*midturn.home.rglob("*")}
 
     with midturn.on_a_terminal("demo", size=(100, 100), TMPDIR=str(tmp_path)) as terminal:
         terminal.wait_for("Apply the changes to plan.md?")
@@ -58,6 +94,7 @@ def test_at_a_terminal_one_other_answer_changes_the_file_and_the_listing(midturn
     place = place_of(terminal.text)
     assert "roll back" not in (place / "plan.md").read_text()
     assert (place / "plan.published").exists()
+    assert {*midturn.home.rglob("*")} == before
 
 
 def test_the_form_is_one_call_with_one_result(midturn: CommandLine, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import midturn as mt
 from support.cli import CommandLine, asks, calls
 from support.pty_session import PtySession
 from support.serving import free_port
@@ -216,3 +217,18 @@ def test_a_turn_that_was_cancelled_in_the_inbox_is_told_as_that(begun: CommandLi
     assert (resumed.status, late.status, discarded.status) == (130, 1, 1)
     assert "was ended by ana (inbox)." in resumed.stderr
     assert "is closed: its turn was ended by ana (inbox)." in " ".join(late.stderr.split())
+
+
+def test_a_turn_that_was_stopped_in_the_middle_is_left_by_resume_ready(midturn: CommandLine) -> None:
+    def down(_: mt.ModelRequest) -> str:
+        raise mt.ModelError("It is down.")
+
+    store = mt.open_store(midturn.store)
+    with pytest.raises(mt.ModelError):
+        mt.Agent(mt.FunctionModel(down), store=store).run_sync("Go.")
+    assert store.ready_sync(interrupted=True) == store.ids_sync()
+
+    finished = midturn.run("resume", "--ready")
+
+    assert finished.stdout == ""
+    assert store.ready_sync(interrupted=True) == store.ids_sync(), "the turn is still open"

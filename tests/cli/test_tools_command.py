@@ -371,3 +371,34 @@ def test_a_rule_about_the_calls_of_another_agent_stands_under_its_name(tmp_path:
     assert [(one.about, one.project, one.rule) for one in own_rules()] == [
         ("Bash of claude", "/work", {"when": {"command": "git status"}, "exact": True, "run": "unattended"}),
     ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("trust", "--yes"),
+        ("tools", "ls"),
+        ("tools", "show", "deploy"),
+        ("tools", "run", "deploy"),
+        ("query", "--dry-run", "hi"),
+        ("query", "hi"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_keyword_of_a_parameter_is_reported_by_every_command(midturn: CommandLine, command: tuple[str, ...]) -> None:
+    midturn.workspace_file('[conversation.tools.deploy]\ncommand = ["true"]\nparameters.env = { type = "string", summary = "Where." }\n')
+
+    finished = midturn.run(*command)
+
+    assert finished.status == 2
+    assert ".midturn/config.toml:3: `conversation.tools.deploy.parameters.env.summary`: unknown keyword `summary`. " in finished.stderr
+    assert "Did you mean `description`?" in finished.stderr
+
+
+def test_doctor_reports_a_wrong_keyword_of_a_parameter(midturn: CommandLine) -> None:
+    midturn.workspace_file('[conversation.tools.deploy]\ncommand = ["true"]\nparameters.env = { type = "str" }\n')
+
+    finished = midturn.run("doctor")
+
+    assert ".midturn/config.toml:3: `conversation.tools.deploy.parameters.env.type`: expected " in finished.stdout + finished.stderr
+    assert "Did you mean `string`?" in finished.stdout + finished.stderr

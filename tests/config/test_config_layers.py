@@ -22,6 +22,7 @@ _NAMES = {
     "a tool's name": "fs_read_file",
     "a provider's name": "openai",
     "a variable": "variable",
+    "a keyword of JSON Schema": "default",
     "the absolute path of a directory": "/a",
 }
 

@@ -146,3 +146,83 @@ def test_providers_say_what_they_lack(workspace: Workspace) -> None:
     assert "`providers.llm.local`: an OpenAI-compatible server needs its address" in local
     assert "`providers.mcp.none`: an MCP server has either a `command`" in none
     assert "`providers.mcp.both`: an MCP server has either a `command`" in both
+
+
+PARAMETER = "conversation.tools.t.parameters.p"
+
+
+@pytest.mark.parametrize(
+    ("keyword", "message"),
+    [
+        ("summary = 'Where.'", "summary`: unknown keyword `summary`. Did you mean `description`?"),
+        ("requierd = true", "requierd`: unknown keyword `requierd`. Did you mean `required`?"),
+        ("desription = 'Where.'", "desription`: unknown keyword `desription`. Did you mean `description`?"),
+        ("choices = ['a']", "choices`: unknown keyword `choices`. Did you mean `enum`?"),
+        ("patternProperties = {}", "patternProperties`: `patternProperties` is not allowed: list the properties under `properties`."),
+        ("xyz = 1", "xyz`: unknown keyword `xyz`. Remove it."),
+        ("enum = []", "enum`: `enum` must be an array of 1 to 200 values."),
+        ("minLength = 'two'", "minLength`: `minLength` must be a whole number, 0 or more."),
+        ("pattern = '('", "pattern`: `pattern` is not a regular expression: missing ), unterminated subpattern, at character 1."),
+        ("items = { typ = 'string' }", "items.typ`: unknown keyword `typ`. Did you mean `type`?"),
+        ("anyOf = [{ type = 'string' }, { help = 'x' }]", "anyOf.1.help`: unknown keyword `help`. Did you mean `description`?"),
+        (
+            "properties = { 'a/b' = { required = true } }",
+            "properties.'a/b'.required`: `required` must be an array of different property names.",
+        ),
+        ("required = 'yes'", 'required`: expected true or false, not "yes"'),
+        ("description = 3", "description`: expected a string, not 3"),
+    ],
+)
+def test_a_wrong_keyword_of_a_parameter_is_named_with_its_line_and_the_nearest_keyword(
+    workspace: Workspace, keyword: str, message: str
+) -> None:
+    workspace.workspace(f'[conversation.tools.t]\ncommand = ["x"]\n[{PARAMETER}]\n{keyword}\n')
+
+    assert problems(workspace) == [f".midturn/config.toml:4: `{PARAMETER}.{message}"]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("str", "string"),
+        ("strng", "string"),
+        ("int", "integer"),
+        ("float", "number"),
+        ("bool", "boolean"),
+        ("list", "array"),
+        ("dict", "object"),
+    ],
+)
+def test_an_unknown_type_of_a_parameter_is_reported_with_the_type_that_is_meant(workspace: Workspace, word: str, meant: str) -> None:
+    (problem,) = problems(workspace, f"{PARAMETER}.type={word}")
+
+    assert problem.startswith(f"--cfg: `{PARAMETER}.type`: expected ")
+    assert problem.endswith(f'not "{word}". Did you mean `{meant}`?')
+
+
+def test_an_unknown_type_inside_a_parameter_is_reported_with_the_type_that_is_meant(workspace: Workspace) -> None:
+    (problem,) = problems(workspace, f'{PARAMETER}.items={{ type = "int" }}')
+
+    assert problem.startswith(f"--cfg: `{PARAMETER}.items.type`: `type` must be one of string, ")
+    assert problem.endswith("Did you mean `integer`?")
+
+
+def test_the_schema_of_a_commands_arguments_is_checked_as_a_whole(workspace: Workspace) -> None:
+    workspace.user(
+        '[conversation.tools.t]\ncommand = ["x"]\n[conversation.tools.t.parameters]\np.type = "array"\np.items = { "$ref" = "#/nowhere" }\n'
+    )
+
+    (problem,) = problems(workspace)
+
+    assert problem.endswith(
+        "config.toml:5: `conversation.tools.t.parameters.p.items.'$ref'`: the reference leads to no schema. Name one under `$defs`."
+    )
+
+
+def test_a_parameter_may_use_every_keyword_of_the_subset(workspace: Workspace) -> None:
+    workspace.user(
+        '[conversation.tools.t]\ncommand = ["x"]\n[conversation.tools.t.parameters.p]\ntype = "object"\nrequired = ["a"]\n'
+        'properties = { a = { type = ["string", "null"], description = "A." } }\nadditionalProperties = false\n'
+    )
+
+    assert workspace.load().settings.tools["t"].parameters["p"]["required"] == ["a"]

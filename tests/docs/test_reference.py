@@ -257,7 +257,7 @@ def test_every_sentence_to_a_model_is_listed() -> None:
     assert_section(DOCS / "messages.md", "messages", f"\n| what it says | to the letter |\n| --- | --- |\n{''.join(rows)}\n")
 
 
-_FOR_PEOPLE = ("recommended_rejection", "reviewer_failed")  # they head what a person is shown
+_FOR_PEOPLE = ("recommended_rejection",)  # it heads what a person is shown
 
 
 def _said(say: Callable[..., str]) -> str:

@@ -156,7 +156,7 @@ def test_every_problem_is_returned_at_once_in_the_order_of_the_questions() -> No
     ]
     assert problems_of_json(questions) == [
         "/questions/0/text: the text has 2 lines; one is allowed. Put multi-line text in `context`.",
-        "/questions/1/answer_type/options: `options` is missing or not an array. List 1 or more values to choose from.",
+        "/questions/1/answer_type/options: `options` is missing. List 1 or more values to choose from.",
         '/questions/2/colour: unknown key "colour".' + QUESTION_KEYS,
         "/questions/2/id: the id `a` is taken by /questions/0; give every question its own.",
         "/questions/2/when/question_id: no question has the id `c`; name a question that comes before it: `a`, `b`.",

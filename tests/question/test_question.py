@@ -364,7 +364,7 @@ def test_constructors_have_the_same_rules() -> None:
     assert [problem.pointer for problem in caught.value.problems] == ["/id", "/text", "/answer_type/options/1"]
     with pytest.raises(TypeError, match="contxt"):
         Question.boolean("a", "A?", contxt="x")  # pyright: ignore[reportCallIssue]  # what a typo does
-    with pytest.raises(QuestionError, match="not an array"):
+    with pytest.raises(QuestionError, match=r"must be a list of 1 or more values to choose from, not \"abc\""):
         Question.select("a", "A?", "abc")
 
 

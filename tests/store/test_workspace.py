@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -184,8 +183,6 @@ def test_a_program_says_that_it_trusts_a_store_in_a_workspace(tmp_path: Path) ->
     with pytest.raises(ConfigError, match="lies in the workspace"):
         open_store(tmp_path / "var" / "conversations")
     assert open_store(tmp_path / "var" / "conversations", trusted=True).ids_sync() == []
-    with pytest.raises(ConfigError, match="`sealed` is gone"):
-        open_store(tmp_path / "elsewhere", trusted=True, sealed=cast("None", True))
 
 
 def test_the_chosen_conversation_is_one_id(tmp_path: Path) -> None:

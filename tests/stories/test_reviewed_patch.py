@@ -130,7 +130,7 @@ def test_a_reviewer_that_fails_has_not_said_no(midturn: CommandLine) -> None:
         reviewed = Reviewed(midturn, server)
         with reviewed.watched() as terminal:
             terminal.wait_at("help: ")
-            assert "| > The assistant that was asked could not answer:" in terminal.text
+            assert "| > The assistant that was asked first could not answer." in terminal.text
             assert "Check $ANTHROPIC_API_KEY" in " ".join(terminal.text.replace("\n| > … ", "").split())
             terminal.wait_for_quiet(_READS)
             terminal.send("y\r")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import click
 from midturn.cli.completing import completion_script
 from midturn.cli.main import midturn
 from midturn.config.keys import KEYS, Leaf, Node
+from midturn.question.answer_schema import KEYWORDS
 from midturn.values.json_value import Json
 from support.command_tables import options_of
 from support.documents import ROOT
@@ -34,6 +36,7 @@ _TYPES: Mapping[str, Json] = {
     "variable": {"type": ["string", "boolean"]},
     "paths": {"type": ["string", "array"], "items": {"type": "string"}},
     "json": {},
+    "keyword": {},
     "json_type": {"type": ["string", "array"]},
     "required": {"type": ["boolean", "array"]},
     "rules": {"type": "array", "items": {"type": "object"}},
@@ -61,7 +64,8 @@ def _schema(node: Node) -> dict[str, Json]:
     table: dict[str, Json] = {"type": "object", "properties": {name: _schema(child) for name, child in node.keys.items()}}
     table["additionalProperties"] = False
     if node.names is not None:
-        table["patternProperties"] = {f"^({node.names.pattern})$": _schema(node.names.node)}
+        names = "|".join(map(re.escape, KEYWORDS)) if node.names.refusal else node.names.pattern
+        table["patternProperties"] = {f"^({names})$": _schema(node.names.node)}
         if node.names.star is not None:
             table["properties"] = {**_properties(table), "*": _schema(node.names.star)}
     return {"anyOf": [_leaf(node.shorthand.leaf), table]} if node.shorthand else table

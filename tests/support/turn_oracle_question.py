@@ -251,7 +251,7 @@ class QuestionOracle:
                 error = f'{{tool}}: the assistant that was asked "{asked.question.text}" failed to answer: {OVERLOADED}.'
                 refused = self._cancelled(asked, "backend_error", error)
                 self._seen["a model that fails"] += 1
-                heading = f"The assistant that was asked could not answer: {OVERLOADED}"
+                heading = "The assistant that was asked first could not answer. The decision is yours."
                 found = self._escalated(asked, heading, "a failure") if escalates else None
                 if found:
                     return found

@@ -66,7 +66,7 @@ def select(**changes: Json) -> JsonObject:
             '/options: missing; the type `select` needs the list of choices, such as ["yes", "no"].',
         ),
         (select(options=[]), "/options: 0 options are given; 1 to 200 are allowed."),
-        (select(options="backup"), "/options: `options` is missing or not an array. List 1 or more values to choose from."),
+        (select(options="backup"), '/options: `options` must be a list of 1 or more values to choose from, not "backup".'),
         (select(options=["a", "A"]), '/options/1: "A" reads like /options/0. Give them labels that differ.'),
         (
             {"question": "Q?", "answer_type": "text", "options": ["a"]},

@@ -8,6 +8,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Unavailable, WentBack
 from midturn.record.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.record.window import refused
+from midturn.routing.messages import REVIEWER_FAILED
 from midturn.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
 from midturn.turn.step import (
     AssistantFailed,
@@ -163,7 +164,7 @@ def test_a_reviewers_failure_is_not_a_no() -> None:
     played.step(AssistantFailed(played.asked_as("call_1.confirm.1"), "overloaded"))
 
     assert played.recorded(InquiryCancelled)[0].reason == "backend_error"
-    assert played.prompt.prompt.question.context == "The assistant that was asked could not answer: overloaded\n\n+ a line"
+    assert played.prompt.prompt.question.context == f"{REVIEWER_FAILED}\n\n+ a line"
 
 
 def test_detached_a_rejection_follows_the_policy() -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from midturn import __version__
 from midturn.acp.session import EditorSession, Turns
 from midturn.acp.updates import Editor
-from midturn.config.settings import McpServer
+from midturn.config.settings import McpServerSettings
 from midturn.errors import MidturnError
 from midturn.ports import Clock
 from midturn.record.open_question import fenced
@@ -84,13 +84,13 @@ _LONGEST = 40
 class SentServers(Struct, frozen=True, kw_only=True):
     """Those that can be used, by the names that their tools begin with, and why others cannot."""
 
-    servers: dict[str, McpServer] = {}
+    servers: dict[str, McpServerSettings] = {}
     problems: Sequence[str] = ()
 
 
 def sent_servers(sent: Iterable[SentServer], workspace: Path) -> SentServers:
     """Read what an editor has sent for a session in a workspace."""
-    servers: dict[str, McpServer] = {}
+    servers: dict[str, McpServerSettings] = {}
     problems: list[str] = []
     for one in sent:
         name = _OTHER.sub("_", one.name)[:_LONGEST] or "server"
@@ -108,15 +108,15 @@ class _Unusable(Exception):  # noqa: N818  it says what is the case
     """A server cannot be used; the message says why."""
 
 
-def _server(sent: SentServer, workspace: Path) -> McpServer:
+def _server(sent: SentServer, workspace: Path) -> McpServerSettings:
     match sent:
         case schema.McpServerStdio():
             _check_command((sent.command, *sent.args), [given.value for given in sent.env], workspace)
-            return McpServer(command=(sent.command, *sent.args), environment={given.name: given.value for given in sent.env})
+            return McpServerSettings(command=(sent.command, *sent.args), environment={given.name: given.value for given in sent.env})
         case schema.HttpMcpServer():
             if not sent.url.startswith(("http://", "https://")):
                 raise _Unusable("its address is not one of HTTP")
-            return McpServer(url=sent.url, headers={header.name: header.value for header in sent.headers})
+            return McpServerSettings(url=sent.url, headers={header.name: header.value for header in sent.headers})
         case _:
             raise _Unusable(f"midturn speaks with servers over stdio and streamable HTTP, and not over {sent.type}")
 

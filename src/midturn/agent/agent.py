@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from midturn.collector import loading
 from midturn.store.sync_forms import in_a_loop, refuse_inside_a_loop, sync_form
+from midturn.values.public_names import public_repr
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from midturn.agent.turn_stream import OnEvent, OnWork, SyncTurnStream, TurnStream
     from midturn.agent.turns import Turns
     from midturn.compose.given import GivenDetached, GivenRoute, GivenTool
+    from midturn.compose.program_servers import Lease
+    from midturn.mcp.spec import McpServer
     from midturn.models.provider_model import LibraryModel
     from midturn.ports import Model
     from midturn.prompter import Prompter
@@ -112,6 +115,7 @@ class Agent(Generic[Deps, Shape]):
         model: Model | LibraryModel | str,
         *,
         tools: Sequence[GivenTool] = (),
+        mcp: Sequence[McpServer] = (),
         instructions: str | Callable[[Deps], str] = "",
         prompter: Prompter | None = None,
         detached: GivenDetached | None = None,
@@ -127,6 +131,8 @@ class Agent(Generic[Deps, Shape]):
             model: A model, or the id of one (`anthropic/claude-sonnet-5-5`, `scripted:play.toml`), or any model object of pydantic-ai.
                 One that fails for a moment is asked again.
             tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
+            mcp: MCP servers whose tools the model may call. A person is asked before they run unless `McpServer(run=…)` says otherwise.
+                They are started for a run and stopped at its end; `async with agent:` keeps them for all runs of the block.
             instructions: The system prompt, or a function of `deps` that returns it, called for each run.
             prompter: Who answers for the user, unless `run` names another.
             detached: What happens to questions while no one is attached: `defer` (where nothing is said), `auto`, `defaults` or `deny`; by
@@ -153,6 +159,7 @@ class Agent(Generic[Deps, Shape]):
         self._turns = _turns()(
             model,
             tools=tools,
+            mcp=mcp,
             instructions=instructions,
             prompter=prompter,
             detached=detached,
@@ -162,8 +169,12 @@ class Agent(Generic[Deps, Shape]):
             may_answer=may_answer,
             schema=schema,
         )
+        self._leases: list[Lease] = []
         for warning in self._turns.warnings:
             warnings.warn(warning, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return public_repr(self, "Agent", self._turns.shown)
 
     @property
     def store(self) -> ConversationStore:
@@ -539,6 +550,7 @@ class Agent(Generic[Deps, Shape]):
         """
         other = copy(self)
         other._turns = self._turns.with_store(store)  # noqa: SLF001  it is another of us
+        other._leases = []  # noqa: SLF001
         return other
 
     async def aclose(self) -> None:
@@ -549,13 +561,21 @@ class Agent(Generic[Deps, Shape]):
 
     def __enter__(self) -> Self:
         refuse_inside_a_loop("with agent", "async with agent")
+        self._leases.append(self._turns.servers.keep())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.aclose_sync()
+        try:
+            self.aclose_sync()
+        finally:
+            self._turns.servers.give_back(self._leases.pop())
 
     async def __aenter__(self) -> Self:
+        self._leases.append(self._turns.servers.keep())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+        try:
+            await self.aclose()
+        finally:
+            await self._turns.give_back(self._leases.pop())

@@ -45,6 +45,7 @@ from midturn.tools.names import source_of
 from midturn.tools.returned import Rejected
 from midturn.turn.step import CallBegun
 from midturn.values.json_value import JsonObject, Limits
+from midturn.values.public_names import public_repr
 from midturn.values.text import BUILT_IN_TOOLS, check_text
 
 Watcher: TypeAlias = Callable[[Asked | QuestionAnswered | ToolStarted | ToolFinished], None]
@@ -115,6 +116,9 @@ class Inquirer:
         self._closing = AsyncExitStack()
         self._thread: LoopThread | None = None
         self._watchers: list[Watcher] = []
+
+    def __repr__(self) -> str:
+        return public_repr(self, "Inquirer")
 
     @contextmanager
     def watch(self, on_event: Watcher) -> Generator[None]:

@@ -6,7 +6,7 @@ import asyncio
 import getpass
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from midturn.errors import ConfigError
@@ -16,9 +16,12 @@ from midturn.prompts.plain_scene import Dialog, Say, Saying, Scene
 from midturn.question.answer_type import SecretType
 from midturn.question.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
 from midturn.record.prompt import Prompt
-from midturn.routing.rules import Conditional, read_rule
+from midturn.routing.rules import Conditional, argument_of, read_rule
+from midturn.values.json_value import JsonObject
+from midturn.values.text import did_you_mean
 
 if TYPE_CHECKING:
+    from midturn.ports import Tool
     from midturn.record.prompt import Prompt
 
 
@@ -166,7 +169,8 @@ class Rules(Prompter):
         otherwise: The prompter that is asked where no rule holds.
 
     Raises:
-        ConfigError: A key or a rule is not one.
+        ConfigError: A key or a rule is not one. An agent raises it, too, if a rule for one of its tools names an argument that the tool
+            does not have.
     """
 
     by: Literal["user", "policy"] = "policy"
@@ -213,6 +217,41 @@ class Rules(Prompter):
         tool, question = prompt.tool, prompt.question.id
         keys = [(tool, question)] if question in _APPROVALS else [(tool, question), (tool, "*"), ("*", question), ("*", "*")]
         return next((rule for key in keys for rule in self._rules.get(key, ()) if rule.holds(prompt.arguments)), None)
+
+
+def check_rules(prompter: Prompter | None, tools: Iterable[Tool]) -> None:
+    """Check that each rule of a `Rules` names arguments that its tool has: a rule on any other argument would never hold.
+
+    Rules for tools that are not among `tools`, and for every tool, are not checked: other agents may use the same rules.
+
+    Raises:
+        ConfigError: A rule names an argument that its tool does not have.
+    """
+    schemas = {tool.definition.name: tool.definition.parameters for tool in tools}
+    while isinstance(prompter, Rules):
+        for (tool, question), rules in prompter._rules.items():  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]  of this module
+            names = _closed_properties(schemas.get(tool, {}))
+            if names is not None:
+                _check_conditions(tool, question, rules, names)
+        prompter = prompter.otherwise
+
+
+def _check_conditions(tool: str, question: str, rules: Iterable[_Rule], names: Sequence[str]) -> None:
+    for argument in (argument_of(condition) for rule in rules for condition in rule.when):
+        if argument not in names:
+            known = ", ".join(f"`{name}`" for name in names) or "none"
+            raise ConfigError(
+                f"rules[{f'{tool}.{question}'!r}]: `when` names the argument {argument!r}, which the tool `{tool}` does not have."
+                f"{did_you_mean(argument, names)} Its arguments are: {known}."
+            )
+
+
+def _closed_properties(schema: JsonObject) -> Sequence[str] | None:
+    """Return the names of the only properties that a schema allows; None if it allows others."""
+    properties = schema.get("properties")
+    if schema.get("additionalProperties") is not False or not isinstance(properties, Mapping):
+        return None
+    return list(properties)
 
 
 def _key(key: str) -> tuple[str, str]:

@@ -91,9 +91,10 @@ Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
     """The end of a turn, or the questions that it waits for.
 
-    `text` is what the assistant said in this turn, `structured` its answer where a schema was given (`T`), else None; `pending` are the
-    open questions of a suspended turn; `refused` names the tools whose calls failed because no human was there; `usage` is what the turn
-    has cost as far as it is recorded, over all its runs and processes, and `run_usage` what this run has; `error` says why a turn `failed`.
+    `text` is all that the assistant said in this turn, and `last_message` the last message of it. `structured` is the answer where a schema
+    was given (`T`), else None. `pending` are the open questions of a suspended turn; `refused` names the tools whose calls failed because
+    no human was there. `usage` is what the turn has cost as far as it is recorded, over all its runs and processes, and `run_usage` what
+    this run has. `error` says why a turn `failed`.
 
     Args:
         conversation: The id of the conversation.
@@ -103,6 +104,7 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
     conversation: str
     status: Status
     text: str = ""
+    last_message: str = ""
     structured: T | None = None
     pending: tuple[OpenQuestion, ...] = ()
     refused: tuple[str, ...] = ()
@@ -126,6 +128,7 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
             "conversation": self.conversation,
             "status": self.status,
             "text": self.text,
+            "last_message": self.last_message,
             "structured": cast("Json", msgspec.to_builtins(self.structured, enc_hook=dumped)),
             "pending": [question.to_json() for question in self.pending],
             "refused": list(self.refused),
@@ -147,13 +150,15 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
 def result_of(conversation: str, turn: TurnView, ending: RunEnding, spent: Iterable[Spent] = ()) -> RunResult[Any]:
     """Read a result from a turn, and from what the requests of this run have cost."""
     said = [*model_responses(turn.events)]
+    messages = [event.message for event in said if event.message]
     structured = [event.structured for event in said if event.structured is not UNSET]
     is_suspended = ending.status == "suspended"
     waiting = pending_in(turn, conversation) if is_suspended else ()
     return RunResult(
         conversation=conversation,
         status=cast("Status", ending.status),
-        text="\n\n".join(event.message for event in said if event.message),
+        text="\n\n".join(messages),
+        last_message=messages[-1] if messages else "",
         structured=structured[-1] if structured else None,
         pending=tuple(waiting),
         refused=tuple(refused(turn.events)),

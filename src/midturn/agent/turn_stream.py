@@ -19,6 +19,7 @@ from midturn.record.events import Approval, Event, InquiryRequest, InquiryRespon
 from midturn.record.open_question import OpenQuestion, address
 from midturn.record.window import last_turn, unread_refusals
 from midturn.turn.pending import pending
+from midturn.values.public_names import public_repr
 
 if TYPE_CHECKING:
     from midturn.runtime.loop_thread import LoopThread
@@ -187,6 +188,9 @@ class TurnStream:
         self._is_over = False
         task.add_done_callback(lambda _: self._seen.put_nowait(None))
 
+    def __repr__(self) -> str:
+        return public_repr(self, "TurnStream", f"conversation={self.conversation!r}")
+
     def __aiter__(self) -> Self:
         return self
 
@@ -228,6 +232,9 @@ class SyncTurnStream:
         self.conversation = events.conversation
         """The conversation in which the turn runs."""
         self._events = thread.iterated(events)
+
+    def __repr__(self) -> str:
+        return public_repr(self, "SyncTurnStream", f"conversation={self.conversation!r}")
 
     def __iter__(self) -> Iterator[Streamed]:
         return self

@@ -25,11 +25,13 @@ from midturn.agent.worker import worker_of
 from midturn.compose import given as program
 from midturn.compose.agent import AgentSettings, compose_agent
 from midturn.compose.models import Models
+from midturn.compose.program_servers import Lease, ProgramServers
 from midturn.compose.reviewers import IN_A_ROUTE, Reviewers, reviews_itself
 from midturn.compose.session import DEPS, RunParts
 from midturn.errors import ConfigError, DepsMissing, MidturnError, StoreLocked, TurnOpen
 from midturn.exchange import Spent
 from midturn.journal import Journal
+from midturn.mcp.spec import McpServer
 from midturn.models.provider_model import LibraryModel
 from midturn.models.wrapper import SPENT
 from midturn.ports import Model
@@ -64,6 +66,7 @@ class AgentArguments(TypedDict):
     """Parts of an agent, beside its model (see `Agent`)."""
 
     tools: Sequence[program.GivenTool]
+    mcp: Sequence[McpServer]
     instructions: str | Callable[[Any], str]
     prompter: Prompter | None
     detached: program.GivenDetached | None
@@ -112,21 +115,26 @@ class Turns:
         """
         self._models = Models(llm={}, display=Relay())
         own = program.tools_of(given["tools"])
+        self.servers = servers = ProgramServers(given["mcp"], [tool.definition.name for tool in own])
+        """The MCP servers."""
         main = self._models.named(model) if isinstance(model, str) else self._models.around(program.check_model(model))
         reviewers = Reviewers(self._models, main, model)
         self._settings = AgentSettings(
             model=main,
             tools=own,
-            detached=program.detached_of("defer" if given["detached"] is None else given["detached"], own),
-            routes=program.routes_of(given["routes"], own, reviewers),
+            detached=program.detached_of("defer" if given["detached"] is None else given["detached"], own, servers.may_have),
+            routes=program.routes_of(given["routes"], own, reviewers, servers.may_have),
             limits=program.limits_of(given["limits"]),
             models=self._models,
         )
+        named = {*self._settings.detached.tools, *(key.partition(".")[0] for key in self._settings.routes)}
+        servers.expected = sorted(named - {tool.definition.name for tool in own})
         same = reviewers.same_as_author
         self.warnings = [reviews_itself(same, main.name, IN_A_ROUTE)] if same else []
         """What the program should know about its arguments."""
         self._instructions = program.check_instructions(given["instructions"])
         self._prompter = program.check_prompter(given["prompter"])
+        self._check_rules(self._prompter)
         self._may_answer = program.check_may_answer(given["may_answer"])
         self.has_store = given["store"] is not None
         """Whether it was given a store of its own."""
@@ -137,6 +145,12 @@ class Turns:
             schema_of(self._schema)  # what cannot be a schema is said here, and not by a run
         self.store = self._guarded(_in_memory(self._settings.limits) if given["store"] is None else program.check_store(given["store"]))
         """The store of the conversations."""
+
+    @property
+    def shown(self) -> str:
+        """The model and the tools, for the `repr` of the agent."""
+        model = self._settings.model.name if self._settings.model else ""
+        return f"model={model!r} tools={[tool.definition.name for tool in self._settings.tools]!r}"
 
     async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
         """Run one turn to its end (see `Agent.run`)."""
@@ -171,7 +185,7 @@ class Turns:
             async with self.stream_resume(conversation, **how) as events:
                 return await events.watched(on_event)
         resuming = await self._resuming(conversation, how)
-        async with await self.store.open_root(conversation) as journal:
+        async with self.servers.connected(), await self.store.open_root(conversation) as journal:
             return await self._unwatched(_Begun(journal), resuming, None)
 
     @asynccontextmanager
@@ -186,7 +200,7 @@ class Turns:
     async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
         """Continue the open turn of a conversation, and watch it (see `Agent.stream_resume`)."""
         resuming = await self._resuming(conversation, how)
-        async with await self.store.open_root(conversation) as journal:
+        async with self.servers.connected(), await self.store.open_root(conversation) as journal:
             ended = [*ended_by_people(journal.events)]
             async with self._streamed(_Begun(journal), resuming, None, ended) as events:
                 yield events
@@ -194,6 +208,7 @@ class Turns:
     async def _resuming(self, conversation: str, how: ResumeOptions) -> AnyOptions:
         """Check before the turn goes on what would be wrong when its answer is there; secrets become who answers."""
         wanted, prompter, secrets = how.get("schema"), how.get("prompter"), how.get("secrets")
+        self._check_rules(prompter)
         self._check_attached(attached=bool(secrets) or prompter is not None)
         if wanted is not None:
             schema_of(wanted)
@@ -235,7 +250,8 @@ class Turns:
             async with self._streamed(_Begun(journal), await options(journal), None, ended) as events:
                 await events.watched(partial(cast("OnWork", on_event), journal.conversation))
 
-        await worker_of(engine)(self.store, segment if on_event is None else watched, at_once).run()
+        async with self.servers.connected():
+            await worker_of(engine)(self.store, segment if on_event is None else watched, at_once).run()
 
     def with_store(self, store: ConversationStore) -> Self:
         """Return the same on another store, guarded by the same `may_answer`."""
@@ -243,6 +259,10 @@ class Turns:
         other.store = self._guarded(store)
         other.has_store = True
         return other
+
+    async def give_back(self, lease: Lease) -> None:
+        """Give the MCP servers back that a `with agent` block has kept."""
+        await asyncio.to_thread(self.servers.give_back, lease)
 
     async def aclose(self) -> None:
         """Close what was opened to reach models."""
@@ -322,6 +342,17 @@ class Turns:
         if attached or self._prompter is not None:
             self.store.require_person()
 
+    def _check_rules(self, prompter: Prompter | None) -> None:
+        """Refuse rules on arguments that the tools do not have.
+
+        Raises:
+            ConfigError: Such a rule would never hold.
+        """
+        if prompter is not None:
+            from midturn.agent.prompters import check_rules  # only agents with a prompter load prompts
+
+            check_rules(prompter, [*self._settings.tools, *(one.tool for one in self.servers.tools.values())])
+
     def _check_deps(self, how: AnyOptions) -> None:
         """Refuse to begin a turn without the `deps` that a tool cannot do without.
 
@@ -342,11 +373,18 @@ class Turns:
 
     @asynccontextmanager
     async def _begun(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
+        """Hold the conversation of a new turn, with the MCP servers connected."""
+        async with self.servers.connected(), self._held(text, how) as begun:
+            yield begun
+
+    @asynccontextmanager
+    async def _held(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
         """Hold the conversation of a new turn; inside a tool of another agent, that of the turn that it leads to, begun before or not."""
         requested, outer, named = self._requested(text, how), outer_call(), how.get("conversation")
         key, on_open = how.get("key"), how.get("on_open", "error")
         _check_findable(key, named, outer)
         check_on_open(on_open, key)
+        self._check_rules(how.get("prompter"))
         self._check_attached(attached=how.get("prompter") is not None)
         if on_open == "reply" and outer is None and named is not None and not how.get("history"):
             taken = await reply_with_message(self.store, named, text, how.get("author"))
@@ -394,7 +432,7 @@ class Turns:
     def _identity(self) -> str:
         """Return what tells this agent from others in the same call."""
         says = self._instructions if isinstance(self._instructions, str) else self._instructions.__qualname__
-        offered = sorted(tool.definition.name for tool in self._settings.tools)
+        offered = sorted([*(tool.definition.name for tool in self._settings.tools), *self.servers.names])
         model = self._settings.model.name if self._settings.model else ""
         return sha256(msgspec.json.encode([model, offered, says])).hexdigest()[:16]
 
@@ -440,7 +478,13 @@ class Turns:
         if run.no_deps and not isinstance(self._instructions, str):
             raise DepsMissing(run.no_deps)
         instructions = self._instructions if isinstance(self._instructions, str) else self._instructions(run.deps)
-        parts = replace(self._settings, instructions=instructions, detached=self._policy(begun.outer), limits=self._limits(begun.outer))
+        parts = replace(
+            self._settings,
+            instructions=instructions,
+            detached=self._policy(begun.outer),
+            limits=self._limits(begun.outer),
+            server_tools=self.servers.tools,
+        )
         return compose_agent(parts, run, begun.journal)
 
 

@@ -116,7 +116,7 @@ async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | No
         return rules(program, tool, arguments)
 
     run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say_prose, complain=complain, rules=rule, mode=mode)
-    ended = await to_its_end(run.go(prompt))
+    ended = await to_its_end(run.go(prompt), place)
     say_prose("\n")
     if ended is None or ended == "cancelled":
         note("midturn: the agent was stopped. Its unanswered questions stay on record.")

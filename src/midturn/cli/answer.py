@@ -37,7 +37,6 @@ from midturn.record.open_question import SHORT_DIGEST, Asker, OpenQuestion, hold
 from midturn.sandbox.doors import for_people_only
 from midturn.store.outside_answers import Receipt, too_late
 from midturn.store.port import HeldBy
-from midturn.store.store import ConversationStore
 from midturn.values.json_value import shown
 
 if TYPE_CHECKING:
@@ -51,14 +50,14 @@ _LISTED = 5
 _DIGEST = r"[0-9a-fA-F]{8,64}"
 
 
-def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
+def find_question(place: Place, typed: str) -> OpenQuestion:
     """Return the open question whose id is `typed`, or whose id, or the part of it after the conversation, alone begins so.
 
     Raises:
         AlreadyAnswered: The whole id was typed, and the question was answered; the error says by whom.
         NotOpen: There is none, or several fit.
     """
-    at = parse_address(typed)
+    at, store = parse_address(typed), place.store
     open_now = store.pending_sync(at.conversation if at else None)
     fitting = [question for question in open_now if typed and (question.id.startswith(typed) or _event(question).startswith(typed))]
     exact = [question for question in fitting if typed in (question.id, _event(question))]
@@ -70,7 +69,7 @@ def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
         raise NotOpen(f"{shown(typed)} fits {len(found)} questions: {listed}. Give what follows the dash, or its beginning.")
     if at:
         raise store.run_sync("read", too_late(store.port, at))
-    raise NotOpen(f"There is no open question {shown(typed)}. `midturn inbox` lists those that there are.")
+    raise NotOpen(f"There is no open question {shown(typed)}. `midturn inbox{place.option}` lists those that there are.")
 
 
 def _event(question: OpenQuestion) -> str:
@@ -130,7 +129,7 @@ def run_answer(given: SubmissionFlags) -> ExitStatus:
     place = find_place(given.store)
     if given.more:
         return _answer_several(place, given)
-    question = find_question(place.store, given.id)
+    question = find_question(place, given.id)
     if given.pass_to or given.take_back:
         return _note(place, question, given)
     if given.value is None and given.other is None and given.reply is None and not given.cancel:
@@ -187,18 +186,20 @@ def _finish(question: OpenQuestion, given: SubmissionFlags, receipt: Receipt) ->
         return _proposed(question, given, receipt)
     if not receipt.votes:
         return _go_on(question, given, held=receipt.held)
-    note("midturn: {} have said yes. Another person has to; `midturn answer {} --take-back` takes yours back.", receipt.votes, question.id)
+    taking_back = line("`midturn answer {} --take-back{}`", question.id, find_place(given.store).option)
+    note("midturn: {} have said yes. Another person has to; {} takes yours back.", receipt.votes, taking_back)
     return ExitStatus.DONE
 
 
 def _proposed(question: OpenQuestion, given: SubmissionFlags, receipt: Receipt) -> ExitStatus:
     """Say what happens to an edit that decides nothing yet."""
+    option = find_place(given.store).option
     if receipt.held or question.asker:
-        note("midturn: the edit is recorded and decides nothing yet: `midturn inbox` shows what is asked now.")
+        note("midturn: the edit is recorded and decides nothing yet: `midturn inbox{}` shows what is asked now.", option)
         return ExitStatus.DONE
     if given.resume:
         return _resume(question, given)
-    resuming = line("`midturn resume {}{}`", question.conversation, find_place(given.store).option)
+    resuming = line("`midturn resume {}{}`", question.conversation, option)
     note("midturn: the edit is recorded and decides nothing yet: its rules are read when the turn goes on. {} goes on with it.", resuming)
     return ExitStatus.DONE
 
@@ -234,7 +235,7 @@ def _answer_several(place: Place, given: SubmissionFlags) -> ExitStatus:
     """Answer several questions in the same way, after showing each; what one of them does not take, none is given."""
     *more, words = given.more
     ids = [given.id, given.value or "", *more]
-    questions = [find_question(place.store, each) for each in ids]
+    questions = [find_question(place, each) for each in ids]
     typed: list[Typed] = []
     for question in questions:
         if holds_secret(question):
@@ -312,7 +313,8 @@ def _check(given: SubmissionFlags) -> None:
         raise click.UsageError("`--digest` says which call a VALUE is for: give it with one ID and one VALUE.")
     if given.digest and not re.fullmatch(_DIGEST, given.digest):
         raise click.UsageError(
-            f"`--digest` takes 8 to 64 characters of a digest (0-9, a-f), not {given.digest!r:.80}. `midturn inbox` shows it."
+            f"`--digest` takes 8 to 64 characters of a digest (0-9, a-f), not {given.digest!r:.80}. "
+            f"`midturn inbox{find_place(given.store).option}` shows it."
         )
     if given.more and (len(named) > 1 or given.resume):
         raise click.UsageError("Several questions are answered with one VALUE at the end, and nothing else.")

@@ -245,7 +245,7 @@ class Chat:
         with Held.existing(self._place, self._known()) as held:
             if open_turn(held.events) is None:
                 raise click.UsageError("No turn is open in this conversation.")
-            check_is_ours(held)
+            check_is_ours(held, self._place.option)
             status = resume_held(self._place, held, attached=True, again=IN_A_CHAT.again)
         self._after(status)
 

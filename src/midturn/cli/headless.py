@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import click
 
-from midturn.cli.output import note
+from midturn.cli.output import line, note
 from midturn.cli.place import Place, StoreAddress, place_in
 from midturn.errors import TerminalGone
 from midturn.sandbox import marks
@@ -75,12 +75,13 @@ def prompt_of(given: str | None) -> str:
     return prompt
 
 
-async def to_its_end(run: Coroutine[None, None, str | None]) -> str | None:
+async def to_its_end(run: Coroutine[None, None, str | None], place: Place) -> str | None:
     """Run an agent; return how it ended, None where a signal or a person stopped it.
 
     While it waits it says nothing, so it is said before where.
     """
-    note("midturn: what the agent asks waits in `midturn inbox`, and on the page of `midturn serve`. Ctrl-C stops it.")
+    asked = line("`midturn inbox{0}`, and on the page of `midturn serve{0}`", place.option)
+    note("midturn: what the agent asks waits in {}. Ctrl-C stops it.", asked)
     going = asyncio.ensure_future(run)
 
     async def work() -> str | None:

@@ -57,7 +57,7 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded
     if window and unreadable(config_deltas(window.events)):
         raise ConfigError(
             "The flags under which the open turn was begun cannot be read: an earlier version closed them with a key, or another program "
-            "wrote them. It does not go on under others. `midturn resume --discard` ends it."
+            f"wrote them. It does not go on under others. `midturn resume --discard{place.option}` ends it."
         )
     request = LoadRequest(
         cwd=place.cwd,

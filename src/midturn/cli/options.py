@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from midturn.cli.completing import complete_models, item
-from midturn.cli.place import StoreAddress, place_in
+from midturn.cli.place import StoreAddress, option_of, place_in
 from midturn.config.places import LONGEST_KEPT
 from midturn.errors import MidturnError
 from midturn.values.text import seconds_of
@@ -152,5 +152,6 @@ def with_question(command: _F) -> _F:
 def _named(context: click.Context, _: click.Parameter, id: str | None) -> str | None:
     """Say where ids are to be found, which a required argument does not."""
     if id is None and not context.resilient_parsing:
-        raise click.UsageError("Which question? `midturn inbox` lists those that are open, each with its ID.", context)
+        option = option_of(context.params.get("store"))
+        raise click.UsageError(f"Which question? `midturn inbox{option}` lists those that are open, each with its ID.", context)
     return id

@@ -65,6 +65,11 @@ class StoreAddress(Struct, frozen=True):
         return replace(self, where=self.where.absolute()) if isinstance(self.where, Path) else self
 
 
+def option_of(address: StoreAddress | None) -> str:
+    """Return what an advised command needs to act on this store: nothing, or ` --store …`. A password is left out."""
+    return f" {shlex.join(map(_without_password, address.options))}" if address and address.options else ""
+
+
 class Place(Struct, frozen=True, kw_only=True, dict=True):
     """`workspace` is None outside of any; `folder` has the conversations, unless they are in a database.
 
@@ -110,8 +115,8 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
         """
         if self.folder is None:
             raise StoreError(
-                "The conversations are in a database and have no files. `midturn conversation export --format jsonl` writes one out, and "
-                "`midturn conversation import` takes it in."
+                f"The conversations are in a database and have no files. `midturn conversation export --format jsonl{self.option}` writes "
+                f"one out, and `midturn conversation import{self.option}` takes it in."
             )
         from midturn.store.file_conversations import FileConversations
 
@@ -153,10 +158,7 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def option(self) -> str:
         """Option that an advised command needs to act here, too: nothing, or ` --store …`. A password is left out."""
-        if self.address is None or not self.address.options:
-            return ""
-
-        return f" {shlex.join(map(_without_password, self.address.options))}"
+        return option_of(self.address)
 
     @property
     def is_on_disk(self) -> bool:
@@ -183,7 +185,7 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
         if id in fitting or len(fitting) == 1:
             return id if id in fitting else fitting[0]
         what = f"There is no conversation {id!r}" if not fitting else f"{len(fitting)} conversations begin with {id!r}"
-        raise StoreError(f"{what}. `midturn conversation ls` lists them.")
+        raise StoreError(f"{what}. `midturn conversation ls{self.option}` lists them.")
 
     def beginning_with(self, typed: str) -> list[str]:
         """Return ids of conversations, among them those that begin with what was typed; of a database not many others."""
@@ -213,7 +215,7 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
     def _the_current(self) -> str:
         current = self.current
         if current is None:
-            raise StoreError('There is no conversation yet. `midturn query "…"` begins one.')
+            raise StoreError(f'There is no conversation yet. `midturn query "…"{self.option}` begins one.')
         return current
 
 

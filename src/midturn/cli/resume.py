@@ -77,16 +77,18 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
             note("midturn: the turn of conversation {} was ended{}.", held.conversation, f" by {by}" if by else "")
             return ExitStatus.ENDED_BY_USER
         if open_turn(held.events) is None:
-            raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
+            raise NotOpen(
+                f"Conversation {held.conversation} has no open turn. `midturn conversation ls{place.option}` shows which ones have."
+            )
         if resume.discard:
             discard(place, held, as_owner=resume.as_owner)
             return ExitStatus.DONE
-        check_is_ours(held)
+        check_is_ours(held, place.option)
         return resume_held(place, held, attached=_attached(resume), output=resume.output)
 
 
-def check_is_ours(held: Held) -> None:
-    """Refuse to go on with what another agent has begun: it goes on there.
+def check_is_ours(held: Held, option: str) -> None:
+    """Refuse to go on with what another agent has begun: it goes on there. `option` is that of advised commands.
 
     Raises:
         NotOpen: It is such a turn.
@@ -95,8 +97,8 @@ def check_is_ours(held: Held) -> None:
     asker = asker_of(window.events) if window else None
     if asker:
         raise NotOpen(
-            f"Conversation {held.conversation} is a call of {asker.name}, and goes on there. `midturn inbox` shows what it asks; "
-            f"`midturn resume {held.conversation} --discard` ends it."
+            f"Conversation {held.conversation} is a call of {asker.name}, and goes on there. `midturn inbox{option}` shows what it asks; "
+            f"`midturn resume {held.conversation} --discard{option}` ends it."
         )
 
 
@@ -162,7 +164,7 @@ def _resume_ready(resume: ResumeFlags, place: Place) -> ExitStatus:
             if statuses[-1] == ExitStatus.ENDED_BY_USER:
                 break
     if not statuses:
-        note("midturn: no turn is ready. `midturn inbox` lists what waits for an answer.")
+        note("midturn: no turn is ready. `midturn inbox{}` lists what waits for an answer.", place.option)
     return next((status for status in statuses if status != ExitStatus.DONE), ExitStatus.DONE)
 
 
@@ -251,11 +253,11 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool, offer: Offer 
     if open_turn(held.events) is None:
         return None
 
-    check_is_ours(held)
+    check_is_ours(held, place.option)
     if not attached:
         raise StoreError(
-            f"Conversation {held.conversation} has an open turn. `midturn resume {held.conversation}` goes on with it, "
-            f"`midturn resume {held.conversation} --discard` ends it."
+            f"Conversation {held.conversation} has an open turn. `midturn resume {held.conversation}{place.option}` goes on with it, "
+            f"`midturn resume {held.conversation} --discard{place.option}` ends it."
         )
     for_people_only("go on with turns")
     match _choice(held.conversation, offer):

@@ -9,6 +9,7 @@ import click
 
 from midturn.cli.lazy import CommandEntry, lazy_group
 from midturn.cli.output import ExitStatus, note, say
+from midturn.cli.place import StoreAddress, option_of
 from midturn.errors import ConfigError
 from midturn.store.opening import postgres_store
 from midturn.store.workspace import SERVERS, scheme_of
@@ -68,7 +69,8 @@ def check_command(store: str) -> ExitStatus:
     if not found:
         note("midturn: the tables say what the events say.")
         return ExitStatus.DONE
-    note("midturn: conversations that differ: {}. `midturn store reindex` computes them again.", str(len(found)))
+    option = option_of(StoreAddress(store))
+    note("midturn: conversations that differ: {}. `midturn store reindex{}` computes them again.", str(len(found)), option)
     return ExitStatus.ERROR
 
 

@@ -77,7 +77,7 @@ class TurnRunner:
         """Run a new turn, or resume the open one (None); say how it ended."""
         try:
             status = self._run_once(held, requested)
-            while status == ExitStatus.SUSPENDED and self._run.waits and _answered(held):
+            while status == ExitStatus.SUSPENDED and self._run.waits and _answered(held, self._run.place.option):
                 status = self._run_once(held, None)
         finally:
             if self._own_servers is not None:
@@ -130,13 +130,13 @@ class TurnRunner:
             await self._command_line.aclose()
 
 
-def _answered(held: Held) -> bool:
+def _answered(held: Held, option: str) -> bool:
     """Hold on until there is an answer; False when the person here does not want to wait any longer."""
     try:
         note("Waiting. Ctrl-C leaves the turn as it is.")  # from this line on it does
         held.wait_for_answers()
     except KeyboardInterrupt:
-        note("midturn: not waiting any longer; the turn stays open. `midturn resume {}` goes on with it.", held.conversation)
+        note("midturn: not waiting any longer; the turn stays open. `midturn resume {}{}` goes on with it.", held.conversation, option)
         return False
     held.take_answers()
     return True

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from midturn.assistant.request import ChosenAssistant
 from midturn.compose.given import DEFER, Detached
 from midturn.compose.models import Models
+from midturn.compose.program_servers import ServerTool
 from midturn.compose.session import Kit, RunParts, session_parts
 from midturn.errors import ConfigError
 from midturn.journal import Journal
@@ -29,11 +30,14 @@ from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, 
 class AgentSettings(Struct, frozen=True, kw_only=True):
     """Settings that a program gives an agent or an inquirer. `routes` are by `<tool>.<question>`; `models` are those that they name.
 
+    `server_tools` are those of connected MCP servers, by name.
+
     Without a `model`, no one answers for a route that names none. `source` asks in every call, where it is not the call's own tool.
     """
 
     model: Model | None = None
     tools: Sequence[Tool] = ()
+    server_tools: Mapping[str, ServerTool] = {}
     instructions: str = ""
     detached: Detached = DEFER
     routes: Mapping[str, QuestionPolicy] = {}
@@ -64,15 +68,23 @@ class AgentSettings(Struct, frozen=True, kw_only=True):
 
 def compose_agent(settings: AgentSettings, run: RunParts, journal: Journal) -> Session:
     """Return a session in which the program's own tools run."""
-    tools = {tool.definition.name: tool for tool in settings.tools}
+    servers = settings.server_tools
+    tools = {tool.definition.name: tool for tool in settings.tools} | {name: one.tool for name, one in servers.items()}
     policies = {name: _policy(tool, settings) for name, tool in tools.items()}
-    offered = [tool.definition for tool in settings.tools]
+    offered = [tool.definition for tool in tools.values()]
     surroundings = Surroundings(system=settings.instructions, offered=offered, deps=run.deps, no_deps=run.no_deps, limits=settings.limits)
     return Session(*session_parts(settings.kit(run, tools, policies, surroundings), run, journal))
 
 
 def _policy(tool: Tool, settings: AgentSettings) -> ToolPolicy:
-    """Return a tool's policy: it runs unattended unless it says otherwise, for its author is the program's."""
+    """Return a tool's policy: it runs unattended unless it says otherwise, for its author is the program's.
+
+    A tool of an MCP server runs as the description of its server says: a person is asked first unless that says otherwise.
+    """
+    name = tool.definition.name
+    if found := settings.server_tools.get(name):
+        policy = tool_policy(name, settings.routes, source=source_of(tool), run=found.run, detached=settings.detached)
+        return replace(policy, arguments_schema=tool.definition.parameters, definition=found.definition, is_local=found.is_local)
     declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
     run = declared if declared in RUN_POLICIES else "unattended"
     policy = tool_policy(tool.definition.name, settings.routes, source=source_of(tool), run=run, detached=settings.detached)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from midturn.config.places import tools_cache
-from midturn.config.settings import McpServer, Settings, ToolSettings
+from midturn.config.settings import McpServerSettings, ToolSettings
 from midturn.files import own_directories
 from midturn.mcp.spec import ServerSpec, no_advice
 from midturn.ports import Tool
@@ -26,7 +26,7 @@ def command_tool(tool: ToolSettings, workspace_id: str) -> Tool:
         protocol=tool.protocol,
         summary=tool.summary or "",
         description=tool.description or "",
-        parameters=commands.arguments_schema(tool.parameters, tool.required),
+        parameters=tool.arguments_schema,
         environment=tool.environment,
         cwd=tool.cwd or "",
         timeout=tool.timeout or commands.DEFAULT_SECONDS,
@@ -45,11 +45,11 @@ def own_things() -> Own:
 # MCP servers: configured, found, confined, with an environment of their own
 
 
-def server_specs(settings: Settings, root: Path, *, asks: bool) -> tuple[Sequence[ServerSpec], dict[str, str]]:
+def server_specs(servers: Mapping[str, McpServerSettings], root: Path, *, asks: bool) -> tuple[Sequence[ServerSpec], dict[str, str]]:
     """Return how each server is reached, and why some cannot be, by their names."""
     specs: list[ServerSpec] = []
     problems: dict[str, str] = {}
-    for name, server in settings.mcp.items():
+    for name, server in servers.items():
         try:
             command = _command(server, root)
         except commands.CommandError as error:
@@ -77,7 +77,7 @@ def server_specs(settings: Settings, root: Path, *, asks: bool) -> tuple[Sequenc
     return specs, problems
 
 
-def _command(server: McpServer, root: Path) -> tuple[str, ...]:
+def _command(server: McpServerSettings, root: Path) -> tuple[str, ...]:
     if not server.command:
         return ()
     program, *arguments = server.command

@@ -201,10 +201,19 @@ class Detached(Struct, frozen=True):
 DEFER = Detached(DetachedPolicies("defer", "defer", "defer"))
 
 
-def routes_of(given: Mapping[str, GivenRoute] | None, tools: Iterable[Tool] | None, reviewers: Reviewers) -> dict[str, QuestionPolicy]:
+def _of_no_server(tool: str) -> bool:  # noqa: ARG001  whatever it is called
+    return False
+
+
+def routes_of(
+    given: Mapping[str, GivenRoute] | None,
+    tools: Iterable[Tool] | None,
+    reviewers: Reviewers,
+    is_of_server: Callable[[str], bool] = _of_no_server,
+) -> dict[str, QuestionPolicy]:
     """Return what is said about questions, by `<tool>.<question>`; what `<tool>.*` says holds for each that says nothing else.
 
-    `tools` are those that there are, where that is known.
+    `tools` are those that there are, where that is known. `is_of_server`: a name may be that of a tool of an MCP server.
 
     Raises:
         ConfigError: A key names no tool, or a target or its model does not exist.
@@ -216,7 +225,7 @@ def routes_of(given: Mapping[str, GivenRoute] | None, tools: Iterable[Tool] | No
         tool, dot, question = key.partition(".")
         if not (dot and tool and question):
             raise ConfigError(f"routes[{key!r}]: a route is named `<tool>.<question>`, or `<tool>.*` for all questions of a tool.")
-        if names is not None and tool not in names:
+        if names is not None and tool not in names and not is_of_server(tool):
             known = ", ".join(f"`{name}`" for name in names) or "none"
             raise ConfigError(f"routes[{key!r}]: there is no tool `{tool}`.{did_you_mean(tool, names)} The tools are: {known}.")
     tables = {key: _table(key, said) for key, said in given.items()}
@@ -230,8 +239,8 @@ def _with_others(key: str, tables: Mapping[str, Mapping[str, Any]]) -> tuple[Map
     return table, f"routes[{(key if 'answer' in tables[key] else others)!r}]"
 
 
-def detached_of(given: GivenDetached, tools: Iterable[Tool] | None) -> Detached:
-    """Return the detached policies; `tools` are those that there are, where that is known.
+def detached_of(given: GivenDetached, tools: Iterable[Tool] | None, is_of_server: Callable[[str], bool] = _of_no_server) -> Detached:
+    """Return the detached policies; `tools` are those that there are, where that is known; `is_of_server` as for `routes_of`.
 
     Raises:
         ConfigError: There is no such policy, kind of prompt or tool.
@@ -245,7 +254,7 @@ def detached_of(given: GivenDetached, tools: Iterable[Tool] | None) -> Detached:
         return Detached(_policies("detached", tables, DEFER.others))
     names = None if tools is None else ["*", *(tool.definition.name for tool in tools)]
     for name in tables:
-        if names is not None and name not in names:
+        if names is not None and name not in names and not is_of_server(name):
             known = ", ".join(f"`{one}`" for one in (*_KINDS, *names))
             raise ConfigError(f"detached[{name!r}]: there is no such kind of prompt or tool.{did_you_mean(name, names)} There are {known}.")
     others = _policies("detached['*']", tables.get("*", {}), DEFER.others)

@@ -22,6 +22,16 @@ def missing() -> str:
     return f"MCP servers need the extra `mcp`, which is not installed: {install_command('mcp')}"
 
 
+def check_installed() -> None:
+    """Check that the library for MCP servers is there.
+
+    Raises:
+        ConfigError: Its extra is not installed.
+    """
+    if importlib.util.find_spec("mcp") is None:
+        raise ConfigError(missing())
+
+
 class Connected:
     """Servers and their tools; leave them with `close`."""
 
@@ -45,12 +55,11 @@ class Connected:
         if not settings.mcp:
             return
 
-        if importlib.util.find_spec("mcp") is None:
-            raise ConfigError(missing())
+        check_installed()
         from midturn.compose.command_tools import server_specs
         from midturn.mcp.tool import McpServers
 
-        specs, self.problems = server_specs(settings, root, asks=asks)
+        specs, self.problems = server_specs(settings.mcp, root, asks=asks)
         names = {tool.name: tool.rename for tool in settings.tools.values() if tool.source == "mcp" and tool.rename}
         silence = {tool.rename or name: tool.timeout for name, tool in settings.tools.items() if tool.timeout is not None}
         servers = self._closing.enter_context(McpServers(specs, names, silence, _reserved(settings)))
@@ -67,7 +76,7 @@ class Connected:
     def warnings(self) -> Sequence[str]:
         """Warnings for the user."""
         unusable = [f"The MCP server `{name}` cannot be used, and its tools are absent: {why}" for name, why in self.problems.items()]
-        return [*unusable, *(_left_out(name, tools) for name, tools in self._left_out.items())]
+        return [*unusable, *(names_taken(name, tools) for name, tools in self._left_out.items())]
 
     def close(self) -> None:
         """Leave all servers."""
@@ -79,7 +88,8 @@ def _reserved(settings: Settings) -> set[str]:
     return {name for name, tool in settings.tools.items() if tool.source in ("builtin", "local", "plugin")} | set(BUILT_IN_TOOLS)
 
 
-def _left_out(server: str, tools: Sequence[str]) -> str:
+def names_taken(server: str, tools: Sequence[str]) -> str:
+    """Return the warning about tools of a server that are absent because others have their names."""
     shown = ", ".join(f"`{name}`" for name in sorted(set(tools))[:_SHOWN])
     more = ", …" if len(set(tools)) > _SHOWN else ""
     return f"The MCP server `{server}` has tools that are absent, because others have their names: {shown}{more}"

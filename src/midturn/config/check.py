@@ -12,25 +12,27 @@ from typing import Any, cast
 from midturn.config.keys import KEYS, Branch, Leaf, Node, ValueKind
 from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.errors import ConfigError, QuestionError
+from midturn.question.answer_schema import TYPES, meant_type
 from midturn.question.people import in_a_table, read_people
+from midturn.question.schema import keyword_problems
 from midturn.routing.rules import read_run_rules
-from midturn.values.json_value import Json, is_number
+from midturn.values.json_value import Json, is_number, pointer_parts
 from midturn.values.text import did_you_mean, seconds_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Checking one value against its key; every refusal says what is allowed
 
 
-_JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 _MAX_DEPTH = 128
 _SCRIPTED = "scripted:"
 
 
 class WrongValue(Exception):  # noqa: N818 (it says what was expected, and is caught where the place is known)
-    """`expected` finishes the sentence "expected …"."""
+    """`expected` finishes the sentence "expected …"; `advice` is a sentence behind it, such as ` Did you mean `string`?`."""
 
-    def __init__(self, expected: str) -> None:
+    def __init__(self, expected: str, advice: str = "") -> None:
         self.expected = expected
+        self.advice = advice
         super().__init__(expected)
 
 
@@ -159,11 +161,11 @@ def _paths_of(value: Any, leaf: Leaf) -> list[str]:
     return [_string(path, leaf, expected) for path in given]
 
 
-def _json_type(value: Any, leaf: Leaf) -> str | list[str]:
+def _json_type(value: object, leaf: Leaf) -> str | list[str]:
     if isinstance(value, list) and value:
         return [cast("str", _json_type(item, leaf)) for item in cast("list[Any]", value)]
-    if value not in _JSON_TYPES:
-        raise WrongValue(one_of(_JSON_TYPES))
+    if value not in TYPES:
+        raise WrongValue(one_of(TYPES), meant_type(cast("object", value)))
     return cast("str", value)
 
 
@@ -226,6 +228,7 @@ _CHECKS: dict[ValueKind, Callable[[Any, Leaf], Json]] = {
     "json_type": _json_type,
     "required": _required,
     "json": _json,
+    "keyword": _json,
     "rules": _rules,
     "people": _people,
     "names": _several_names,
@@ -294,12 +297,23 @@ class Checker:
 
     def _leaf(self, value: Any, leaf: Leaf, path: KeyPath, at: KeyPath | None, alternative: str = "") -> TreeEntry | None:
         try:
-            return TreeEntry(checked(value, leaf, self.origin), self.origin, at or path)
+            found = TreeEntry(checked(value, leaf, self.origin), self.origin, at or path)
         except WrongValue as wrong:
-            self.problem(path, f"`{dotted(path)}`: expected {wrong.expected}{alternative}, not {_shown(value, leaf)}")
+            advice = f".{wrong.advice}" if wrong.advice else ""
+            self.problem(path, f"`{dotted(path)}`: expected {wrong.expected}{alternative}, not {_shown(value, leaf)}{advice}")
         except ConfigError as error:
             self.problem(path, f"`{dotted(path)}`: {error}")
+        else:
+            return found if leaf.kind != "keyword" or self._is_keyword(found.value, path) else None
         return None
+
+    def _is_keyword(self, value: Json, path: KeyPath) -> bool:
+        """Check a keyword of JSON Schema, and the schemas in it; each problem is noted at its own key."""
+        problems = keyword_problems(path[-1], value)
+        for problem in problems:
+            place = (*path[:-1], *pointer_parts(problem.pointer)) if problem.pointer else path
+            self.problem(place, f"`{dotted(place)}`: {problem.message}")
+        return not problems
 
 
 def known_child(node: Node, path: KeyPath) -> Node:
@@ -316,6 +330,8 @@ def known_child(node: Node, path: KeyPath) -> Node:
     if node.names is None:
         raise ConfigError(f"unknown key `{dotted(path)}`. {_suggestion(node, path)}".rstrip())
     if re.fullmatch(node.names.pattern, name) or (name == "*" and node.names.star is not None):
+        if node.names.refusal and (refused := node.names.refusal(name)):
+            raise ConfigError(f"`{dotted(path)}`: {refused}")
         return node.child(name)
     raise ConfigError(f"`{dotted(path)}`: {dotted(path[-1:])} cannot be {node.names.what}; it must match {node.names.pattern}")
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from midturn.config.settings import AllowToggle, McpProtocol, ToolSource, ToolStyle
 from midturn.exchange import Family
 from midturn.prompts.settings import Mode
+from midturn.question.answer_schema import keyword_refusal
 from midturn.question.people import LONGEST, SHORTEST
 from midturn.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.values.json_value import Json, Limits
@@ -36,6 +37,7 @@ ValueKind: TypeAlias = Literal[
     "json_type",
     "required",
     "json",
+    "keyword",
     "rules",
     "people",
     "names",
@@ -59,12 +61,16 @@ class Leaf(Struct, frozen=True, kw_only=True):
 
 
 class Names(Struct, frozen=True):
-    """Free names in a table: those that match `pattern`, each with `node` below; `'*'` has a node of its own where it is allowed."""
+    """Free names in a table: those that match `pattern`, each with `node` below; `'*'` has a node of its own where it is allowed.
+
+    `refusal` says why a name that matches is not allowed; None means that it is.
+    """
 
     node: Node
     what: str
     pattern: str
     star: Node | None = None
+    refusal: Callable[[str], str | None] | None = None
 
 
 class Shorthand(Struct, frozen=True):
@@ -252,7 +258,7 @@ PARAMETER = Branch(
         "description": Leaf(help="what a model is told of it"),
         "type": Leaf(kind="json_type", help="its type in JSON"),
     },
-    names=Names(Leaf(kind="json", help="such as `enum`, `minimum`, `items`"), "a keyword of JSON Schema", ".+"),
+    names=Names(Leaf(kind="keyword", help="such as `enum`, `minimum`, `items`"), "a keyword of JSON Schema", ".+", refusal=keyword_refusal),
 )
 TOOL = Branch(
     keys={

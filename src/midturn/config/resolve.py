@@ -20,7 +20,7 @@ from midturn.config.settings import (
     Enable,
     LlmProvider,
     McpProtocol,
-    McpServer,
+    McpServerSettings,
     NotificationSettings,
     Settings,
     Toggle,
@@ -33,11 +33,12 @@ from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entrie
 from midturn.exchange import Family
 from midturn.prompts.settings import ScreenSettings
 from midturn.question.people import Directory, People, Person, read_people
+from midturn.question.schema import check_schema
 from midturn.record.events import ASSISTANT, Source
 from midturn.routing import policy
 from midturn.routing.rules import RunRules, read_run_rules
 from midturn.sandbox.profile import Declared
-from midturn.values.json_value import Json, JsonObject, Limits, canonical, overlay
+from midturn.values.json_value import Json, JsonObject, Limits, canonical, overlay, pointer_parts
 from midturn.values.text import ASK_USER, BUILT_IN_TOOLS, canonical_name, did_you_mean, is_same_name, sha256
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -138,9 +139,15 @@ class Resolving(Struct, frozen=True):
         self.problems.append(f"{place}: `{dotted(path)}`: {message}" if place else f"`{dotted(path)}`: {message}")
 
     def place(self, path: KeyPath) -> str:
-        """Return where `path`, or the first value in it, was written, such as `config.toml:3`; empty if that is not known."""
+        """Return where `path`, or the first value in it, was written, such as `config.toml:3`; empty if that is not known.
+
+        A key inside a value has the place of that key.
+        """
         found = entry(self.merged, *path) or next((below for _, below in entries(branch(self.merged, *path))), None)
-        return found.place if found else ""
+        if found:
+            return found.place
+        around = next((value for length in range(len(path) - 1, 0, -1) if (value := entry(self.merged, *path[:length]))), None)
+        return around.origin.place(path) if around else ""
 
     def named(self, path: KeyPath) -> str:
         """Return a key with its place, for a message about another one."""
@@ -254,7 +261,10 @@ def _but_questions(tool: Tree) -> Tree:
 def tools(resolving: Resolving) -> dict[str, ToolSettings]:
     """Return every tool that has an entry of its own, by name. One whose command waits for approval is left out."""
     names = [name for name in branch(resolving.merged, *TOOLS) if name != "*"]
-    return {name: tool(resolving, name) for name in names if _stands(resolving, name)}
+    found = {name: tool(resolving, name) for name in names if _stands(resolving, name)}
+    for each in found.values():
+        _check_parameters(resolving, each)
+    return found
 
 
 def tool(resolving: Resolving, name: str) -> ToolSettings:
@@ -325,6 +335,13 @@ def _check_rename(resolving: Resolving, values: Mapping[str, Json], path: KeyPat
         resolving.problem((*path, "rename"), f"another tool is configured as `{name}`; choose another name")
     elif _source(values) == "local":
         resolving.problem((*path, "rename"), "a local tool is named by its table; rename the table")
+
+
+def _check_parameters(resolving: Resolving, found: ToolSettings) -> None:
+    """Check the whole schema of a call's arguments: its references and its size. Each keyword was checked where it is written."""
+    for problem in check_schema(found.arguments_schema) if found.parameters else ():
+        _, *steps = pointer_parts(problem.pointer) or ("properties",)
+        resolving.problem((*TOOLS, found.name, "parameters", *steps), problem.message)
 
 
 def _source(values: Mapping[str, Json]) -> ToolSource | None:
@@ -476,7 +493,7 @@ def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
         toggles=toggles,
         agents={agent: _agent(resolving, agent) for agent in branch(resolving.merged, "agents")},
         llm=_providers(resolving),
-        mcp=_servers(resolving),
+        mcp=mcp_servers(resolving),
         limits=_table(resolving, Limits, "limits"),
         prompt=_table(resolving, ScreenSettings, "prompt"),
         display=_table(resolving, DisplaySettings, "display"),
@@ -527,12 +544,13 @@ _SERVER = ("command", "url", "environment")
 """The keys that say which program, or which address, a server is."""
 
 
-def _servers(resolving: Resolving) -> dict[str, McpServer]:
+def mcp_servers(resolving: Resolving) -> dict[str, McpServerSettings]:
+    """Return the MCP servers, by name; what is wrong with one stands in `resolving.problems`."""
     found = {name: _server(resolving, (*_MCP, name)) for name in branch(resolving.merged, *_MCP)}
     return {name: server for name, server in found.items() if server is not None}
 
 
-def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
+def _server(resolving: Resolving, path: KeyPath) -> McpServerSettings | None:
     values = plain(branch(resolving.merged, *path))
     if resolving.is_withheld(*path) and not {"command", "url"} & values.keys():
         return None
@@ -541,7 +559,7 @@ def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
         return None
     table = branch(resolving.merged, *path)
     files = scripts_of(table, resolving.root) if "command" in values else ()
-    return McpServer(
+    return McpServerSettings(
         definition=_fingerprint(table, _SERVER, files),
         is_local=bool(files) or _is_local(table, _SERVER),
         command=resolving.command(values.get("command"), (*path, "command")),

@@ -127,6 +127,12 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     enable: Enable = Enable()
     style: ToolStyle = "line"
 
+    @property
+    def arguments_schema(self) -> JsonObject:
+        """The JSON Schema of a call's arguments."""
+        properties = dict(self.parameters)
+        return {"type": "object", "properties": properties, "required": list(self.required), "additionalProperties": False}
+
 
 class LlmProvider(Struct, frozen=True, kw_only=True):
     """Access to a provider's models. `profile` overrides what is known about what they can do."""
@@ -140,7 +146,7 @@ class LlmProvider(Struct, frozen=True, kw_only=True):
 McpProtocol: TypeAlias = Literal["auto", "2025-11-25", "2026-07-28"]
 
 
-class McpServer(Struct, frozen=True, kw_only=True):
+class McpServerSettings(Struct, frozen=True, kw_only=True):
     """Access to an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`.
 
     `protocol` is the version that is spoken; `auto` is the newest that both sides know.
@@ -212,7 +218,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     toggles: tuple[Toggle, ...] = ()
     agents: Mapping[str, Mapping[str, tuple[RunRules, ...]]] = {}
     llm: Mapping[str, LlmProvider] = {}
-    mcp: Mapping[str, McpServer] = {}
+    mcp: Mapping[str, McpServerSettings] = {}
     limits: Limits = DEFAULT_LIMITS
     prompt: ScreenSettings = ScreenSettings()
     display: DisplaySettings = DisplaySettings()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import threading
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from pydantic import ValidationError
 from midturn.exchange import ToolDefinition, checked_image
 from midturn.mcp.call import Elicitations, TooManyForms, UnfitResult
 from midturn.mcp.connection import Connection, ServerGone
-from midturn.mcp.spec import ServerSpec
+from midturn.mcp.spec import SILENCE, ServerSpec, registered_name
 from midturn.ports import Tool, ToolRun
 from midturn.question.form import Form
 from midturn.record.events import Image, Source
@@ -97,16 +96,8 @@ def _shown(block: types.ContentBlock) -> str:
             return f"[{type(block).__name__}, which cannot be shown here]"
 
 
-SILENCE = 60.0  # seconds that a server may be silent, unless configuration says otherwise
 T = TypeVar("T")
-_OTHER = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST = 64
 _PLACES = 3
-
-
-def registered_name(server: str, tool: str) -> str:
-    """Return the name under which a model calls a tool of a server."""
-    return _OTHER.sub("_", f"{server}_{tool}")[:_LONGEST]
 
 
 class McpTool:
@@ -131,6 +122,11 @@ class McpTool:
     def server(self) -> str:
         """The name of its server."""
         return self._connection.spec.name
+
+    @property
+    def name_at_server(self) -> str:
+        """The name that its server gives it."""
+        return self._tool.name
 
     def inquiry_source(self) -> Source:
         """It is always the tool that asks, under its registered name: no server sets who asks."""
@@ -240,6 +236,10 @@ class McpServers:
         self._thread.join()
         self._loop.close()
 
+    def connected_tools(self, server: str) -> Sequence[McpTool]:
+        """Return the tools of a server, by its name."""
+        return [tool for tool in self.tools[server] if isinstance(tool, McpTool)]
+
     def _start(self, names: Mapping[str, str], silence: Mapping[str, float], taken: set[str]) -> None:
         starting = [(one, asyncio.run_coroutine_threadsafe(one.start(), self._loop)) for one in self._connections]
         for connection, started in starting:
@@ -255,7 +255,9 @@ class McpServers:
                     self.left_out.setdefault(connection.spec.name, []).append(name)
                     continue
                 taken.add(name)
-                self.tools[connection.spec.name].append(McpTool(connection, tool, name, self._loop, silence.get(name, SILENCE)))
+                self.tools[connection.spec.name].append(
+                    McpTool(connection, tool, name, self._loop, silence.get(name, connection.spec.silence))
+                )
 
     async def _closed(self) -> None:
         await asyncio.gather(*(connection.close() for connection in self._connections), return_exceptions=True)

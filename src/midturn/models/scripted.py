@@ -17,6 +17,7 @@ from midturn.models import script_reader
 from midturn.record.events import Event, said_to_model
 from midturn.routing.messages import unknown_tool
 from midturn.values.json_value import Json, JsonObject, as_json
+from midturn.values.public_names import public_repr
 
 ReplyEntries: TypeAlias = Sequence[Any]
 """The entries of a script as a program writes them, in literals, for which type checkers find no common type; they are read strictly."""
@@ -51,6 +52,9 @@ class ScriptedModel:
         self._played = 0
         self._failed: list[str] = []
         self._misspelt: list[str] = []
+
+    def __repr__(self) -> str:
+        return public_repr(self, "ScriptedModel", f"name={self.name!r}")
 
     def problems(self) -> list[str]:
         """Return what a test should know when it is over: what the script could not play, and whether replies are left over."""
@@ -227,6 +231,9 @@ class FunctionModel:
     def __init__(self, fn: Function, *, name: str = "function") -> None:
         self._fn = fn
         self._name = name
+
+    def __repr__(self) -> str:
+        return public_repr(self, "FunctionModel", f"name={self._name!r}")
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ from typing import TypeAlias, assert_never, cast
 
 from midturn.question.answer_type import AnswerType, BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType, TypeTerms
 from midturn.values.json_value import Json, JsonObject, is_number
+from midturn.values.text import did_you_mean
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The keywords of the closed subset and the form of their values (JSON Schema 2020-12)
@@ -149,7 +150,48 @@ KEYWORDS: Mapping[str, _Judge] = {keyword: judge for judge, keywords in _SHAPES.
 def keyword_problem(keyword: str, value: Json) -> str | None:
     """Say what is wrong with the value of a keyword of the subset, or None."""
     wrong = KEYWORDS[keyword](value)
-    return f"`{keyword}` {wrong}." if wrong else None
+    if not wrong:
+        return None
+    advice = meant_type(value) if keyword == "type" else ""
+    return f"`{keyword}` {wrong}.{advice}"
+
+
+_MEANT: Mapping[str, str] = {
+    **dict.fromkeys(("summary", "help", "doc", "text"), "description"),
+    **dict.fromkeys(("choices", "options", "values", "allowed"), "enum"),
+    "min": "minimum",
+    "max": "maximum",
+    "regex": "pattern",
+    "optional": "required",
+    "kind": "type",
+}
+"""Words of other libraries, and the keyword that they mean."""
+_MEANT_TYPES: Mapping[str, str] = {
+    **dict.fromkeys(("str", "text"), "string"),
+    **dict.fromkeys(("list", "tuple"), "array"),
+    **dict.fromkeys(("dict", "map", "table"), "object"),
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "none": "null",
+}
+
+
+def keyword_refusal(keyword: str) -> str | None:
+    """Say why a keyword cannot be used, and which one is probably meant; None for a keyword of the subset."""
+    if keyword in KEYWORDS:
+        return None
+    if keyword in REFUSED:
+        return f"`{keyword}` is not allowed: {REFUSED[keyword]}."
+    meant = f" Did you mean `{_MEANT[keyword]}`?" if keyword in _MEANT else did_you_mean(keyword, KEYWORDS)
+    return f"unknown keyword `{keyword[:64]}`.{meant or ' Remove it.'}"
+
+
+def meant_type(given: object) -> str:
+    """Return ` Did you mean `string`?` for the first unknown type of those given, or nothing if none is near."""
+    names = cast("Sequence[object]", given) if isinstance(given, list | tuple) else (given,)
+    name = next((each for each in names if isinstance(each, str) and each not in TYPES), "")
+    return f" Did you mean `{_MEANT_TYPES[name]}`?" if name in _MEANT_TYPES else did_you_mean(name, TYPES)
 
 
 _OTHER: JsonObject = {"type": "object", "properties": {"other": {"type": "string"}}, "required": ["other"], "additionalProperties": False}

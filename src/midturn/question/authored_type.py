@@ -131,7 +131,10 @@ def _is_count(value: Json) -> TypeGuard[int]:
 def _options(value: Mapping[str, Json], limits: Limits, findings: Findings) -> tuple[answers.SelectOption, ...]:
     given = value.get("options")
     if not isinstance(given, list | tuple):
-        findings.add(f"{_AT}/options", "`options` is missing or not an array. List 1 or more values to choose from.")
+        if given is None:
+            findings.add(f"{_AT}/options", "`options` is missing. List 1 or more values to choose from.")
+        else:
+            findings.mistyped(f"{_AT}/options", "options", "a list of 1 or more values to choose from", given)
         return ()
     listed = cast("Sequence[Json]", given)
     if not 1 <= len(listed) <= limits.options:

@@ -17,6 +17,7 @@ from midturn.question.people import Deadline, People
 from midturn.question.persisted_question import PERSISTED, PersistedQuestion, question_json
 from midturn.question.python_types import python_answer
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue
+from midturn.values.public_names import name_methods
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -262,3 +263,6 @@ class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only
             persistence=self.persistence,
             optional=self.optional,
         )
+
+
+name_methods(Constructors, "Question.")

@@ -12,9 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from midturn.errors import Problem
-from midturn.question.answer_schema import DEFINITIONS, KEYWORDS, ONE_SCHEMA, REFUSED, SCHEMA_LISTS, SCHEMA_MAPS, keyword_problem
+from midturn.question.answer_schema import DEFINITIONS, ONE_SCHEMA, SCHEMA_LISTS, SCHEMA_MAPS, keyword_problem, keyword_refusal
 from midturn.values.json_value import Json, JsonObject, json_problem, pointer_to
-from midturn.values.text import did_you_mean
 
 # Subschemas, each named by its JSON pointer ---------------------------------------------------------------------------
 
@@ -211,6 +210,19 @@ def check_schema(schema: Json) -> tuple[Problem, ...]:
     return examine(encoded).problems if isinstance(encoded, bytes) else (encoded,)
 
 
+def keyword_problems(keyword: str, value: Json) -> tuple[Problem, ...]:
+    """Return what is wrong with one keyword of a schema, and with the schemas in its value; the pointers begin with the keyword.
+
+    References are not followed: they concern the whole schema, which `check_schema` judges.
+    """
+    schema: JsonObject = {keyword: value}
+    encoded = encode(schema)
+    if isinstance(encoded, Problem):
+        return (encoded,)
+    walk = _Walk(schema)
+    return tuple((walk.problems or _pattern_problems(walk.nodes))[:_MOST_REPORTED])
+
+
 def encode(schema: Json) -> bytes | Problem:
     """Return the compact JSON of a schema, or why it cannot be one: too large, too deep, not JSON."""
     problem = json_problem(schema, _DEEPEST_JSON, LARGEST)
@@ -303,14 +315,10 @@ class _Walk:
 
     def _keywords(self, pointer: str, node: JsonObject) -> None:
         for keyword, value in node.items():
-            if keyword in KEYWORDS:
-                problem = keyword_problem(keyword, value)
-                if problem is not None:
-                    self._refuse(pointer_to(pointer, keyword), problem)
-            elif keyword in REFUSED:
-                self._refuse(pointer_to(pointer, keyword), f"`{keyword}` is not allowed: {REFUSED[keyword]}.")
-            else:
-                near = did_you_mean(keyword, KEYWORDS) if len(self.problems) < _MOST_REPORTED else ""
-                self._refuse(pointer_to(pointer, keyword), f"unknown keyword `{keyword[:64]}`.{near or ' Remove it.'}")
+            if len(self.problems) >= _MOST_REPORTED:
+                break
+            problem = keyword_refusal(keyword) or keyword_problem(keyword, value)
+            if problem is not None:
+                self._refuse(pointer_to(pointer, keyword), problem)
         properties = node.get("properties")
         self._properties += len(properties) if isinstance(properties, Mapping) else 0

@@ -18,6 +18,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.values.json_text import NotJson, read_json
 from midturn.values.json_value import Json, SecretValue, json_equal
+from midturn.values.public_names import public_repr
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Steps of a walk through a form: the next question, the review, the end
@@ -130,6 +131,9 @@ class FormWalker:
         self._end: Cancelled | FormEnded | None = None
         self._at = self._next_asked(0)
         self._asked: Ask | None = None  # kept until the walk moves
+
+    def __repr__(self) -> str:
+        return public_repr(self, "FormWalker")
 
     def step(self) -> Step:
         """Say what comes now."""

@@ -168,9 +168,8 @@ def recommended_rejection(reason: str | None) -> str:
     return f'The assistant recommended rejecting this:\n"{reason or NO_REASON}"'
 
 
-def reviewer_failed(error: str) -> str:
-    """Head the context of a question that a model could not answer."""
-    return f"The assistant that was asked could not answer: {error}"
+REVIEWER_FAILED: Final = "The assistant that was asked first could not answer. The decision is yours."
+"""Heads the context of a question that a model could not answer. Why it could not is for operators, and is logged."""
 
 
 def _shortened(arguments: Json) -> str:

@@ -21,7 +21,7 @@ from midturn.question.people import People, in_a_table, read_people
 from midturn.question.schema import check_schema
 from midturn.question.schema_check import TOO_LARGE, validate
 from midturn.values.json_text import compact
-from midturn.values.json_value import Json, JsonObject, canonical, is_number, pointer_to
+from midturn.values.json_value import Json, JsonObject, canonical, is_number, pointer_parts, pointer_to
 
 _WILD: Final = frozenset("*?[")
 _PLAIN: Final = frozenset(" _-./:=@%+,")
@@ -349,11 +349,19 @@ def _is_covered(value: Json, pointer: str, conditions: Sequence[str]) -> bool:
     return False
 
 
+def argument_of(name: str) -> str:
+    """Return the argument that a condition is about: `to` of `to`, and of `/to/0/name`."""
+    return _steps(name)[0]
+
+
+def _steps(name: str) -> Sequence[str]:
+    return pointer_parts(name) if name.startswith("/") else (name,)
+
+
 def _found(arguments: Json, name: str) -> list[Json]:
     """Return the argument, in a list: an empty one where it is not there."""
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in name[1:].split("/")] if name.startswith("/") else [name]
     here: Any = arguments
-    for step in steps:
+    for step in _steps(name):
         if isinstance(here, Mapping) and step in here:
             here = cast("JsonObject", here)[step]
         elif isinstance(here, list) and step.isdecimal() and int(step) < len(cast("list[Json]", here)):

@@ -236,4 +236,13 @@ class Consulting:
             happened = steps.AssistantFailed(effect.id, str(error) or type(error).__name__)
         self._tasks.pop(effect.id, None)
         self._display.show(ports.ConsultFinished(effect.id))
+        if isinstance(happened, steps.AssistantFailed):
+            self._tell_operators(effect, happened.error)
         self._report(happened)
+
+    def _tell_operators(self, effect: steps.ConsultAssistant, error: str) -> None:
+        """Log why a model gave no answer, and show it where the turn runs: who is asked in its place may be somebody else."""
+        model = self._consultant.model_asked(effect.request, effect.tool)
+        said = f"`{model}` gave no answer to `{effect.tool}.{effect.request.question_id}`: {error}"
+        logging.getLogger("midturn.models").warning("%s (conversation %s)", said, self._journal.conversation)
+        self._display.show(ports.Notice(said))

@@ -26,6 +26,7 @@ from midturn.store.metadata import Metadata, conversation_id, decode_metadata, r
 from midturn.store.tail import EVENTS, NAME, EventReader, Part, is_jp
 from midturn.turn.pending import pending, pending_in
 from midturn.turn.view import Exchange, TurnView, pairs
+from midturn.values.public_names import public_repr
 
 
 class Conversation:
@@ -50,6 +51,9 @@ class Conversation:
         self.path = path
         self.metadata = metadata or Metadata()
         self.problems: tuple[str, ...] = (*problems_of(self.events), *problems)
+
+    def __repr__(self) -> str:
+        return public_repr(self, "Conversation", f"id={self.id!r}")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Conversation:

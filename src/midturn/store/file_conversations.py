@@ -194,6 +194,8 @@ class FileConversations(PortOfBefore):
                 found = (number for number, _ in self.turns.waiting(first=after or ""))
             case "ready":
                 found = (number for number in self._due.all() if self.turns.is_ready(number))
+            case "ready_or_interrupted":
+                found = iter(self._due.all())
         return list(islice((number for number in found if after is None or number > after), limit))
 
     async def described(self, *, after: str = "", limit: int = 500, only: Collection[str] | None = None) -> list[tuple[str, Metadata]]:

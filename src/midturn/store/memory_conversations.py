@@ -24,7 +24,7 @@ from midturn.record.window import open_turn, parent_of, turns
 from midturn.store.batch import as_written, decided, may_close
 from midturn.store.claims import Tries, patiently
 from midturn.store.conversation import Conversation
-from midturn.store.decisions import is_due, is_ready, outdated
+from midturn.store.decisions import FindTurn, is_due, is_ready, outdated
 from midturn.store.metadata import Metadata, conversation_number, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.store import ConversationStore
@@ -33,6 +33,7 @@ from midturn.store.tail import Mark, Part
 from midturn.turn.pending import pending
 from midturn.turn.view import TurnView
 from midturn.values.json_value import DEFAULT_LIMITS, Limits
+from midturn.values.public_names import public_repr
 
 if TYPE_CHECKING:
     import asyncio
@@ -345,7 +346,9 @@ class MemoryConversations(PortOfBefore):
             case "open":
                 found = [kept.id for kept in self._open()]
             case "ready":
-                found = [kept.id for kept in self._open() if self._is_ready(kept)]
+                found = [kept.id for kept in self._open() if self._goes_on(kept, is_ready)]
+            case "ready_or_interrupted":
+                found = [kept.id for kept in self._open() if self._goes_on(kept, is_due)]
         return list(islice((number for number in found if after is None or number > after), limit))
 
     async def overdue(self, now: str) -> list[str]:
@@ -405,9 +408,9 @@ class MemoryConversations(PortOfBefore):
     def _open(self) -> list[MemoryConversation]:
         return [kept for kept in list(self._kept.values()) if open_turn(kept.events)]
 
-    def _is_ready(self, kept: MemoryConversation) -> bool:
+    def _goes_on(self, kept: MemoryConversation, judged: Callable[[LastTurn, FindTurn], bool]) -> bool:
         turn = kept.last_turn()
-        return not kept.is_held and not parent_of(turn.events) and is_ready(turn, self._find)
+        return not kept.is_held and not parent_of(turn.events) and judged(turn, self._find)
 
     def _find(self, id: str) -> LastTurn | None:
         kept = self._kept.get(id)
@@ -442,3 +445,6 @@ class MemoryStore(ConversationStore):
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__(MemoryConversations(limits))
+
+    def __repr__(self) -> str:
+        return public_repr(self, "MemoryStore")

@@ -27,7 +27,6 @@ def open_store(
     trusted: bool = False,
     may_answer: MayAnswer | None = None,
     on_wake: OnWake | None = None,
-    sealed: None = None,
 ) -> ConversationStore:
     """Return the store in the directory `path`, which is created with the first conversation, or in a database.
 
@@ -37,16 +36,11 @@ def open_store(
         trusted: Take a directory in a workspace, too, where midturn's tools may write: what is recorded there is what they leave.
         may_answer: Guards the store for every program that opens it so; see `Agent`.
         on_wake: Called with the id of a conversation when an answer lets its turn go on; see `ConversationStore.waking`.
-        sealed: Gone. Conversations are not sealed any more.
 
     Raises:
         ConfigError: No store that is installed has such addresses, it lies in a workspace and is not `trusted`, others may write it, or
             what opens it fails.
     """
-    if sealed is not None:
-        raise ConfigError(
-            "`sealed` is gone: conversations are not sealed any more. Leave it out; what lies in the store that you name runs."
-        )
     folder = None if trusted else folder_of(path)
     if folder is not None:
         check_place(folder)

@@ -35,9 +35,10 @@ class PortOfBefore(Renamed):
     }
 
 
-Which: TypeAlias = Literal["all", "begun", "open", "ready"]
+Which: TypeAlias = Literal["all", "begun", "open", "ready", "ready_or_interrupted"]
 """Conversations: all; those in which anything is recorded, which lists show, for the process that made one may have been killed before
-that; those whose last turn is open; those of these that can go on: a question was answered, and they are free."""
+that; those whose last turn is open; those of these that can go on: a question was answered, and they are free; these, and free ones whose
+run ended in the middle of a model request or a call."""
 
 
 class LastTurn(Struct, frozen=True):

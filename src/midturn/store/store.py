@@ -62,6 +62,7 @@ from midturn.store.tail import Mark, Part
 from midturn.store.watching import OnWake, StoreChange, Watch, changes, happened, happened_and_recorded, wake
 from midturn.turn.ending import Ending
 from midturn.values.json_value import Json, JsonObject, as_json
+from midturn.values.public_names import public_repr
 from midturn.values.text import check_text
 
 _LOG = logging.getLogger("midturn.store")
@@ -106,6 +107,9 @@ class ConversationStore(Renamed):
         self._on_wake = on_wake
         self._left: dict[str, float] = {}  # the conversations that this version is too old for, and until when they are left alone
         self._told: set[str] = set()  # the versions of which it was said that they are needed
+
+    def __repr__(self) -> str:
+        return public_repr(self, "ConversationStore")
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
@@ -318,16 +322,19 @@ class ConversationStore(Renamed):
         found = [question for prefix in family for question in await _page(self.port, self._clock, prefix, None, None)]
         return following(found, after)[:limit]
 
-    async def ready(self) -> list[str]:
+    async def ready(self, *, interrupted: bool = False) -> list[str]:
         """Return the IDs of the conversations whose turn can continue after a decision, and which no process writes now.
 
-        A turn can continue if an open question was answered, or if its deadline has passed (which is recorded here). A turn whose process
-        died without a question is not listed, since a person may have stopped it. A worker (`Agent.work`) continues it, and `open_turns`
-        lists it.
-        The calls of other agents are not listed either: they continue where they were made.
+        A turn can continue if an open question was answered, or if its deadline has passed (which is recorded here).
+        The calls of other agents are not listed: they continue where they were made.
+
+        Args:
+            interrupted: Whether to list interrupted turns, too: those whose process died in a model request or a call, whose model failed,
+                or whose run was stopped, for example with Ctrl-C in a program. The record does not tell these apart. Workers (`Agent.work`)
+                continue all of them; `midturn serve` and `midturn resume --ready` continue none.
         """
         await _outside_answers(self, self._clock).expire()
-        return await self.port.ids(which="ready")
+        return await self.port.ids(which="ready_or_interrupted" if interrupted else "ready")
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
         """Return the conversations whose last turn is open; of one alone, whether it is among them.

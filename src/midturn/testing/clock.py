@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 
 from midturn.clock import SYSTEM, SystemClock
+from midturn.values.public_names import public_repr
 
 
 class Clock:
@@ -17,6 +18,9 @@ class Clock:
         self._real = SystemClock()
         self._ahead = 0.0
         self._sleeping: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+
+    def __repr__(self) -> str:
+        return public_repr(self, "testing.Clock")
 
     def pass_(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
         """Let time pass: what waits for a moment in it goes on.

@@ -22,6 +22,7 @@ from midturn.tools.call_life import CallLife
 from midturn.tools.names import missing_deps
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer, OnFailure
 from midturn.values.json_value import Json, JsonObject, SecretValue
+from midturn.values.public_names import name_methods, public_repr
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -116,6 +117,9 @@ class CallContext(ABC):
     def __init__(self, life: CallLife, checks: CallRules) -> None:
         self._life = life
         self._checks = checks
+
+    def __repr__(self) -> str:
+        return public_repr(self, type(self).__name__)
 
     @abstractmethod
     async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
@@ -373,3 +377,6 @@ class ToolContext(CallContext, Generic[Deps]):
             if isinstance(answer, Answer):
                 self._answers[name] = answer.value
         return given
+
+
+name_methods(CallContext, "")

@@ -176,6 +176,9 @@ DEFAULT_SECONDS: Final = 600.0
 """Seconds that a command may run."""
 
 
+_NO_ARGUMENTS: Final[JsonObject] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+
+
 class CommandSpec(Struct, frozen=True, kw_only=True):
     """A command to run, and its description for the model.
 
@@ -191,15 +194,10 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
     protocol: OutputProtocol = "text"
     summary: str = ""
     description: str = ""
-    parameters: JsonObject = field(default_factory=lambda: arguments_schema({}, ()))
+    parameters: JsonObject = field(default_factory=lambda: _NO_ARGUMENTS)
     environment: Mapping[str, str | None] = {}
     cwd: str = ""
     timeout: float = DEFAULT_SECONDS
-
-
-def arguments_schema(parameters: Mapping[str, JsonObject], required: Sequence[str]) -> JsonObject:
-    """Return the JSON Schema of a call's arguments from those of its parameters."""
-    return {"type": "object", "properties": dict(parameters), "required": list(required), "additionalProperties": False}
 
 
 def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:

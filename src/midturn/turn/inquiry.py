@@ -160,7 +160,7 @@ class Inquiry(Struct, frozen=True):
     def model_failed(self, failed: AssistantFailed) -> decisions.Closing:
         """Close without an answer; under escalation a person is asked: a failure is not a "no"."""
         message = messages.assistant_failed(self.view.tool, self.question.text, failed.error)
-        escalation = self._escalation(messages.reviewer_failed(failed.error), failed.error)
+        escalation = self._escalation(messages.REVIEWER_FAILED, failed.error)
         return self.cancel("backend_error", escalation or decisions.Refuse("backend_error", message), failed.metadata)
 
     def by_default(self, default: Json) -> decisions.Closing:

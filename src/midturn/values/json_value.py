@@ -60,6 +60,11 @@ def pointer_to(parent: str, key: str | int) -> str:
     return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"
 
 
+def pointer_parts(pointer: str) -> tuple[str, ...]:
+    """Return the keys of a JSON pointer, outermost first (RFC 6901)."""
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+
+
 def shown(value: Json) -> str:
     """Return a value for a message: as JSON, cut where it is long."""
     text = msgspec.json.encode(value).decode()

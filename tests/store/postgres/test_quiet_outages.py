@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -95,6 +96,15 @@ def test_what_does_not_exist_is_no_outage(cluster: Cluster, wrong: tuple[str, st
     with pytest.raises(StoreError, match="does not exist"):
         store.ids_sync()
     assert not [record for record in caplog.records if record.name == "midturn.store.away"]
+    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_messages_of_other_pools_are_left_alone(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    PostgresStore(cluster.url).ids_sync()
+
+    logging.getLogger("psycopg.pool").warning("error connecting in %r", "theirs")
+
+    assert [record.getMessage() for record in caplog.records if record.name == "psycopg.pool"] == ["error connecting in 'theirs'"]
 
 
 @pytest.mark.parametrize(

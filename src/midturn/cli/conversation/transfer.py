@@ -323,7 +323,7 @@ def fork_command(id: str | None, *, turns: int | None, store: StoreAddress | Non
     place = find_place(store)
     source = place.conversation(id)
     made = fork(place, source, turns)
-    note("midturn: conversation {} begins as {} does; `midturn query -c` goes on with it.", made, source)
+    note("midturn: conversation {} begins as {} does; `midturn query -c{}` goes on with it.", made, source, place.option)
     say("{}", made)
     return ExitStatus.DONE
 

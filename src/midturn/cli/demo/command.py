@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def command(*, forms: bool, non_interactive: bool) -> ExitStatus:
 def play(chosen: Play, *, attached: bool) -> ExitStatus:
     """Set up a workspace, play the turn, and show what was recorded."""
     room = Path(tempfile.mkdtemp(prefix="midturn-demo-"))
+    os.environ["XDG_CACHE_HOME"] = str(room / "cache")  # the sandbox of tools makes a directory there
     root = room / "work"
     root.mkdir()
     place = place_at(StoreAddress(room / "conversations", "conversation.store"), _workspace(root), root)

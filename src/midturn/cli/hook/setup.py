@@ -315,7 +315,7 @@ async def _run(server: tuple[str, ...], prompt: str, session: str, store: StoreA
         rules=rules_in(place),
         thread=session,
     )
-    ended = await to_its_end(run.go(prompt))
+    ended = await to_its_end(run.go(prompt), place)
     say_prose("\n")
     if ended == COMPLETED:
         return ExitStatus.DONE
@@ -343,7 +343,7 @@ def opencode_command(*, url: str, store: StoreAddress | None) -> ExitStatus:
         return Errands(place.store, asker, SYSTEM, room, rules)
 
     bridge = Bridge(OpencodeServer(url, password_of(environment())), errands, SYSTEM, lambda words: note("midturn: {}", words))
-    note("midturn: what opencode asks at {} waits in `midturn inbox`, too. Ctrl-C ends this.", url)
+    note("midturn: what opencode asks at {} waits in `midturn inbox{}`, too. Ctrl-C ends this.", url, place.option)
     asyncio.run(_carry(bridge))
     return ExitStatus.DONE
 

@@ -24,6 +24,7 @@ from midturn.store.metadata import Metadata, decode_metadata, title
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, MayGo, PortOfBefore, Settled, Which, following
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows
+from midturn.store.postgres.interrupted import ready_or_interrupted
 from midturn.store.postgres.journal import PostgresJournal, TurnRow
 from midturn.store.postgres.own_loop import DatabaseAddress, OwnLoop, parse_database_address
 from midturn.store.postgres.settling import TRIES, ConversationRows, Holding, Settling
@@ -203,8 +204,10 @@ class PostgresConversations(PortOfBefore):
 
     async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
         """Return ids of conversations, oldest first."""
-        given = {"after": after or "", "limit": _ALL if limit is None else limit}
-        return [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], given))]
+        most = _ALL if limit is None else limit
+        if which == "ready_or_interrupted":
+            return (await self.loop.run(ready_or_interrupted(self.database, self._rows, after or "")))[:most]
+        return [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], {"after": after or "", "limit": most}))]
 
     async def overdue(self, now: str) -> list[str]:
         """Return conversations that may have a question whose deadline has passed, by the clock of the database."""

@@ -20,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from midturn.clock import Outage
 from midturn.errors import StoreAway, StoreError
 from midturn.store.postgres import statements
-from midturn.store.postgres.own_loop import Bells, DatabaseAddress, end_tasks
+from midturn.store.postgres.own_loop import Bells, DatabaseAddress, end_tasks, in_own_loop
 
 T = TypeVar("T")
 StatementParameters: TypeAlias = Mapping[str, object]
@@ -55,6 +55,20 @@ _LOOK_ANYWAY = 5.0
 _ID = re.compile("[0-9]{1,20}")
 _REMOVALS = 10_000  # ids that are kept
 """Seconds after which a wait for `STIRRED` looks, whatever was heard."""
+
+
+class _PoolMessages(logging.Filter):
+    """Logs the messages of our pools at debug level: what they say in raw words, our own errors and warnings say in a sentence."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let the messages of other pools of the program pass."""
+        if not in_own_loop():
+            return True
+        _LOG.debug("%s: %s", record.name, record.getMessage())
+        return False
+
+
+_POOL_MESSAGES = _PoolMessages()
 
 
 class Removals:
@@ -270,6 +284,7 @@ class Database:
 
     async def _opened(self) -> None:
         if self._pool is None:
+            logging.getLogger("psycopg.pool").addFilter(_POOL_MESSAGES)
             connection = {"autocommit": True, "prepare_threshold": None, "row_factory": dict_row, **_KEEPALIVE}
             self._pool = AsyncConnectionPool(
                 self.address.url, min_size=0, max_size=8, max_idle=SPARE, open=False, timeout=5, kwargs=connection

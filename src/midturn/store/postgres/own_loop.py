@@ -82,6 +82,11 @@ class OwnLoop:
             return self._loop
 
 
+def in_own_loop() -> bool:
+    """Return whether this thread runs a loop of ours."""
+    return threading.current_thread() in _RUNNING
+
+
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks until they have ended. Once is not enough: a wait for a driver may swallow a cancellation."""
     left = set(tasks)

@@ -183,6 +183,14 @@ IDS = {
     "ready": f"select id from {{s}}.conversation c where {_READY} and id > %(after)s order by id limit %(limit)s",
 }
 
+# Turns that may have been left in the middle: a run that ends for people alone leaves no time to look at its turn.
+LEFT = f"""
+select c.id, {_LAST_LINES} as lines from {{s}}.conversation c
+where unfinished and wake is not null and not {_ALIVE} and id > %(after)s order by id
+"""
+
+LAST_TURN_OF = f"select c.id, {_LAST_LINES} as lines from {{s}}.conversation c where id = any(%(ids)s)"
+
 # A row bears the number of the transaction that wrote it last. What is not seen here yet is written by one that runs now or comes later.
 GROWN = """
 select t.now::text as now, c.id, c.head
