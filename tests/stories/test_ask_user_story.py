@@ -78,6 +78,15 @@ def test_every_question_is_recorded_as_the_assistants_and_for_humans_only() -> N
     assert requests[1].form is None
 
 
+def test_a_call_in_the_shape_of_another_agents_tool_is_asked() -> None:
+    listed = '[{"question": "Which?", "header": "Database", "multiSelect": false, "options": [{"label": "main"}, {"label": "backup"}]}]'
+    agent = agent_that_calls({"questions": listed})
+
+    result = agent.run_sync("Go.", prompter=mt.ScriptedPrompter({"ask_user.q1": "backup"}))
+
+    assert results(agent, result) == [('{"q1": "backup"}', False)]
+
+
 def test_going_back_changes_what_is_asked() -> None:
     agent = agent_that_calls(MIGRATION)
     prompter = mt.ScriptedPrompter(
