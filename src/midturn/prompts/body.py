@@ -10,7 +10,8 @@ from msgspec import UNSET
 
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
-from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
+from midturn.prompts.keys import DIFFS, code_line, diff_line, label, one_line, pretty, preview_lines, question_line, shown_lines, words_line
+from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.record.events import ToolCall
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, reviewed_places
 from midturn.values.json_text import compact
@@ -124,6 +125,31 @@ def body_rows(prompt: Prompt, width: int, gutter: str) -> list[str]:
     said = [*(QUOTE + row for row in quoted), *([""] if quoted and (context or exactly) else [])]
     between = [""] if context and exactly else []
     return [(gutter + row).rstrip(" ") for row in (*said, *context, *between, *exactly)]
+
+
+def preview_rows(prompt: Prompt, width: int, gutter: str, most: int | None = None) -> list[str]:
+    """Return the previews of all options, each below its label and behind a gutter.
+
+    Args:
+        prompt: The prompt.
+        width: Width in cells.
+        gutter: Start of each row of a preview.
+        most: Maximum number of rows of one preview.
+    """
+    kind = prompt.question.answer_type
+    options = kind.options if isinstance(kind, SelectType | MultiSelectType) else ()
+    rows: list[str] = []
+    for option in options:
+        if option.preview:
+            rows += [*hang(f"{label(option)}:", width, "  "), *preview_of(option, width, gutter, most)]
+    return rows
+
+
+def preview_of(option: SelectOption, width: int, gutter: str, most: int | None = None) -> list[str]:
+    """Return the preview of an option in rows behind a gutter, at most `most` of them."""
+    room = max(1, width - len(gutter))
+    rows = [f"{gutter}{part}".rstrip(" ") for line in preview_lines(option) for part in continued_rows(line, room)]
+    return rows if most is None or len(rows) <= most else [*rows[: most - 1], f"{gutter}... {len(rows) - most + 1} more rows"]
 
 
 def question_rows(prompt: Prompt, width: int) -> list[str]:

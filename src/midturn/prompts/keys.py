@@ -90,6 +90,17 @@ def description(option: answers.SelectOption) -> str:
     return one_line(option.description or "")
 
 
+def preview_lines(option: answers.SelectOption) -> list[str]:
+    """Show an option's preview line by line, character by character; no line where it has none."""
+    return shown_lines("\n".join(split_lines(option.preview.removesuffix("\n")))) if option.preview else []
+
+
+def has_previews(prompt: Prompt) -> bool:
+    """Tell whether an option of the question has a preview."""
+    kind = prompt.question.answer_type
+    return isinstance(kind, answers.SelectType | answers.MultiSelectType) and any(option.preview for option in kind.options)
+
+
 def pretty(value: Json) -> str:
     """Write JSON as a person edits it."""
     return json.dumps(value, ensure_ascii=False, indent=2)
@@ -216,6 +227,8 @@ HELP = Command("?", "this help", KeyStep.HELP, word="all keys")
 def commands(prompt: Prompt, cut: int = 0) -> Commands:
     """Return the keys of a prompt in the order in which they are shown; `cut` counts the rows that did not fit."""
     view = (Command("v", f"view the {cut} rows that are not shown", KeyStep.VIEW, "View", "view all"),) if cut else ()
+    if not cut and has_previews(prompt):
+        view = (Command("v", "view the previews of all options", KeyStep.VIEW, "View", "view all"),)
     match prompt.kind:
         case "run":
             own = (*_yes_no(prompt, _Words("run it", "yes", "skip it", "no")), *_RUN, *((_BY_RULE,) if prompt.rule else ()))

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from midturn.prompts import accept as accepting, keys as keyboard
 from midturn.prompts.answer_text import choice_text, expected, number_text, shape, wanted, wants_number, wants_text
+from midturn.prompts.body import PLAIN_GUTTER, preview_of
 from midturn.prompts.cells import glued, hang
 from midturn.prompts.plain_scene import (
     EDITOR,
@@ -35,6 +36,8 @@ from midturn.values.json_value import Json, SecretValue
 
 
 PAGE = 20
+_PREVIEW_ROWS = 8
+"""Maximum number of rows of a preview in the list; a key shows all of them."""
 
 
 class PrintedOptions:
@@ -85,7 +88,8 @@ class PrintedOptions:
         option = self.options[place]
         box = "" if marks is None else "[x] " if place in marks else "[ ] "
         meaning = keyboard.description(option)
-        return hang(f"  {place + 1}. {box}{keyboard.label(option)}{f' - {meaning}' if meaning else ''}", self._width, "     ")
+        named = f"  {place + 1}. {box}{keyboard.label(option)}{f' - {meaning}' if meaning else ''}"
+        return [*hang(named, self._width, "     "), *preview_of(option, self._width, f"     {PLAIN_GUTTER}", _PREVIEW_ROWS)]
 
 
 Marks: TypeAlias = frozenset[int] | None

@@ -37,10 +37,13 @@ class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
     Args:
         value: What is answered.
         description: What it means, shown beside it.
+        preview: Text of several lines that shows what the choice leads to: a mock-up, code or a diff. It is shown character by character
+            while the choice is highlighted. At most 16 KiB, and 64 KiB in one question.
     """
 
     value: Value_co
     description: str | None = None
+    preview: str | None = None
 
     @property
     def label(self) -> str:

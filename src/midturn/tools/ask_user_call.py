@@ -51,6 +51,10 @@ _OPTIONS: dict[str, Json] = {
         "properties": {
             "value": {"type": "string", "description": "What you get back when the user picks this choice."},
             "description": {"type": "string", "description": "One line that the user sees beside it."},
+            "preview": {
+                "type": "string",
+                "description": "Lines that the user sees while the choice is highlighted: a mock-up, code, a diff. At most 16 KiB.",
+            },
         },
         "required": ["value"],
     },

@@ -65,7 +65,7 @@ def _buttons(question: OpenQuestion) -> Iterator[tuple[str, str]]:
         case BooleanType():
             yield from (("no", "No"), ("yes", "Yes"))
         case SelectType(options=options, allow_other=False) if len(options) <= _OPTIONS:
-            if all(len(scalar_text(option.value)) <= _SHORT and not option.description for option in options):
+            if all(len(scalar_text(option.value)) <= _SHORT and not option.description and not option.preview for option in options):
                 yield from ((str(place), scalar_text(option.value)) for place, option in enumerate(options))
         case _:
             pass

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from midturn.prompts.answer_text import covered_text, native, reply_text
-from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
+from midturn.prompts.body import (
+    CREATES_FILES,
+    QUOTE,
+    ROWS_SHOWN,
+    more_rows,
+    own_context,
+    preview_rows,
+    question_rows,
+    subject_lines,
+    verdict_lines,
+)
 from midturn.prompts.cells import cells, clip, continued_words, hang
 from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
 from midturn.prompts.plain_scene import Edit
@@ -94,7 +104,13 @@ class RichScene:
     def pager(self) -> Pager:
         """Return everything that stands above the question, for a screen of its own; it is laid out for the width that it gets."""
         first = self._seen if self._unseen else 0
-        return Pager(lambda columns: body(self._prompt, columns, self._context), first)
+        return Pager(self._whole, first)
+
+    def _whole(self, columns: int) -> list[Row]:
+        """Return the body and, below it, the previews of all options."""
+        rows = body(self._prompt, columns, self._context)
+        previews = [row(text) for text in preview_rows(self._prompt, columns, GUTTER.text)]
+        return [*rows, *([()] if rows and previews else []), *previews]
 
     def paged(self, pager: Pager) -> None:
         """Take note of what was seen of it."""
