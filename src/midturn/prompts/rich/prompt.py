@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import (
     CREATES_FILES,
     QUOTE,
     ROWS_SHOWN,
+    change_of_call,
+    exact_lines,
     more_rows,
     own_context,
     preview_rows,
@@ -15,6 +19,7 @@ from midturn.prompts.body import (
     verdict_lines,
 )
 from midturn.prompts.cells import cells, clip, continued_words, hang
+from midturn.prompts.changes import FileChange
 from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.burst import NOT_SUBMITTED, KeyMode
@@ -24,7 +29,7 @@ from midturn.prompts.rich.field import SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.keyboard import Key, Paste, Press
 from midturn.prompts.rich.listing import Listing
-from midturn.prompts.rich.pager import ContextRows, Pager, argument_spans, diff_spans, plain_context
+from midturn.prompts.rich.pager import ContextLine, ContextRows, Pager, argument_spans, change_lines, diff_spans, plain_context
 from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Edited, EndedTurn, Reply
@@ -107,10 +112,20 @@ class RichScene:
         return Pager(self._whole, first)
 
     def _whole(self, columns: int) -> list[Row]:
-        """Return the body and, below it, the previews of all options."""
+        """Return the body and, below it, the previews of all options, or the arguments that the body shows as a change."""
         rows = body(self._prompt, columns, self._context)
         previews = [row(text) for text in preview_rows(self._prompt, columns, GUTTER.text)]
-        return [*rows, *([()] if rows and previews else []), *previews]
+        return [*rows, *([()] if rows and previews else []), *previews, *self._as_sent(columns)]
+
+    def _as_sent(self, columns: int) -> list[Row]:
+        """Return the arguments of a call as they are sent, if the body shows them as a change."""
+        subject = self._prompt.subject
+        if not isinstance(subject, CallSubject) or change_of_call(subject.call) is None:
+            return []
+        heading = row("The arguments as they are sent:", "strong")
+        lines = _kept_lines(map(argument_spans, exact_lines(subject.call)))
+        room = max(1, columns - cells(GUTTER.text))
+        return [(GUTTER, *spans) for spans in ((), heading, *(found for line in lines for found in line.rows(room)))]
 
     def paged(self, pager: Pager) -> None:
         """Take note of what was seen of it."""
@@ -322,16 +337,27 @@ def _subject_rows(prompt: Prompt, room: int) -> list[Row]:
     """Break answers at their spaces, and what is approved character by character."""
     if isinstance(prompt.subject, FormSubject):
         return [row(part) for line in subject_lines(prompt) for part in continued_words(line, room)]
-    return [found for spans in _subject(prompt) for found in cut(spans, room)]
+    return [found for line in _subject(prompt) for found in line.rows(room)]
 
 
-def _subject(prompt: Prompt) -> list[Row]:
-    """Colour what is to be approved: a new file as a diff, arguments by their names."""
+def _subject(prompt: Prompt) -> list[ContextLine]:
+    """Colour what is to be approved: new files and edits of files as a diff, arguments by their names."""
     lines = subject_lines(prompt)
     match prompt.subject:
+        case CallSubject(call) if change := change_of_call(call):
+            named = lines[: len(lines) - len(change.lines)]
+            return [*_kept_lines(map(argument_spans, named)), *(line for file in change.files for line in _file(file))]
         case CallSubject(call) if call.name == CREATES_FILES:
-            return [diff_spans(line) if line.startswith(("+", "\\")) else argument_spans(line) for line in lines]
+            return _kept_lines(diff_spans(line) if line.startswith(("+", "\\")) else argument_spans(line) for line in lines)
         case CallSubject():
-            return [argument_spans(line) for line in lines]
+            return _kept_lines(map(argument_spans, lines))
         case _:
-            return [row(line) for line in lines]
+            return _kept_lines(map(row, lines))
+
+
+def _file(file: FileChange) -> list[ContextLine]:
+    return [ContextLine(row(file.heading, "strong"), kept=True), *change_lines(file.rows)]
+
+
+def _kept_lines(rows: Iterable[Row]) -> list[ContextLine]:
+    return [ContextLine(spans, kept=True) for spans in rows]
