@@ -98,7 +98,7 @@ def test_a_prompt_as_the_terminal_shows_it(columns: int, result: Path) -> None:
 @pytest.mark.parametrize("columns", [80, 40])
 @pytest.mark.parametrize("name", ["text", "select48", "secret"])
 def test_the_help_of_a_live_field_as_the_terminal_shows_it(name: str, columns: int, result: Path) -> None:
-    """F1 keeps what was typed, and Escape gives it back."""
+    """F1 shows the help below what was typed, and Escape hides it."""
     file = f"rich_{columns}/f1_{name}"
     steps = [("typed", "42?"), ("F1", "\x1bOP"), ("Esc", "\x1b")]
     with rich(name, result, size=(columns, 30)) as session:

@@ -27,6 +27,7 @@ from midturn.prompts.plain_scene import (
     unescaped,
 )
 from midturn.question import answer_type as answers
+from midturn.question.decision_words import YES_OR_NO
 from midturn.question.reply import Answered, Reply, Submitted
 from midturn.record.prompt import FormSubject, reviewed_places
 from midturn.values.json_value import Json, SecretValue
@@ -329,7 +330,7 @@ def review(scene: Scene) -> Dialog:
     rows = scene.opening()
     while True:
         typed = (yield scene.say(rows, ask)).strip()
-        if not typed:
+        if not typed or YES_OR_NO.get(typed.casefold()) is True:
             return Submitted()
         number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (no form has a thousand questions)
         if 1 <= number <= len(places):

@@ -23,8 +23,18 @@ from midturn.prompts.changes import FileChange
 from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.burst import NOT_SUBMITTED, KeyMode
-from midturn.prompts.rich.choice import Choice
-from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, rule_field, subject_field, text_menu
+from midturn.prompts.rich.choice import Choice, Help
+from midturn.prompts.rich.faces import (
+    cancel_menu,
+    field_help,
+    first_face,
+    other_field,
+    reason_field,
+    reply_field,
+    rule_field,
+    subject_field,
+    text_menu,
+)
 from midturn.prompts.rich.field import SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.keyboard import Key, Paste, Press
@@ -77,6 +87,8 @@ class RichScene:
         self._leaving: Key | None = None
         self._writing = KeyStep.REPLY
         self._drafts: dict[KeyStep, str] = {}
+        self._help = Help()
+        self._helped: Face | None = None
         self._faces: list[Face] = [first_face(self._prompt, self._tail, self._offered)]
         if menu_first and isinstance(self._prompt.question.answer_type, TextType | SchemaType | SecretType):
             self._faces.append(self._menu())
@@ -162,8 +174,7 @@ class RichScene:
             return Sign.SUSPEND
         if isinstance(key, Press) and key.key == "c-l":
             return Sign.REDRAW
-        if isinstance(key, Press) and key.key == "f1" and not isinstance(face, Choice | Listing):
-            self._faces.append(self._menu().opened())
+        if isinstance(key, Press) and self._is_for_help(face, key):
             return None
         if leaving not in (None, key):  # a key after "really?" answers that, and not the question
             return None
@@ -175,6 +186,20 @@ class RichScene:
             self._note = _ENDS
             return None
         return outcome
+
+    def _is_for_help(self, face: Face, key: Press) -> bool:
+        """Take a key that shows, scrolls or hides the help below a field. The field keeps its text, and takes all other keys."""
+        if isinstance(face, Choice | Listing):
+            return False
+        if key.key == "f1":
+            self._help = Help()
+            self._help.toggle()
+            self._helped = None if self._helped is face else face
+            return True
+        if self._helped is face and key.key == "escape":
+            self._helped = None
+            return True
+        return self._helped is face and key.key in ("pageup", "pagedown") and self._help.scrolls(key.key)
 
     def _leave(self, key: Key, *, sure: bool) -> EndedTurn | None:
         """End the turn; where that takes answers of a form with it, only after the key was pressed again."""
@@ -198,10 +223,15 @@ class RichScene:
         notes = [row(text, "error") for text in hang(self._note, size.columns, "  ")] if self._note else []
         notes += [row(text, "dim") for text in hang(left, size.columns, "  ")] if (left := self._prompt.time_left()) else []
         above = self._kept(size)
-        room = Size(size.columns, max(1, size.rows - len(notes) - len(above)))
-        frame = self._faces[-1].frame(room)
+        room = max(1, size.rows - len(notes) - len(above))
+        helped = self._help_below(Size(size.columns, room // 2)) if self._helped is self._faces[-1] else []
+        frame = self._faces[-1].frame(Size(size.columns, max(1, room - len(helped))))
         at, column = frame.cursor
-        return fitted(Frame(joined(above, frame.rows, notes), (at + len(above), column)), size)
+        return fitted(Frame(joined(above, frame.rows, helped, notes), (at + len(above), column)), size)
+
+    def _help_below(self, size: Size) -> list[Row]:
+        """Draw the help of a field, in half of the room at most."""
+        return self._help.window(field_help(self._faces[-1], self._prompt, self._offered, size), size.rows, "PgUp and PgDn scroll")
 
     def transcript(self, reply: Reply, columns: int) -> Row:
         """Return the row that stays: the question's last row and what was answered; and how much was not seen, where there is room."""
