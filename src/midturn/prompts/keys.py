@@ -183,6 +183,7 @@ _NAMES = {
     **dict.fromkeys(("edit",), "e"),
     **dict.fromkeys(("rule", "by a rule", "always by a rule"), "A"),
     **dict.fromkeys(("view", "view all"), "v"),
+    **dict.fromkeys(("json", "as json"), "j"),
     **dict.fromkeys(("help",), "?"),
 }
 
@@ -237,9 +238,9 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
             own = (*_yes_no(prompt, _Words("give the result to the model", "yes", "withhold the result", "no")), *_DELIVER)
             view = (Command("v", "view everything", KeyStep.VIEW, word="view all"),)
         case "review":
-            own = ()
+            own = (AS_JSON,) if isinstance(prompt, FieldPrompt) else ()
         case "tool":
-            own = _by_type(prompt)
+            own = (*_by_type(prompt), *((AS_JSON,) if isinstance(prompt, FieldPrompt) else ()))
         case _ as other:
             assert_never(other)
     return (*own, *leaving(prompt), *view, HELP)
@@ -341,7 +342,7 @@ def _by_type(prompt: Prompt) -> Commands:
     skip = (_SKIP,) if prompt.question.optional else ()
     match prompt.question.answer_type:
         case answers.BooleanType():
-            because = () if is_beside_a_turn(prompt) else (_NO_BECAUSE,)
+            because = () if is_beside_a_turn(prompt) or isinstance(prompt, FieldPrompt) else (_NO_BECAUSE,)
             return (*_yes_no(prompt, _Words("yes", "yes", "no", "no")), *because, *skip)
         case answers.SelectType(allow_other=allow) | answers.MultiSelectType(allow_other=allow):
             other = (OTHER,) if allow else ()
@@ -412,6 +413,17 @@ class BackTo(WentBack, frozen=True):
     """Back, and on until the question with this `index`."""
 
     index: int = 1
+
+
+class AsJson(WentBack, frozen=True):
+    """The question whose fields are asked one after the other is to be answered with JSON."""
+
+
+AS_JSON = Command("j", "answer all fields as JSON", AsJson(), "JSON", "JSON")
+
+
+class FieldPrompt(Prompt, frozen=True, kw_only=True):
+    """One field of a question whose schema is a flat object, or the last look at all of them."""
 
 
 class Jump:

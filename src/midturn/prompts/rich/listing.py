@@ -111,8 +111,8 @@ class Listing(OptionList, ABC):
 
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
         super().__init__(prompt, tail)
-        self._offered = offered
-        self._by_key = {command.key: command for command in offered}
+        self._offered = tuple(command for command in offered if command.key not in _STEPS)  # those are in the menu behind Escape
+        self._by_key = {command.key: command for command in self._offered}
         self._below = tuple(command for command in offered if command.key in _BELOW)
         self._initials = [_initial(label(option)) for option in self._options]
         self._tallest: tuple[int, str | None, int] = (0, None, 0)
