@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from midturn.errors import QuestionError
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectOption, SelectType, TextType
@@ -13,6 +14,7 @@ from midturn.question.question import Question
 from midturn.tools.ask_user_call import read_arguments
 from midturn.tools.ask_user_shapes import own_shape
 from midturn.values.json_value import Json, JsonObject
+from support.depth import tries
 
 OPTIONS: list[Json] = [{"label": "main", "description": "The newest."}, {"label": "backup"}]
 READ = (SelectOption("main", "The newest."), SelectOption("backup"))
@@ -120,3 +122,20 @@ def test_what_is_still_wrong_is_named() -> None:
     assert mistakes({"questions": [{"question": "Which?", "options": [{"label": 3}]}]}) == [
         '/questions/0/options/0: {"label":3} is not text. Give a string, or an object with a string as `value`.'
     ]
+
+
+KEYS = ["question", "text", "label", "value", "options", "choices", "header", "multiSelect", "type", "answer_type", "id", "description"]
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a", "choice", "yesno", "[1]", '["a"]', '{"text": "Q?"}']),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=tries(300), deadline=None)
+@given(st.dictionaries(st.sampled_from([*KEYS, "questions"]), VALUES, max_size=5))
+def test_the_own_shape_of_the_own_shape_is_the_same(arguments: dict[str, Any]) -> None:
+    """A call that is recorded and read again asks the same."""
+    own = own_shape(arguments)
+
+    assert own_shape(own) == own

@@ -107,6 +107,7 @@ def test_a_preview_stands_below_its_option_with_every_character(store: MemorySto
         page = client.get(f"/q/{waiting.id}").text
         assert '<code class="option-preview" tabindex="0">+---+\n| &lt;b&gt; |⟨U+001B⟩</code>' in page
         assert page.count("option-preview") == 1
+        assert any("The options have previews" in str(about) for _, about in question_rows(waiting))
         assert 'value="wide"' not in client.get("/").text  # no button answers from the list, where the preview is not seen
 
 

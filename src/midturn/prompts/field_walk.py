@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from midturn.errors import AnswerError
 from midturn.prompts.answer_text import problem_text
-from midturn.prompts.keys import AsJson, BackTo, FieldPrompt, initial
+from midturn.prompts.keys import AsJson, BackTo, ObjectField, initial
 from midturn.prompts.schema_controls import FlatField, flat_fields
 from midturn.question.answer_type import AnswerType, BooleanType, MultiSelectType, SchemaType, SelectType, TextType
 from midturn.question.question import Question
@@ -108,7 +108,7 @@ class FieldWalk:
         shown = "\n\n".join(part for part in context if part)
         is_alone = self._asked.total == 1  # a question of a form keeps its place in that
         return replace(
-            _field_prompt(self._asked),
+            _object_field(self._asked),
             question=replace(question, context=shown or None),
             prefill=self._answers.get(question.id, UNSET),
             can_go_back=not is_first or self._asked.can_go_back,
@@ -121,7 +121,7 @@ class FieldWalk:
     def _review(self) -> Prompt:
         question: Question[Any] = Question.unchecked(id="__review__", text=_REVIEW, answer_type=BooleanType())
         return replace(
-            _field_prompt(self._asked),
+            _object_field(self._asked),
             kind="review",
             question=question,
             subject=FormSubject(self._questions, dict(self._answers)),
@@ -136,9 +136,9 @@ class FieldWalk:
         return replace(self._asked, prefill=begun, can_go_back=True, error=self._error or self._asked.error)
 
 
-def _field_prompt(prompt: Prompt) -> FieldPrompt:
+def _object_field(prompt: Prompt) -> ObjectField:
     terms: dict[str, Any] = {**asdict(prompt), "may_remember": False}
-    return FieldPrompt(**terms)
+    return ObjectField(**terms)
 
 
 def _question(prompt: Prompt, field: FlatField, place: int) -> Question[Any]:

@@ -97,8 +97,7 @@ def preview_lines(option: answers.SelectOption) -> list[str]:
 
 def has_previews(prompt: Prompt) -> bool:
     """Tell whether an option of the question has a preview."""
-    kind = prompt.question.answer_type
-    return isinstance(kind, answers.SelectType | answers.MultiSelectType) and any(option.preview for option in kind.options)
+    return answers.has_previews(prompt.question.answer_type)
 
 
 def pretty(value: Json) -> str:
@@ -238,9 +237,9 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
             own = (*_yes_no(prompt, _Words("give the result to the model", "yes", "withhold the result", "no")), *_DELIVER)
             view = (Command("v", "view everything", KeyStep.VIEW, word="view all"),)
         case "review":
-            own = (AS_JSON,) if isinstance(prompt, FieldPrompt) else ()
+            own = (AS_JSON,) if isinstance(prompt, ObjectField) else ()
         case "tool":
-            own = (*_by_type(prompt), *((AS_JSON,) if isinstance(prompt, FieldPrompt) else ()))
+            own = (*_by_type(prompt), *((AS_JSON,) if isinstance(prompt, ObjectField) else ()))
         case _ as other:
             assert_never(other)
     return (*own, *leaving(prompt), *view, HELP)
@@ -342,7 +341,7 @@ def _by_type(prompt: Prompt) -> Commands:
     skip = (_SKIP,) if prompt.question.optional else ()
     match prompt.question.answer_type:
         case answers.BooleanType():
-            because = () if is_beside_a_turn(prompt) or isinstance(prompt, FieldPrompt) else (_NO_BECAUSE,)
+            because = () if is_beside_a_turn(prompt) or isinstance(prompt, ObjectField) else (_NO_BECAUSE,)
             return (*_yes_no(prompt, _Words("yes", "yes", "no", "no")), *because, *skip)
         case answers.SelectType(allow_other=allow) | answers.MultiSelectType(allow_other=allow):
             other = (OTHER,) if allow else ()
@@ -422,7 +421,7 @@ class AsJson(WentBack, frozen=True):
 AS_JSON = Command("j", "answer all fields as JSON", AsJson(), "JSON", "JSON")
 
 
-class FieldPrompt(Prompt, frozen=True, kw_only=True):
+class ObjectField(Prompt, frozen=True, kw_only=True):
     """One field of a question whose schema is a flat object, or the last look at all of them."""
 
 

@@ -158,6 +158,11 @@ def label_of(value: Scalar) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+def has_previews(answer_type: PersistedType) -> bool:
+    """Return whether an option has a preview."""
+    return isinstance(answer_type, SelectType | MultiSelectType) and any(option.preview for option in answer_type.options)
+
+
 def folded(label: str) -> str:
     """Reduce a label to what two options must differ in: NFKC, case folding, trimming.
 
