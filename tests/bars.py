@@ -26,10 +26,10 @@ from midturn.record.prompt import Prompt
 from midturn.terminal.flow import PlainFlow
 from midturn.tools.fs import beneath as beneath_module
 from midturn.tools.fs.beneath import Beneath, Unsupported
-from midturn.tools.fs.diff import Change
 from midturn.tools.fs.paths import Missing
 from midturn.tools.fs.searching import Pattern
 from midturn.tools.returned import Rejected
+from midturn.values.diff import Change
 from midturn.values.text import exact, prose
 from question.schema.test_validation import SLOW
 from support.exchanged_folder import exchanged

@@ -151,9 +151,25 @@ def _ids(names: Sequence[str]) -> dict[str, str]:
 def heading(questions: Sequence[Question[Any]]) -> str:
     """Return what stands above a form of these questions."""
     first = questions[0]
+    above = _above(first)
     if len(questions) > 1:
-        return first.context or "Please answer these questions."
-    return f"{first.context}\n\n{first.text}" if first.context else first.text
+        return above or "Please answer these questions."
+    return f"{above}\n\n{first.text}" if above else first.text
+
+
+def _above(question: Question[Any]) -> str:
+    """Return the context of a question and the previews of its options, which a form over there has no place for."""
+    kind = question.answer_type
+    options = kind.options if isinstance(kind, SelectType | MultiSelectType) else ()
+    previews = [f"{option.label}:\n{option.preview.rstrip()}" for option in options if option.preview]
+    if sum(map(len, previews)) > _PREVIEWS:
+        previews = [_PREVIEWS_ELSEWHERE]
+    return "\n\n".join([*([question.context] if question.context else []), *previews])
+
+
+_PREVIEWS: Final = 4_000
+"""Maximum number of characters of all previews that are shown in a form of another program."""
+_PREVIEWS_ELSEWHERE: Final = "The options have previews, which do not fit here: midturn's page and `midturn answer` show them."
 
 
 class Outgoing(Struct, frozen=True):
@@ -222,8 +238,8 @@ def _value(options: Sequence[SelectOption], received: Json) -> Json:
 
 def _property(question: Question[Any]) -> JsonObject:
     described: dict[str, Json] = {"title": question.text}
-    if question.context:
-        described["description"] = question.context
+    if above := _above(question):
+        described["description"] = above
     if question.default is not UNSET:
         described["default"] = own_words(question.default)
     return {**_shape(question), **described}

@@ -22,7 +22,7 @@ from midturn.question.question import Question
 from midturn.question.schema import check_schema
 from midturn.values.json_text import NotJson, compact, read_json
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, canonical, items, members, objects, text
-from midturn.values.text import single_line
+from midturn.values.text import cut_to_bytes, single_line
 
 KINDS: Final = ("string", "number", "integer", "boolean")
 """The types that a form has a control for."""
@@ -161,7 +161,7 @@ def json_field(key: str, schema: Json, above: str) -> ElicitedField:
 
 def _clipped(context: str) -> str:
     """Cut a context at the limit, at the end of a character."""
-    return context.encode()[: DEFAULT_LIMITS.context].decode(errors="ignore")
+    return cut_to_bytes(context, DEFAULT_LIMITS.context)
 
 
 def _with_default(field: ElicitedField, question: dict[str, Json], asked: JsonObject) -> ElicitedField:

@@ -47,6 +47,27 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lines
 
 
+MACHINE = {"type": "object", "properties": {"cpu": {"type": "integer"}, "burst": {"type": "boolean"}}, "required": ["cpu"]}
+
+
+@mt.tool
+async def build(ctx: mt.ToolContext) -> str:
+    """Build on a machine."""
+    return str(await ctx.ask(mt.Question.schema("machine", "Which machine?", MACHINE)))
+
+
+def test_a_flat_object_is_answered_field_by_field_with_input(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    typed += ["2", "yes", ""]
+    made = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "build", "arguments": {}}]}, {"text": "Done."}]), tools=[build])
+
+    result = made.run_sync("Hello.", prompter=mt.InputPrompter()).raise_if_failed()
+
+    ((_, response),) = made.store.read_sync(result.conversation).pairs()
+    assert isinstance(response, mt.events.InquiryAnswered)
+    assert response.answer == {"cpu": 2, "burst": True}
+    assert "Which machine? · burst" in capsys.readouterr().out
+
+
 def test_every_type_of_question_is_answered_with_input(typed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     typed += ["y", "2", "calm", "7", "hunter2", "y"]
     made = agent()

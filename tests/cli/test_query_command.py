@@ -391,3 +391,14 @@ def test_outside_of_a_workspace_conversations_are_the_users_own(tmp_path: Path) 
     assert midturn.ok("answer", question, "yes", "--resume").stdout == "Done.\n"
     assert [row["title"] for row in midturn.ok("conversation", "ls", "--json").json] == ["Ship it"]
     assert not (midturn.root / ".midturn").exists()
+
+
+def test_a_refused_ask_is_shown_as_a_failed_call(midturn: CommandLine) -> None:
+    model = midturn.script(calls("ask_user", questions=[{"id": "a", "text": "A?", "answer_type": "boolean", "when": {"equals": True}}]))
+
+    finished = midturn.run("query", "-m", model, "Ship it")
+
+    assert "· ask_user failed: nothing was asked: /questions/0/when/question_id: `question_id` is missing" in finished.stderr
+    shown = midturn.ok("conversation", "show").stdout
+    assert "· ask_user\n" in shown
+    assert "  ! ask_user: nothing was asked, because the arguments are wrong." in shown

@@ -310,6 +310,21 @@ def test_one_answer_after_the_other_is_asked_for(midturn: CommandLine, claude: S
     assert decided(hook.decision())["updatedInput"]["answers"] == {"Which env?": "prod", "Which parts?": "web"}
 
 
+def test_the_previews_of_options_are_kept(midturn: CommandLine, claude: Session) -> None:
+    layouts = [{"label": "wide", "preview": "+----+\n|    |"}, {"label": "long", "preview": "x" * 20_000}, {"label": "none"}]
+    asked = [{"question": "Which layout?", "header": "Layout", "options": layouts, "multiSelect": False}]
+    hook = claude.start("PermissionRequest", tool_name="AskUserQuestion", tool_input={"questions": asked})
+
+    (question,) = wait_for(midturn)
+    midturn.ok("answer", question["id"], "wide")
+
+    assert decided(hook.decision())["updatedInput"]["answers"] == {"Which layout?": "wide"}
+    wide, long, none = question["question"]["answer_type"]["options"]
+    assert wide == {"value": "wide", "preview": "+----+\n|    |"}
+    assert len(long["preview"]) == 16_384
+    assert "preview" not in none
+
+
 def test_a_reply_is_told_as_what_it_is(midturn: CommandLine, claude: Session) -> None:
     hook = claude.start("PermissionRequest", **ASK)
     (question,) = wait_for(midturn)

@@ -141,6 +141,21 @@ def test_an_answer_in_the_clients_own_dialog_is_recorded_as_such(midturn: Comman
 
 
 @each_era
+def test_a_call_in_the_shape_of_another_agents_tool_is_asked_with_its_previews(midturn: CommandLine, era: str) -> None:
+    person = Person(content={"q1": "wide"})
+    options = [{"label": "wide", "preview": "+--+"}, {"label": "narrow", "description": "One column"}]
+    listed = json.dumps([{"question": "Which layout?", "header": "Layout", "multiSelect": False, "options": options}])
+
+    async def work() -> None:
+        async with connected(midturn, person=person, era=era) as client:
+            assert data(await client.call_tool("ask_user", {"questions": listed}))["answers"] == {"q1": "wide"}
+
+    run(work())
+    (shown,) = person.shown
+    assert "wide:\n+--+" in shown.message
+
+
+@each_era
 def test_own_words_are_taken_in_a_dialog(midturn: CommandLine, era: str) -> None:
     async def work() -> None:
         async with connected(midturn, person=Person(content={"answer_other": "staging"}), era=era) as client:

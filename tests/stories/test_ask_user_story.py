@@ -78,6 +78,29 @@ def test_every_question_is_recorded_as_the_assistants_and_for_humans_only() -> N
     assert requests[1].form is None
 
 
+def test_a_call_in_the_shape_of_another_agents_tool_is_asked() -> None:
+    listed = '[{"question": "Which?", "header": "Database", "multiSelect": false, "options": [{"label": "main"}, {"label": "backup"}]}]'
+    agent = agent_that_calls({"questions": listed})
+
+    result = agent.run_sync("Go.", prompter=mt.ScriptedPrompter({"ask_user.q1": "backup"}))
+
+    assert results(agent, result) == [('{"q1": "backup"}', False)]
+
+
+def test_a_refused_ask_is_a_failed_call_of_the_stream() -> None:
+    agent = agent_that_calls({"question": "One\ntwo"})
+
+    async def seen() -> list[mt.Streamed]:
+        async with agent.stream("Go.", prompter=mt.ScriptedPrompter({})) as events:
+            return [event async for event in events]
+
+    started, finished = (event for event in asyncio.run(seen()) if isinstance(event, mt.ToolStarted | mt.ToolFinished))
+    assert isinstance(started, mt.ToolStarted)
+    assert isinstance(finished, mt.ToolFinished)
+    assert (finished.call.name, finished.is_error) == ("ask_user", True)
+    assert finished.content.startswith("ask_user: nothing was asked")
+
+
 def test_going_back_changes_what_is_asked() -> None:
     agent = agent_that_calls(MIGRATION)
     prompter = mt.ScriptedPrompter(

@@ -16,7 +16,7 @@ from midturn.terminal.gate import Gate
 from midturn.terminal.look import TerminalSettings
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.values.json_value import SecretValue
-from support.prompt_catalogue import PROMPTS
+from support.prompt_catalogue import PROMPTS, WALKED
 
 
 async def main(name: str, result: Path, case: str) -> None:
@@ -34,7 +34,7 @@ async def main(name: str, result: Path, case: str) -> None:
     )
     gate = Gate()
     prompter = TerminalPrompter(settings, gate)
-    asking = asyncio.create_task(prompter.prompt(PROMPTS[name]))
+    asking = asyncio.create_task(prompter.prompt({**PROMPTS, **WALKED}[name]))
     if case == "host":
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, write, result, "host heard SIGINT")
     if case == "output":
@@ -51,7 +51,7 @@ async def main(name: str, result: Path, case: str) -> None:
         asking.cancel()
     write(result, await settled(asking))
     if case == "withdrawn":
-        prompter.withdrawn(PROMPTS[name].id, "ann\x1b")
+        prompter.withdrawn({**PROMPTS, **WALKED}[name].id, "ann\x1b")
 
 
 def refuse_terminals(loop: asyncio.AbstractEventLoop) -> None:

@@ -38,10 +38,16 @@ CHECKS = (
     SelectOption("docs build"),
 )
 FILES = tuple(SelectOption(f"src/module_{number:02}.py", f"{37 * number % 900} lines") for number in range(48))
+REGIONS: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 SETTINGS: dict[str, Any] = {
     "type": "object",
-    "properties": {"replicas": {"type": "integer", "maximum": 10}, "region": {"type": "string"}},
+    "properties": {"replicas": {"type": "integer", "maximum": 10}, "region": REGIONS},
     "required": ["replicas", "region"],
+}
+MACHINE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"cpu": {"type": "integer", "minimum": 1}, "burst": {"type": "boolean"}, "note": {"type": "string"}},
+    "required": ["cpu", "burst"],
 }
 
 
@@ -71,6 +77,8 @@ REVIEW = replace(
     subject=FormSubject((BOOLEAN.question, replace(SELECT.question, id="env")), {"answer": True, "env": "production"}),
 )
 
+WALKED: dict[str, Prompt] = {"fields": _ask(SchemaType(MACHINE), "Which machine?", context="For the build.")}
+"""Prompts that the terminal asks in several steps."""
 PROMPTS: dict[str, Prompt] = {
     "boolean": replace(BOOLEAN, may_remember=True, can_go_back=True),
     "boolean_default": replace(_ask(BooleanType(), "Apply patch?", default=True), may_remember=True),

@@ -136,6 +136,42 @@ def test_hidden_tools_are_not_mentioned() -> None:
     assert watched.err.getvalue() == ""
 
 
+ASK = ToolCall("ev", "call", "ask_user", {"question": "One\ntwo", "options": []})
+WRONG = """\
+ask_user: nothing was asked, because the arguments are wrong. Correct them and call it again.
+- /question: the text has 2 lines; one is allowed. Put multi-line text in `context`.
+- /options: 0 options are given; 1 to 200 are allowed."""
+ASKED = OutputSettings(hidden=frozenset({"ask_user"}))
+
+
+def test_a_refused_ask_is_shown_although_asks_are_hidden() -> None:
+    watched = Watched(terminal=False, settings=ASKED).show(TextShown("A form."), ToolBegan(ASK), ToolEnded(ASK, WRONG, is_error=True))
+
+    assert watched.out.getvalue() == "A form.\n"
+    assert watched.err.getvalue() == (
+        "· ask_user One⏎ two failed: nothing was asked: /question: the text has 2 lines; one is allowed. "
+        "Put multi-line text in `context`. (and 1 more)\n"
+    )
+
+
+def test_an_ask_that_nobody_could_answer_is_shown() -> None:
+    told = "ask_user cannot run because no interactive terminal is available. Do not retry this tool call in this turn."
+    watched = Watched(terminal=False, settings=ASKED).show(ToolBegan(ASK), ToolEnded(ASK, told, is_error=True))
+
+    assert watched.err.getvalue() == f"· ask_user One⏎ two failed: {told}\n"
+
+
+@pytest.mark.parametrize("told", [INPUT_CANCELLED, TURN_ENDED])
+def test_an_ask_that_the_person_ended_is_not_mentioned(told: str) -> None:
+    watched = Watched(terminal=False, settings=ASKED).show(ToolBegan(ASK), ToolEnded(ASK, told, is_error=True))
+
+    assert watched.err.getvalue() == ""
+
+
+def test_an_answered_ask_is_not_mentioned() -> None:
+    assert Watched(terminal=False, settings=ASKED).show(ToolBegan(ASK), ToolEnded(ASK, "{}", is_error=False)).err.getvalue() == ""
+
+
 def test_a_line_is_finished_before_a_tool_is_named() -> None:
     watched = Watched(settings=OutputSettings(mode="plain"))
     watched.show(TextShown("I will deploy"), ModelFinished(), ToolBegan(CALL))

@@ -93,6 +93,16 @@ def test_a_typed_line_answers(name: str, line: str, reply: str, result: Path) ->
         assert session.read_settings() == session.settings
 
 
+def test_a_flat_object_is_asked_field_by_field(result: Path) -> None:
+    with plain("fields", result) as session:
+        for line, shown in [("2", "question 2 of 3"), ("yes", "question 3 of 3"), (":-", "Send these answers?"), ("y", "Answer: (sent)")]:
+            wait_until_asked(session)
+            session.send(f"{line}\r")
+            session.wait_for(shown)
+        assert session.wait_for_end() == 0
+    assert result.read_text().startswith("Answered(value={'cpu': 2, 'burst': True},")
+
+
 @pytest.mark.parametrize("name", ["boolean_default", "select", "multi", "text", "secret", "schema"])
 @pytest.mark.parametrize("key", ["\x03", "\x04"])
 def test_ctrl_c_and_end_of_input_end_the_turn_and_never_take_the_default(name: str, key: str, result: Path) -> None:

@@ -98,7 +98,7 @@ def test_a_prompt_as_the_terminal_shows_it(columns: int, result: Path) -> None:
 @pytest.mark.parametrize("columns", [80, 40])
 @pytest.mark.parametrize("name", ["text", "select48", "secret"])
 def test_the_help_of_a_live_field_as_the_terminal_shows_it(name: str, columns: int, result: Path) -> None:
-    """F1 keeps what was typed, and Escape gives it back."""
+    """F1 shows the help below what was typed, and Escape hides it."""
     file = f"rich_{columns}/f1_{name}"
     steps = [("typed", "42?"), ("F1", "\x1bOP"), ("Esc", "\x1b")]
     with rich(name, result, size=(columns, 30)) as session:
@@ -110,6 +110,43 @@ def test_the_help_of_a_live_field_as_the_terminal_shows_it(name: str, columns: i
         assert session.wait_for_end() == 0
 
         assert_golden(file, "\n".join(drawn))
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_flat_object_is_asked_field_by_field(columns: int, result: Path) -> None:
+    file = f"rich_{columns}/fields"
+    with rich("fields", result, size=(columns, 30)) as session:
+        drawn: list[str] = []
+        for title, keys, shown in [
+            ("a number", "2", "a whole number"),
+            ("yes or no", "\r", "j JSON"),
+            ("an optional text", "y", "note"),
+            ("the menu", "\x1b", "What next?"),
+            ("back", "b", "note (back)"),
+            ("again", "n", "burst no"),
+            ("the last look", "why\r", "1-3 goes back"),
+        ]:
+            session.send(keys)
+            session.wait_for(shown)
+            drawn.append(session.framed_as(golden(file), f"fields: {title}"))
+        session.send("y")
+        assert session.wait_for_end() == 0
+        assert_restored(session)
+        drawn.append(session.framed_as(golden(file), "fields: sent"))
+
+        assert_golden(file, "\n".join(drawn))
+    assert result.read_text().startswith("Answered(value={'cpu': 2, 'burst': False, 'note': 'why'},")
+
+
+def test_a_flat_object_is_answered_as_json_behind_j(result: Path) -> None:
+    with rich("fields", result) as session:
+        session.send("\x1b")
+        session.wait_for("What next?")
+        session.send("j")
+        session.wait_for("Tab inserts the template")
+        session.send('{"cpu": 1, "burst": true}\r')
+        assert session.wait_for_end() == 0
+    assert "'burst': True" in result.read_text()
 
 
 def test_ctrl_c_in_a_form_with_answers_asks_first(result: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import midturn as mt
+from midturn.prompts.changes import ROWS, FileChange, change_in, change_of, read_diff
 from midturn.store.memory_conversations import MemoryStore
 from midturn.tools.fs.changing import modify_file
 from midturn.tools.fs.paths import Replacement
 from midturn.web.app import application
 from midturn.web.board import Board
-from midturn.web.changes import ROWS, FileChange, change_in, change_of, read_diff
 from midturn.web.gate import ProgramAccess
 from midturn.web.library import Library
 from midturn.web.port import Port
@@ -58,8 +58,6 @@ def test_a_diff_is_read_file_by_file_with_its_numbers() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        DIFF.replace("@@ -3,3", "@@ -3,4"),
-        DIFF.replace("@@ -40 +40,2 @@\n", ""),
         DIFF + "and more\n",
         "--- a\n+++ b\n",
         "+++ b\n--- a\n",
@@ -68,7 +66,61 @@ def test_a_diff_is_read_file_by_file_with_its_numbers() -> None:
 )
 def test_what_is_not_a_diff_to_its_last_line_is_left_to_be_shown_as_the_text_that_it_is(broken: str) -> None:
     assert read_diff(broken) is None
-    assert change_in(f"```diff\n{broken}```", None) is None
+    assert change_in(f"```diff\n{broken}```") is None
+
+
+MISCOUNTED = "the line counts of its @@ headers are wrong"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "notes"),
+    [
+        (DIFF.replace("@@ -3,3", "@@ -3,4"), [MISCOUNTED, ""]),
+        (DIFF.replace("@@ -3,3 +3,3", "@@ -3,1 +3,9"), [MISCOUNTED, ""]),
+        (DIFF.replace("+40,2", "+40"), [MISCOUNTED, ""]),
+        (DIFF.replace("+1 @@", "+1,7 @@"), ["", MISCOUNTED]),
+        (DIFF.replace("-0,0 +1", "-0,0 +1,0"), ["", MISCOUNTED]),
+    ],
+)
+def test_wrong_counts_are_replaced_by_a_count_of_the_lines(wrong: str, notes: list[str]) -> None:
+    right, files = read_diff(DIFF) or [], read_diff(wrong) or []
+
+    assert [file.note for file in files] == notes
+    assert [(file.path, [(row.kind, row.text) for row in file.rows if row.kind != "gap"]) for file in files] == [
+        (file.path, [(row.kind, row.text) for row in file.rows if row.kind != "gap"]) for file in right
+    ]
+
+
+def test_right_counts_tell_a_removed_line_from_a_header() -> None:
+    (file,) = read_diff("--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1,2 @@\n--- old\n+++ new\n same\n") or []
+
+    assert [(row.kind, row.text) for row in file.rows] == [("del", "-- old"), ("add", "++ new"), ("same", "same")]
+
+
+def test_an_empty_line_in_a_hunk_is_an_unchanged_line() -> None:
+    (file,) = read_diff("--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n one\n\n-two\n+three\n") or []
+
+    assert [row.kind for row in file.rows] == ["same", "same", "del", "add"]
+    assert file.note == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rest"),
+    [
+        ({"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True}, {}),
+        ({"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": False}, {"replace_all": False}),
+        ({"path": "a", "old": "x", "new": "y", "why": "because"}, {"why": "because"}),
+        ({"path": "a", "edits": [{"old": "x", "new": "y"}], "mode": 3}, {"mode": 3}),
+        ({"path": "a", "edits": [{"old": "x", "new": "y", "line": 3}]}, {"edits": [{"old": "x", "new": "y", "line": 3}]}),
+        ({"path": "a", "content": "x"}, {}),
+        ({"patch": DIFF, "strip": 1}, {"strip": 1}),
+    ],
+)
+def test_arguments_that_a_change_does_not_show_are_its_rest(arguments: Any, rest: Any) -> None:
+    change = change_of(arguments)
+
+    assert change is not None
+    assert change.rest == rest
 
 
 @pytest.mark.parametrize(

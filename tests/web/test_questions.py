@@ -100,6 +100,17 @@ def test_what_does_not_fit_is_said_beside_the_field_and_stays_typed(
     assert store.pending_sync()
 
 
+def test_a_preview_stands_below_its_option_with_every_character(store: MemoryStore) -> None:
+    options = [mt.SelectOption("wide", preview="+---+\n| <b> |\x1b"), mt.SelectOption("narrow")]
+    waiting = wait_for(agent_with(store, asking(Question.select("q", "Which?", options))))
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get(f"/q/{waiting.id}").text
+        assert '<code class="option-preview" tabindex="0">+---+\n| &lt;b&gt; |⟨U+001B⟩</code>' in page
+        assert page.count("option-preview") == 1
+        assert any("The options have previews" in str(about) for _, about in question_rows(waiting))
+        assert 'value="wide"' not in client.get("/").text  # no button answers from the list, where the preview is not seen
+
+
 def test_a_reason_goes_with_the_answer(store: MemoryStore) -> None:
     waiting = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))))
     with browsing(inbox(store, user=ada)) as client:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from midturn.errors import ConfigError
 from midturn.prompter import Prompter
+from midturn.prompts.field_walk import field_walk
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Say, Saying, Scene
 from midturn.question.answer_type import SecretType
@@ -103,13 +104,21 @@ class InputPrompter(Prompter):
         Args:
             prompt: What to ask.
         """
-        scene = Scene(prompt, self._width)
+        walk = field_walk(prompt)
         try:
-            reply = _conversed(plain_dialog(scene))
+            if walk is None:
+                return self._asked(prompt)
+            while (reply := walk.take(self._asked(walk.prompt))) is None:
+                pass
         except EOFError:
             return EndedTurn() if sys.stdin is not None and sys.stdin.isatty() else Unavailable()
         except (OSError, RuntimeError):  # no input here: a notebook that runs unattended, a closed stdin
             return Unavailable()
+        return reply
+
+    def _asked(self, prompt: Prompt) -> Reply:
+        scene = Scene(prompt, self._width)
+        reply = _conversed(plain_dialog(scene))
         print(scene.transcript(reply))  # noqa: T201  where the person reads
         return reply
 

@@ -125,6 +125,8 @@ def _choices(answer_type: answers.PersistedType) -> Iterator[str]:
 def _options(options: Sequence[answers.SelectOption[Scalar]], *, allow_other: bool) -> Iterator[str]:
     for option in options:
         yield f"- {_json(option.value)}" + (f": {option.description}" if option.description else "")
+        if option.preview:
+            yield from (f"      {line}" for line in option.preview.rstrip("\n").split("\n"))
     if allow_other:
         yield '- or, in your own words: {"other": "<text>"}'
 

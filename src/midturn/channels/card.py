@@ -6,7 +6,7 @@ file, where the platform has files; where it has none, the card offers no yes, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from midturn.channels.port import Card, Fits
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.body import context_lines, subject_lines, verdict_lines
+from midturn.prompts.body import context_lines, preview_rows, subject_lines, verdict_lines
 from midturn.prompts.keys import one_line, question_line
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType, TextType
 from midturn.question.decision_words import ClearDecision, Unclear, read_decision, why_unclear
@@ -40,6 +40,8 @@ _MAX_QUOTED: Final = 200  # characters of a person's own words that are shown ba
 _HEAD: Final = 700  # characters that a message keeps for everything but its lines
 _WORDS: Final[Mapping[str, tuple[str, str]]] = {"run": ("Allow", "Deny"), "deliver": ("Deliver", "Withhold"), "review": ("Send", "")}
 ELSEWHERE: Final = "It does not fit here. Look at it on the page or at a terminal, and answer there."
+PREVIEWS_ELSEWHERE: Final = "The options have previews, which do not fit here: look at them on the page or at a terminal."
+_UNWRAPPED: Final = 10_000  # cells: the platform breaks long rows itself
 TOO_LONG: Final = 20_000
 """Characters of a reply; what is longer is not looked at."""
 
@@ -80,7 +82,10 @@ def draft_of(prompt: Prompt, fits: Fits, where: str = "", whose: str = "") -> Dr
     asker = f"{one_line(prompt.asked_by)} asks" if prompt.kind == "tool" else one_line(prompt.asked_by)
     heading = " · ".join(filter(None, (f"{asker}{place}", one_line(where), one_line(whose))))
     lines = [*verdict_lines(prompt), *context_lines(prompt), *subject_lines(prompt)]
-    size = sum(len(line) + 1 for line in lines)
+    previews = preview_rows(prompt, _UNWRAPPED, "    ")
+    if previews:
+        lines += previews if _size((*lines, *previews)) + len(question_line(prompt)) <= fits.text - _HEAD else [PREVIEWS_ELSEWHERE]
+    size = _size(lines)
     acts = _acts(prompt, fits)
     hint = _hint(prompt, fits, acts)
     text = question_line(prompt)
@@ -93,6 +98,10 @@ def draft_of(prompt: Prompt, fits: Fits, where: str = "", whose: str = "") -> Dr
         return Draft(heading=heading, text=text, file=(name, "\n".join(lines).encode()), acts=acts, hint=hint)
     offered = {act: label for act, label in acts.items() if act in (NO, BACK)}
     return Draft(heading=heading, text=text, acts=offered, hint=ELSEWHERE, is_whole=False)
+
+
+def _size(lines: Sequence[str]) -> int:
+    return sum(len(line) + 1 for line in lines)
 
 
 def meant(prompt: Prompt, words: str, more: str = "") -> Said:

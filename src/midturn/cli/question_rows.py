@@ -16,7 +16,7 @@ from midturn.clock import now
 from midturn.errors import QuestionError, StoreError
 from midturn.log.entries import ApprovalEntry, RequestEntry, told
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
-from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When
+from midturn.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType, When, has_previews
 from midturn.question.form import Form
 from midturn.question.people import time_left
 from midturn.question.walker import Cancelled
@@ -39,6 +39,9 @@ _MOST_OPTIONS = 9
 _LONGEST = 300  # characters of one row of a list
 
 
+_PREVIEWS = "The options have previews: `midturn answer` shows them, and so does the page."
+
+
 def question_rows(question: OpenQuestion, stream: TextIO | None = None) -> list[tuple[Shown, Shown]]:
     """Return the id with the question, and below it what is decided about, drawn where it is for a `stream` to a terminal that can."""
     said = asked(question.question.text) if question.kind == "tool" else line("{}", question.question.text)
@@ -47,6 +50,7 @@ def question_rows(question: OpenQuestion, stream: TextIO | None = None) -> list[
     problem = [line("An earlier answer was not accepted: {}", _shortened(question.problem))] if question.problem else []
     until = [line("To be answered by {} ({}).", *_until(question, question.deadline))] if question.deadline else []
     options = [line("[{}]", allowed)] if allowed else []
+    options += [line(_PREVIEWS)] if question.kind == "tool" and has_previews(question.question.answer_type) else []
     whose = [line("It is {}.", question.whose.line)] if question.whose and question.whose.line else []
     whose += [line("{}.", question.whose.not_told)] if question.whose and question.whose.not_told else []
     below = [*listed(question, stream), *whose, *until, *problem, *options, *confirming(question), *_always_row(question)]

@@ -249,7 +249,7 @@ _ANY_TOOL: dict[str, Node] = {
     "cwd": Leaf(why="chooses where a program runs", help="directory, relative to the workspace"),
     "network": Leaf(kind="boolean", why="sets whether a program has the network", help="may it use the network?"),
     "sandbox": SANDBOX,
-    "hidden": Leaf(kind="boolean", help="calls and results are not drawn"),
+    "hidden": Leaf(kind="boolean", help="calls and results are not drawn; a failed `ask_user` is"),
     "style": Leaf(allowed=get_args(ToolStyle), help="how calls and results are drawn"),
 }
 PARAMETER = Branch(

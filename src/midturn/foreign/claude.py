@@ -12,8 +12,8 @@ from midturn.errors import QuestionError
 from midturn.foreign import hook_agent, words
 from midturn.foreign.hook_agent import HookEntry, Installation
 from midturn.foreign.words import Approved, Decided, DecidedElsewhere, FormCompleted, Refused, RepliedTo, TurnStopped
-from midturn.values.json_value import Json, JsonObject, items, objects, text
-from midturn.values.text import single_line
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, items, objects, text
+from midturn.values.text import cut_to_bytes, single_line
 
 if TYPE_CHECKING:
     from midturn.question.form import Form
@@ -247,8 +247,8 @@ def _question(number: int, line: str, asked: JsonObject) -> Json:
 
 
 def _option(option: JsonObject) -> Json:
-    description = text(option.get("description"))
-    return {"value": text(option.get("label")), **({"description": description} if description else {})}
+    texts = {"description": text(option.get("description")), "preview": cut_to_bytes(text(option.get("preview")), DEFAULT_LIMITS.context)}
+    return {"value": text(option.get("label")), **{name: said for name, said in texts.items() if said}}
 
 
 def answers_by_text(form: Form, given: FormCompleted) -> dict[str, Json]:

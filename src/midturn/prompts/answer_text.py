@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.errors import Problem
-from midturn.prompts.keys import is_beside_a_turn, one_line, other_text, pretty, scalar_text, scope
+from midturn.prompts.keys import AsJson, is_beside_a_turn, one_line, other_text, pretty, scalar_text, scope
 from midturn.question import answer_type as answers
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Scope, Submitted, Unavailable, WentBack
@@ -36,6 +36,8 @@ def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for e
     match reply:
         case Answered():
             return answered_text(prompt, reply)
+        case AsJson():
+            return "(as JSON)"
         case WentBack():
             return "(back)"
         case Replied(text):

@@ -10,7 +10,9 @@ from msgspec import UNSET
 
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
-from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
+from midturn.prompts.changes import FileChanges, change_of
+from midturn.prompts.keys import DIFFS, code_line, diff_line, label, one_line, pretty, preview_lines, question_line, shown_lines, words_line
+from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.record.events import ToolCall
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, reviewed_places
 from midturn.values.json_text import compact
@@ -77,12 +79,29 @@ def _has_difference(prompt: Prompt) -> bool:
 
 
 def argument_lines(call: ToolCall) -> list[str]:
-    """Show what a call would do: a new file as what is added, everything else by name, text as text."""
+    """Show what a call would do: a new file and an edit of files as a diff, other arguments by name, text as text."""
     arguments = call.arguments
     if not isinstance(arguments, Mapping):
         return [exact(line) for line in pretty(arguments).split("\n")]
     if _is_new_file(call):
         return _new_file(call)
+    if change := change_of(arguments):
+        return [*_named_lines(change.rest), *change.lines]
+    return _named_lines(arguments)
+
+
+def change_of_call(call: ToolCall) -> FileChanges | None:
+    """Return the change that the arguments of a call are shown as; None if they are shown by name."""
+    return None if _is_new_file(call) else change_of(call.arguments)
+
+
+def exact_lines(call: ToolCall) -> list[str]:
+    """Show the arguments of a call by name, as they are sent."""
+    arguments = call.arguments
+    return _named_lines(arguments) if isinstance(arguments, Mapping) else argument_lines(call)
+
+
+def _named_lines(arguments: Mapping[str, Json]) -> list[str]:
     return [line for name, value in arguments.items() for line in _argument(one_line(name), value)]
 
 
@@ -124,6 +143,31 @@ def body_rows(prompt: Prompt, width: int, gutter: str) -> list[str]:
     said = [*(QUOTE + row for row in quoted), *([""] if quoted and (context or exactly) else [])]
     between = [""] if context and exactly else []
     return [(gutter + row).rstrip(" ") for row in (*said, *context, *between, *exactly)]
+
+
+def preview_rows(prompt: Prompt, width: int, gutter: str, most: int | None = None) -> list[str]:
+    """Return the previews of all options, each below its label and behind a gutter.
+
+    Args:
+        prompt: The prompt.
+        width: Width in cells.
+        gutter: Start of each row of a preview.
+        most: Maximum number of rows of one preview.
+    """
+    kind = prompt.question.answer_type
+    options = kind.options if isinstance(kind, SelectType | MultiSelectType) else ()
+    rows: list[str] = []
+    for option in options:
+        if option.preview:
+            rows += [*hang(f"{label(option)}:", width, "  "), *preview_of(option, width, gutter, most)]
+    return rows
+
+
+def preview_of(option: SelectOption, width: int, gutter: str, most: int | None = None) -> list[str]:
+    """Return the preview of an option in rows behind a gutter, at most `most` of them."""
+    room = max(1, width - len(gutter))
+    rows = [f"{gutter}{part}".rstrip(" ") for line in preview_lines(option) for part in continued_rows(line, room)]
+    return rows if most is None or len(rows) <= most else [*rows[: most - 1], f"{gutter}... {len(rows) - most + 1} more rows"]
 
 
 def question_rows(prompt: Prompt, width: int) -> list[str]:

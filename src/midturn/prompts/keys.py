@@ -90,6 +90,16 @@ def description(option: answers.SelectOption) -> str:
     return one_line(option.description or "")
 
 
+def preview_lines(option: answers.SelectOption) -> list[str]:
+    """Show an option's preview line by line, character by character; no line where it has none."""
+    return shown_lines("\n".join(split_lines(option.preview.removesuffix("\n")))) if option.preview else []
+
+
+def has_previews(prompt: Prompt) -> bool:
+    """Tell whether an option of the question has a preview."""
+    return answers.has_previews(prompt.question.answer_type)
+
+
 def pretty(value: Json) -> str:
     """Write JSON as a person edits it."""
     return json.dumps(value, ensure_ascii=False, indent=2)
@@ -172,6 +182,7 @@ _NAMES = {
     **dict.fromkeys(("edit",), "e"),
     **dict.fromkeys(("rule", "by a rule", "always by a rule"), "A"),
     **dict.fromkeys(("view", "view all"), "v"),
+    **dict.fromkeys(("json", "as json"), "j"),
     **dict.fromkeys(("help",), "?"),
 }
 
@@ -216,6 +227,8 @@ HELP = Command("?", "this help", KeyStep.HELP, word="all keys")
 def commands(prompt: Prompt, cut: int = 0) -> Commands:
     """Return the keys of a prompt in the order in which they are shown; `cut` counts the rows that did not fit."""
     view = (Command("v", f"view the {cut} rows that are not shown", KeyStep.VIEW, "View", "view all"),) if cut else ()
+    if not cut and has_previews(prompt):
+        view = (Command("v", "view the previews of all options", KeyStep.VIEW, "View", "view all"),)
     match prompt.kind:
         case "run":
             own = (*_yes_no(prompt, _Words("run it", "yes", "skip it", "no")), *_RUN, *((_BY_RULE,) if prompt.rule else ()))
@@ -224,9 +237,9 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
             own = (*_yes_no(prompt, _Words("give the result to the model", "yes", "withhold the result", "no")), *_DELIVER)
             view = (Command("v", "view everything", KeyStep.VIEW, word="view all"),)
         case "review":
-            own = ()
+            own = (AS_JSON,) if isinstance(prompt, ObjectField) else ()
         case "tool":
-            own = _by_type(prompt)
+            own = (*_by_type(prompt), *((AS_JSON,) if isinstance(prompt, ObjectField) else ()))
         case _ as other:
             assert_never(other)
     return (*own, *leaving(prompt), *view, HELP)
@@ -328,7 +341,7 @@ def _by_type(prompt: Prompt) -> Commands:
     skip = (_SKIP,) if prompt.question.optional else ()
     match prompt.question.answer_type:
         case answers.BooleanType():
-            because = () if is_beside_a_turn(prompt) else (_NO_BECAUSE,)
+            because = () if is_beside_a_turn(prompt) or isinstance(prompt, ObjectField) else (_NO_BECAUSE,)
             return (*_yes_no(prompt, _Words("yes", "yes", "no", "no")), *because, *skip)
         case answers.SelectType(allow_other=allow) | answers.MultiSelectType(allow_other=allow):
             other = (OTHER,) if allow else ()
@@ -399,6 +412,17 @@ class BackTo(WentBack, frozen=True):
     """Back, and on until the question with this `index`."""
 
     index: int = 1
+
+
+class AsJson(WentBack, frozen=True):
+    """The question whose fields are asked one after the other is to be answered with JSON."""
+
+
+AS_JSON = Command("j", "answer all fields as JSON", AsJson(), "JSON", "JSON")
+
+
+class ObjectField(Prompt, frozen=True, kw_only=True):
+    """One field of a question whose schema is a flat object, or the last look at all of them."""
 
 
 class Jump:

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from midturn.prompts import accept as accepting, keys as keyboard
 from midturn.prompts.answer_text import choice_text, expected, number_text, shape, wanted, wants_number, wants_text
+from midturn.prompts.body import PLAIN_GUTTER, preview_of
 from midturn.prompts.cells import glued, hang
 from midturn.prompts.plain_scene import (
     EDITOR,
@@ -26,6 +27,7 @@ from midturn.prompts.plain_scene import (
     unescaped,
 )
 from midturn.question import answer_type as answers
+from midturn.question.decision_words import YES_OR_NO
 from midturn.question.reply import Answered, Reply, Submitted
 from midturn.record.prompt import FormSubject, reviewed_places
 from midturn.values.json_value import Json, SecretValue
@@ -35,6 +37,8 @@ from midturn.values.json_value import Json, SecretValue
 
 
 PAGE = 20
+_PREVIEW_ROWS = 8
+"""Maximum number of rows of a preview in the list; a key shows all of them."""
 
 
 class PrintedOptions:
@@ -85,7 +89,8 @@ class PrintedOptions:
         option = self.options[place]
         box = "" if marks is None else "[x] " if place in marks else "[ ] "
         meaning = keyboard.description(option)
-        return hang(f"  {place + 1}. {box}{keyboard.label(option)}{f' - {meaning}' if meaning else ''}", self._width, "     ")
+        named = f"  {place + 1}. {box}{keyboard.label(option)}{f' - {meaning}' if meaning else ''}"
+        return [*hang(named, self._width, "     "), *preview_of(option, self._width, f"     {PLAIN_GUTTER}", _PREVIEW_ROWS)]
 
 
 Marks: TypeAlias = frozenset[int] | None
@@ -325,7 +330,7 @@ def review(scene: Scene) -> Dialog:
     rows = scene.opening()
     while True:
         typed = (yield scene.say(rows, ask)).strip()
-        if not typed:
+        if not typed or YES_OR_NO.get(typed.casefold()) is True:
             return Submitted()
         number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (no form has a thousand questions)
         if 1 <= number <= len(places):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from midturn.prompts import keys as keyboard
 from midturn.prompts.accept import Argument, ChosenScope, NotAccepted, accept_argument, accept_arguments, arguments_of, by_rule
 from midturn.prompts.answer_text import covered_text, native, reply_text
-from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
+from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, preview_rows, question_rows
 from midturn.prompts.cells import cells, clip, glued, hang, unglued
 from midturn.question.answer_type import SchemaType, SecretType, TextType
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply
@@ -327,7 +327,8 @@ class Scene:
                 return self.help(self.commands)
             case keyboard.KeyStep.VIEW:
                 self.viewed = self.has_paged = True
-                return self.rest or body_rows(self.prompt, self.width, PLAIN_GUTTER)
+                previews = preview_rows(self.prompt, self.width, PLAIN_GUTTER)
+                return [*(self.rest or ([] if previews else body_rows(self.prompt, self.width, PLAIN_GUTTER))), *previews]
             case keyboard.KeyStep.REPLY:
                 text = yield from read_text(self.say((), _REPLY, "text"))
                 return self.opening() if text is None else Replied(text.strip() or None)

@@ -37,10 +37,13 @@ class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
     Args:
         value: What is answered.
         description: What it means, shown beside it.
+        preview: Text of several lines that shows what the choice leads to: a mock-up, code or a diff. It is shown character by character
+            while the choice is highlighted. At most 16 KiB, and 64 KiB in one question.
     """
 
     value: Value_co
     description: str | None = None
+    preview: str | None = None
 
     @property
     def label(self) -> str:
@@ -153,6 +156,11 @@ class BareType(Struct, frozen=True):
 def label_of(value: Scalar) -> str:
     """Return what a person reads for an option's value."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def has_previews(answer_type: PersistedType) -> bool:
+    """Return whether an option has a preview."""
+    return isinstance(answer_type, SelectType | MultiSelectType) and any(option.preview for option in answer_type.options)
 
 
 def folded(label: str) -> str:

@@ -60,6 +60,9 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 _PLAIN: Mapping[object, answers.AnswerType] = {"boolean": answers.BooleanType(), "text": answers.TextType(), "secret": answers.SecretType()}
 _AT = "/answer_type"
+_OPTION_TEXTS = ("description", "preview")
+_PREVIEWS = 4
+"""Previews of the largest size that one question may have."""
 
 
 def read_answer_type(value: Json, limits: Limits, findings: Findings) -> answers.AnswerType | None:
@@ -145,23 +148,39 @@ def _options(value: Mapping[str, Json], limits: Limits, findings: Findings) -> t
     too_long = [place for place, option in read if max(len(option.label), len(option.description or "")) > limits.question]
     for place in too_long:
         findings.add(f"{_AT}/options/{place}", f"the option is too long; {limits.question:,} characters are allowed. Shorten it.")
+    _check_previews(read, limits, findings)
     _distinct([(place, option) for place, option in read if place not in too_long], findings)
     return tuple(option for _, option in read)
 
 
 def _option(given: Json, pointer: str, findings: Findings) -> answers.SelectOption | None:
-    """Read a scalar, or an object with `value` and perhaps `description`."""
-    if isinstance(given, Mapping):
-        findings.unknown_keys(pointer, given, ("value", "description"))
-        value, description = given.get("value"), given.get("description")
-    else:
-        value, description = given, None
-    if "description" in (given if isinstance(given, Mapping) else ()) and not isinstance(description, str):
-        findings.mistyped(f"{pointer}/description", "description", "a string", description)
+    """Read a scalar, or an object with `value` and perhaps `description` and `preview`."""
+    fields: Mapping[str, Json] = given if isinstance(given, Mapping) else {"value": given}
+    findings.unknown_keys(pointer, fields, ("value", *_OPTION_TEXTS))
+    texts: dict[str, str] = {}
+    for name in _OPTION_TEXTS:
+        said = fields.get(name)
+        if isinstance(said, str):
+            texts[name] = said
+        elif name in fields:
+            findings.mistyped(f"{pointer}/{name}", name, "a string", said)
+    value = fields.get("value")
     if isinstance(value, bool | int | float | str):
-        return answers.SelectOption(value, description if isinstance(description, str) else None)
+        return answers.SelectOption(value, texts.get("description"), texts.get("preview") or None)
     findings.add(pointer, f"{shown(given)} is not an option. Give a string, number or boolean, or an object with such a `value`.")
     return None
+
+
+def _check_previews(options: Sequence[tuple[int, answers.SelectOption]], limits: Limits, findings: Findings) -> None:
+    """Refuse previews that are too large: each may be as large as a context, and all of them together four times that."""
+    sizes = {place: len(option.preview.encode(errors="replace")) for place, option in options if option.preview}
+    for place, size in sizes.items():
+        if size > limits.context:
+            findings.add(f"{_AT}/options/{place}/preview", f"the preview has {size:,} bytes; {limits.context:,} are allowed. Shorten it.")
+    most = _PREVIEWS * limits.context
+    if sum(sizes.values()) > most:
+        said = f"the previews together have {sum(sizes.values()):,} bytes; {most:,} are allowed. Shorten them."
+        findings.add(f"{_AT}/options", said)
 
 
 def _distinct(options: Sequence[tuple[int, answers.SelectOption]], findings: Findings) -> None:

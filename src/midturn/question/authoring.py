@@ -138,7 +138,8 @@ def _most(question: AuthoredFields, limits: Limits) -> int:
         case BooleanType() | TextType() | SecretType():
             return (limits.question + limits.context) * _ESCAPED
         case SelectType(options=options):
-            return (limits.question + limits.context + len(options) * (2 * limits.question + _VALUE)) * _ESCAPED
+            previews = sum(len(option.preview or "") for option in options)
+            return (limits.question + limits.context + previews + len(options) * (2 * limits.question + _VALUE)) * _ESCAPED
         case _:
             return limits.batch
 

@@ -196,8 +196,8 @@ def _option_as_json(option: Any) -> Json:
     """Return an option as it is authored in JSON; where its class is derived from `str`, `int` or `float`, the plain value."""
     if isinstance(option, SelectOption):
         told = cast("SelectOption[Any]", option)
-        described = {} if told.description is None else {"description": _option_as_json(told.description)}
-        return {"value": _option_as_json(told.value), **described}
+        texts = {"description": told.description, "preview": told.preview}
+        return {"value": _option_as_json(told.value), **{name: _option_as_json(said) for name, said in texts.items() if said is not None}}
     match option:
         case str():
             return str.__str__(option)

@@ -196,8 +196,8 @@ class Question(Constructors, AuthoredFields, Generic[T_co], frozen=True, kw_only
         return author(Question[Any], obj, limits)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the wire shape: defaults omitted, an option without a description as its bare value."""
-        wire = question_json(self, lambda option: option if "description" in option else option["value"])
+        """Return the wire shape: defaults omitted, an option that has only a value as its bare value."""
+        wire = question_json(self, lambda option: option if len(option) > 1 else option["value"])
         wire.pop("returns", None)
         return wire
 

@@ -16,7 +16,7 @@ from midturn.routing.messages import INPUT_CANCELLED, TURN_ENDED, switched_off, 
 from midturn.terminal.gate import Gate, Outlet, Page
 from midturn.terminal.told import Ledger, Told, label
 from midturn.values.json_text import compact
-from midturn.values.text import exact
+from midturn.values.text import ASK_USER, exact
 
 _SIGN = "·"
 _LONGEST_ARGUMENTS = 160
@@ -25,6 +25,7 @@ _LONGEST_ERROR = 400
 _MOST_LET_THROUGH = 40
 _MORE = "…"
 _HANG = "  "
+_REASON = "- "
 _DIM, _RED, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[0m"
 
 
@@ -50,8 +51,11 @@ class Asides:
         elif error is None:
             self._say([f"{name}: ok"], _DIM)
         else:
-            first = next((line for line in split_lines(error) if line.strip()), "it does not say why")
-            self._say([f"{name} failed: {clip(exact(first), _LONGEST_ERROR)}"], _RED)
+            self._say([f"{name} failed: {clip(exact(_first_of(call, error)), _LONGEST_ERROR)}"], _RED)
+
+    def is_news(self, call: ToolCall, error: str) -> bool:
+        """Return whether the person does not know yet why a call failed: they neither ended the turn nor decided about it."""
+        return _for_the_person(call, error) is None and not self._ledger.has_fate(call)
 
     def note(self, event: Event) -> Told | None:
         """Follow the turn, event by event; return what `told` is to say of it."""
@@ -92,6 +96,15 @@ class Asides:
     def _width(self) -> int:
         """Width of the terminal in columns; 0 where lines go elsewhere."""
         return self._page.err.columns - 1 if self._page.err.is_terminal else 0
+
+
+def _first_of(call: ToolCall, error: str) -> str:
+    """Return the first line of an error without the name of its tool; if a question could not be asked, the first reason."""
+    lines = [line for line in split_lines(error) if line.strip()] or ["it does not say why"]
+    reasons = [line.removeprefix(_REASON) for line in lines[1:] if line.startswith(_REASON)]
+    if call.name != ASK_USER or not reasons:
+        return lines[0].removeprefix(f"{call.name}: ")
+    return f"nothing was asked: {reasons[0]}{f' (and {len(reasons) - 1} more)' if len(reasons) > 1 else ''}"
 
 
 def _for_the_person(call: ToolCall, error: str) -> str | None:

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from midturn import ports
 from midturn.prompts.settings import Mode
-from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, TurnEnd, TurnStart
+from midturn.record.events import ChatRequest, ChatResponse, ConfigDelta, ToolCall, TurnEnd, TurnStart
 from midturn.terminal.asides import Asides, Heartbeat, Spinner
 from midturn.terminal.flow import Flow, PlainFlow, Untouched
 from midturn.terminal.gate import Gate, Outlet, Page, PartKind
 from midturn.terminal.look import choose_look
-from midturn.values.text import exact
+from midturn.values.text import ASK_USER, exact
 
 # ----------------------------------------------------------------------------------------------------------------------
 # One message of the model as it arrives: its words, or its reasoning
@@ -106,7 +106,7 @@ _OF_NO_CALL = (TurnStart, ConfigDelta, ChatRequest, ChatResponse, TurnEnd)
 
 
 class OutputSettings(Struct, frozen=True, kw_only=True):
-    """`hidden` names tools that are not mentioned, `reasoning` shows the model's, `mode` is `prompt.mode`."""
+    """`hidden` names tools that are not mentioned (a failed `ask_user` is), `reasoning` shows the model's, `mode` is `prompt.mode`."""
 
     hidden: frozenset[str] = frozenset()
     reasoning: bool = False
@@ -156,6 +156,8 @@ class TerminalDisplay:
             case ports.ToolBegan() | ports.ToolEnded() if happening.call.name not in self._settings.hidden:
                 self._finish_message()
                 self._show_tool(happening)
+            case ports.ToolEnded(call=call, content=content, is_error=True) if call.name == ASK_USER:
+                self._show_failed_ask(call, content)
             case ports.Recorded(event) if "_asides" in self.__dict__ or not isinstance(
                 event, _OF_NO_CALL
             ):  # once there, they hear of each turn
@@ -196,6 +198,12 @@ class TerminalDisplay:
             case ports.ToolEnded(content=content, is_error=is_error):
                 self._finish(call.event)
                 self._asides.tool_ended(call, content if is_error else None)
+
+    def _show_failed_ask(self, call: ToolCall, error: str) -> None:
+        """Show a failed call of `ask_user`, which is hidden because its prompt shows it: this one may have had none."""
+        if self._asides.is_news(call, error):
+            self._finish_message()
+            self._asides.tool_ended(call, error)
 
     @cached_property
     def _asides(self) -> Asides:

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.body import own_context
+from midturn.prompts.field_walk import field_walk
 from midturn.prompts.keys import BackTo, Jump, Ruled, about, loses_answers
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
@@ -169,10 +170,13 @@ class TerminalPrompter(Prompter):
                 device.write("\n")
             if problem := self._call(prompt):
                 device.write(f"{exact(problem)}\n")
-            if choose_mode(self._settings.mode, os.environ) == "plain":
-                return await ask_plain(prompt, device, self._settings)
-
-            return await ask_rich(prompt, device, self._settings)
+            ask = ask_plain if choose_mode(self._settings.mode, os.environ) == "plain" else ask_rich
+            walk = field_walk(prompt)
+            if walk is None:
+                return await ask(prompt, device, self._settings)
+            while (reply := walk.take(await ask(walk.prompt, device, self._settings))) is None:
+                pass
+            return reply
 
     def _call(self, prompt: Prompt) -> str | None:
         """Let the user's program know; a person whose answer did not fit is there already."""

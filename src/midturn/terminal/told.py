@@ -69,6 +69,10 @@ class Ledger:
         fate = self._fates.pop(call.event, None)
         return fate if is_error or fate is None or not fate.startswith(_REFUSED) else None
 
+    def has_fate(self, call: ToolCall) -> bool:
+        """Return whether a person or a policy decided the call."""
+        return call.event in self._fates
+
     def _replied_to(self, request: InquiryRequest, event: InquiryCancelled) -> Told | None:
         """Note a reply; one from elsewhere has its row as soon as its words are known."""
         here = request.event_id in self._answered_here

@@ -14,6 +14,7 @@ from midturn.question.form import Form, FormPlace, id_in, when_in
 from midturn.question.question import Question
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.outcome import Outcome, Success, ToolError
+from midturn.tools.ask_user_shapes import own_shape
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
 from midturn.values.json_text import compact
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, shown
@@ -50,6 +51,10 @@ _OPTIONS: dict[str, Json] = {
         "properties": {
             "value": {"type": "string", "description": "What you get back when the user picks this choice."},
             "description": {"type": "string", "description": "One line that the user sees beside it."},
+            "preview": {
+                "type": "string",
+                "description": "Lines that the user sees while the choice is highlighted: a mock-up, code, a diff. At most 16 KiB.",
+            },
         },
         "required": ["value"],
     },
@@ -145,12 +150,12 @@ class FormRead(Struct, frozen=True):
 
 
 def read_arguments(arguments: JsonObject, limits: Limits = DEFAULT_LIMITS) -> FormRead:
-    """Read the arguments of a call; `null` counts as left out.
+    """Read the arguments of a call, also in the shapes of other agents' tools; `null` counts as left out.
 
     Raises:
         QuestionError: Everything that is wrong, with pointers into `arguments`.
     """
-    given = _without_nulls(arguments)
+    given = own_shape(_without_nulls(arguments))
     if "questions" in given:
         return _read_list(given, limits)
     if "question" in given:
@@ -239,7 +244,7 @@ def _type_problems(given: JsonObject) -> Iterator[Problem]:
 def _option_problems(options: Json) -> Iterator[Problem]:
     """Check that the choices are texts: people read them, and so do you in the answer."""
     for place, option in enumerate(options if isinstance(options, list) else ()):
-        value = option.get("value") if isinstance(option, dict) else option
+        value = option["value"] if isinstance(option, dict) and "value" in option else option
         if not isinstance(value, str):
             yield Problem(f"/options/{place}", f"{shown(value)} is not text. Give a string, or an object with a string as `value`.")
 

@@ -246,6 +246,11 @@ QUESTION_ID: Final = rf"(?!__){NAME}"
 _LONGEST: Final = 2_048  # characters of a question
 
 
+def cut_to_bytes(text: str, most: int) -> str:
+    """Return the beginning of a text that has at most this many bytes, cut between characters."""
+    return text.encode()[:most].decode(errors="ignore")
+
+
 def single_line(text: str) -> str:
     """Return a text from another program as the one line that a question is."""
     line = " ".join(text.split())

@@ -8,12 +8,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from midturn.prompts.changes import FileChanges, change_in, change_of
 from midturn.prompts.keys import scalar_text
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectType
 from midturn.record.open_question import OpenQuestion
 from midturn.values.json_text import compact
 from midturn.values.json_value import Json
-from midturn.web.changes import FileChanges, change_in, change_of
 
 LineKind: TypeAlias = Literal["file", "add", "del", "text", "call"]
 _LINES: Final = 3
@@ -65,7 +65,7 @@ def _buttons(question: OpenQuestion) -> Iterator[tuple[str, str]]:
         case BooleanType():
             yield from (("no", "No"), ("yes", "Yes"))
         case SelectType(options=options, allow_other=False) if len(options) <= _OPTIONS:
-            if all(len(scalar_text(option.value)) <= _SHORT and not option.description for option in options):
+            if all(len(scalar_text(option.value)) <= _SHORT and not option.description and not option.preview for option in options):
                 yield from ((str(place), scalar_text(option.value)) for place, option in enumerate(options))
         case _:
             pass
@@ -84,7 +84,7 @@ def _about(question: OpenQuestion) -> Iterator[CardLine]:
         case "deliver":
             yield from _words(question.content or "")
         case _ if context:
-            change = change_in(context, None)
+            change = change_in(context)
             yield from _words(context) if change is None else _change(change)
         case _ if question.arguments and not _says_its_arguments(question):
             yield CardLine("call", f"{question.tool} {compact(question.arguments)}")

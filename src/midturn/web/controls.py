@@ -32,6 +32,7 @@ class ControlOption(Struct, frozen=True):
     label: str
     description: str
     chosen: bool
+    preview: str = ""
 
 
 class Control(Struct, frozen=True, kw_only=True):
@@ -128,7 +129,7 @@ def _choices(options: tuple[SelectOption, ...], start: Json | UnsetType, typed: 
     marked = _marked(options, start) if typed is None else set(typed.all("answer"))
     other = _other(start) if typed is None else typed.text(OTHER) if OTHER in marked else None
     choices = tuple(
-        ControlOption(place, scalar_text(option.value), option.description or "", str(place) in marked)
+        ControlOption(place, scalar_text(option.value), option.description or "", str(place) in marked, option.preview or "")
         for place, option in enumerate(options)
     )
     return {"choices": choices, "allow_other": allow_other, "other": other}

@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 
 from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
 from midturn.log.entries import WordsEntry, told
+from midturn.prompts.changes import FileChanges, change_in
 from midturn.record.events import Event
 from midturn.record.open_question import OpenQuestion, holds_secret
 from midturn.store.conversation import turns_in
@@ -33,7 +34,7 @@ from midturn.web.answering import PageVisit
 from midturn.web.board import MOST, Board, Waiting
 from midturn.web.body import Fields, read_fields
 from midturn.web.cards import MANY, Wanted, names_of
-from midturn.web.changes import FileChanges, change_in
+from midturn.web.changes import kept_diff
 from midturn.web.closed import Closed, begun, read_named, recorded, secret_elsewhere, unrecorded
 from midturn.web.controls import FormPage, PageAgain, ShownPage
 from midturn.web.gate import Visitor
@@ -321,7 +322,7 @@ async def _shown(visit: _Visit, found: OpenQuestion, shown: ShownPage, refused: 
 def _change(site: Site, shown: ShownPage) -> FileChanges | None:
     """Return what a question would change, where its context is a diff."""
     context = shown.asked.context if isinstance(shown, FormPage) else None
-    return change_in(context, site.root) if context else None
+    return change_in(context, kept_diff(site.root)) if context else None
 
 
 def _lines_page(request: Request) -> int:

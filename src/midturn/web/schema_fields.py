@@ -12,9 +12,10 @@ from typing import Final, Literal, Protocol, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.prompts.answer_text import kind_of, options_of, resolved, written_out
+from midturn.prompts.answer_text import kind_of, options_of, written_out
 from midturn.prompts.keys import pretty, scalar_text
-from midturn.values.json_value import Json, JsonObject, items, members, objects, pointer_to, text
+from midturn.prompts.schema_controls import DEEPEST, control_of, plain_schema, properties_of, several_of
+from midturn.values.json_value import Json, JsonObject, items, members, pointer_to, text
 from midturn.web.body import Fields
 from midturn.web.hints import number_hints, sentence, text_hints
 
@@ -22,12 +23,10 @@ FieldKind: TypeAlias = Literal["line", "text", "number", "choice", "switch", "mo
 _MOST_FIELDS: Final = 200
 _MOST_ITEMS: Final = 100
 _SHORT: Final = 200  # characters that fit into one line
-_DEEPEST: Final = 8
 _INPUTS: Final = {"email": "email", "uri": "url"}
 _MOMENTS: Final = {"date": "date", "time": "time", "date-time": "datetime-local"}
 _ZONED: Final = re.compile(r"(?P<moment>.*?)(?P<zone>[Zz]|[+-]\d{2}:\d{2})")
 _RESHAPES: Final = ("add ", "remove ", "as ")
-_NOTES: Final = frozenset({"title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly"})
 
 
 class FieldChoice(Struct, frozen=True):
@@ -171,7 +170,7 @@ class _Form:
 
     def field(self, schema: JsonObject, pointer: str, source: _Source, label: str, *, is_required: bool = True) -> SchemaField:
         self._left -= 1
-        plain, is_nullable = self._plain(schema)
+        plain, is_nullable = plain_schema(schema, self._root)
         common = SchemaField(
             kind="json",
             pointer=pointer,
@@ -185,44 +184,26 @@ class _Form:
         default = schema.get("default", plain.get("default", UNSET))
         if isinstance(source, _AsJson) and source.json is UNSET and not source.is_left_out and default is not UNSET:
             source = _AsJson(default, is_new=source.is_new)
-        if self._left < 0 or pointer.count("/") > _DEEPEST:
+        if self._left < 0 or pointer.count("/") > DEEPEST:
             return self._json(common, source)
         return self._of_kind(common, source)
 
-    def _plain(self, schema: JsonObject) -> tuple[JsonObject, bool]:
-        """Follow references, and set aside that it may be nothing."""
-        is_nullable = False
-        for _ in range(_DEEPEST):
-            if isinstance(reference := schema.get("$ref"), str) and not set(schema) - _NOTES - {"$ref", "$defs"}:
-                schema = {**resolved(reference, self._root), **{key: schema[key] for key in _NOTES & set(schema)}}
-            elif ways := next((objects(schema.get(key)) for key in ("anyOf", "oneOf") if key in schema), None):
-                others = [way for way in ways if way.get("type") != "null"]
-                if len(others) != 1 or set(schema) - _NOTES - {"anyOf", "oneOf", "$defs"}:
-                    break
-                is_nullable |= len(others) < len(ways)
-                schema = {**others[0], **{key: schema[key] for key in _NOTES & set(schema)}}
-            else:
-                break
-        named = items(schema.get("type"))
-        return schema, is_nullable or "null" in named
-
     def _of_kind(self, field: SchemaField, source: _Source) -> SchemaField:  # noqa: PLR0911  one for each kind
         schema = field.schema
-        if "const" in schema:
+        control = control_of(schema)
+        if control == "const":
             return _replaced(field, kind="const", value=schema["const"], text=scalar_text(schema["const"]))
         typed = source.typed()
         if typed is not None and typed.one(f"k{source.at()}") == "json":  # it was too much for a control before
             return self._json(field, source)
-        if set(schema) & _UNDRAWN or len([one for one in items(schema.get("type")) if one != "null"]) > 1:
-            return self._json(field, source)
-        if "enum" in schema:
-            return self._choice(field, source) if options_of(schema) else self._json(field, source)
-        match kind_of(schema):
+        match control:
+            case "choice":
+                return self._choice(field, source)
             case "boolean":
                 return self._boolean(field, source)
             case "string":
                 return self._string(field, source)
-            case "integer" | "number":
+            case "number":
                 return self._number(field, source)
             case "object":
                 return self._group(field, source)
@@ -294,12 +275,10 @@ class _Form:
 
     def _group(self, field: SchemaField, source: _Source) -> SchemaField:
         schema = field.schema
-        known, value = members(schema.get("properties")), source.value()
+        known, value = properties_of(schema), source.value()
         if not known or (value is not UNSET and value is not None and not (isinstance(value, Mapping) and value.keys() <= known.keys())):
             return self._json(field, source)
         required = items(schema.get("required"))
-        if set(required) - set(known):
-            return self._json(field, source)
         parts = [
             self.field(members(part), pointer_to(field.pointer, name), source.part(name), name, is_required=name in required)
             for name, part in known.items()
@@ -311,7 +290,7 @@ class _Form:
         if "prefixItems" in schema or "items" not in schema or not (value is UNSET or value is None or isinstance(value, list | tuple)):
             return self._json(field, source)
         each = members(schema["items"])
-        if schema.get("uniqueItems") is True and "enum" in each and not set(each) - _NOTES - {"type", "enum"} and options_of(each):
+        if several_of(schema):
             return self._several(field, source, each)
         least, most = (schema.get(key) for key in ("minItems", "maxItems"))
         lowest = least if isinstance(least, int) else 0
@@ -341,10 +320,6 @@ class _Form:
         typed, value = source.typed(), source.value()
         held = typed.text(f"f{source.at()}") if typed is not None else "" if value is UNSET else pretty(value)
         return _replaced(field, kind="json", text=held, hint=_hinted("JSON.", field.hint))
-
-
-_UNDRAWN: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "$ref", "dependentSchemas"})
-"""Keywords by which a value has no one kind."""
 
 
 def _replaced(field: SchemaField, **changes: object) -> SchemaField:

@@ -161,8 +161,9 @@ def test_a_result_is_edited_as_text() -> None:
     assert Talk(DELIVER, "e", "line one").reply == Edited("line one")
 
 
-def test_enter_sends_a_review() -> None:
-    talk = Talk(REVIEW, "")
+@pytest.mark.parametrize("line", ["", "y", "Yes"])
+def test_enter_and_yes_send_a_review(line: str) -> None:
+    talk = Talk(REVIEW, line)
 
     assert talk.reply == Submitted()
     assert talk.said[1:3] == ["| 1. Apply patch? yes", "| 2. Which environment should the migration run against? production"]

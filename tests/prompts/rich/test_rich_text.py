@@ -17,7 +17,7 @@ from midturn.question.answer_type import SchemaType
 from midturn.question.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import SecretValue
-from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT
+from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, SELECT, TEXT
 from support.rich_talk import Keys, pressed
 
 ASKED = PROMPTS["text"]
@@ -258,8 +258,33 @@ def test_f1_says_what_the_keys_of_a_text_do_and_keeps_it() -> None:
     keys = Keys(TEXT).type("!?").press("f1")
 
     assert any(line.startswith("  in the text - Enter submits, Alt+Enter begins a new line") for line in keys.live)
-    assert any(line.startswith("  a - answer: to the text") for line in keys.live)
-    assert keys.press("escape").live[1].startswith("> none!?")
+    assert any(line.startswith("  r - reply to the assistant") for line in keys.live)
+    assert keys.live[1].startswith("> none!?")
+    assert keys.type(" more").live[1].startswith("> none!? more")
+    assert not any("in the text" in line for line in keys.press("escape").live)
+    assert keys.press("enter").reply == Answered("none!? more")
+
+
+def test_f1_hides_the_help_again_and_a_help_that_is_too_long_scrolls() -> None:
+    keys = Keys(TEXT, columns=40, rows=10)
+    before = keys.live
+
+    first = keys.press("f1").live
+    assert first[: len(before)] == before
+    assert any("PgUp and PgDn scroll" in line for line in first)
+    assert keys.press("pagedown").live != first
+    assert keys.press("f1").live == before
+
+
+def test_f1_in_a_reply_keeps_the_reply() -> None:
+    keys = Keys(SELECT).press("r").type("Why?").press("f1")
+
+    assert any("go back to the question" in line for line in keys.live)
+    assert keys.type("!").press("enter").reply == Replied("Why?!")
+
+
+def test_an_empty_json_field_says_how_to_submit() -> None:
+    assert any("Enter submits" in line for line in Keys(of_schema(WINDOW)).live)
 
 
 def test_f1_helps_in_a_filter_and_in_a_secret() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 from msgspec import Struct
 
@@ -42,7 +41,7 @@ class Help:
         self._first = max(0, min(self._first + by, self._count - max(1, self._room - 1)))
         return True
 
-    def window(self, rows: Sequence[Row], room: int) -> list[Row]:
+    def window(self, rows: Sequence[Row], room: int, scrolling: str = "↑↓ scrolls") -> list[Row]:
         """Return as many rows as there is room for; what is left out is said."""
         self._count, self._room = len(rows), max(1, room)
         if self._count <= self._room:
@@ -50,7 +49,7 @@ class Help:
         seen = max(1, self._room - 1)
         self._first = max(0, min(self._first, self._count - seen))
         end = self._first + seen
-        more = [row(f"  rows {self._first + 1}-{end} of {self._count} · ↑↓ scrolls", "key")] if self._room > 1 else []
+        more = [row(f"  rows {self._first + 1}-{end} of {self._count} · {scrolling}", "key")] if self._room > 1 else []
         return [*rows[self._first : end], *more]
 
 
@@ -101,11 +100,6 @@ class Choice:
             self._help.toggle()
             return None
         return command
-
-    def opened(self) -> Self:
-        """Open the help at once."""
-        self._help.toggle()
-        return self
 
     def frame(self, size: Size) -> Frame:
         """Draw the line, its keys and the default, then help or a message; the cursor stands behind the keys."""
@@ -213,7 +207,7 @@ _AT_ONCE = 9
 
 
 class ReviewChoice(Choice):
-    """A choice that takes numbers, too; where there are ten rows or more, Enter ends a number."""
+    """A choice that takes numbers and `y`, too; where there are ten rows or more, Enter ends a number."""
 
     def __init__(self, text: str, keys: Keys, prompt: Prompt) -> None:
         super().__init__(text, keys)
@@ -232,6 +226,9 @@ class ReviewChoice(Choice):
         if number and isinstance(key, Press) and key.key in ENTER:
             self._number = number
             return self._chosen()
+        if isinstance(key, Press) and key.key == "y" and self._keys.enter is not None:
+            self._message = ""
+            return self._keys.enter
         return super().press(key)
 
     def frame(self, size: Size) -> Frame:

@@ -9,11 +9,11 @@ from msgspec import UNSET
 
 from midturn.prompts import accept as accepting, keys as keyboard
 from midturn.prompts.answer_text import expected, number_text, shape, wanted, wants_number, wants_text
-from midturn.prompts.rich.choice import Choice, Keys, ReviewChoice
+from midturn.prompts.rich.choice import Choice, Keys, ReviewChoice, help_rows
 from midturn.prompts.rich.field import FieldSettings, SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.listing import MarkSeveral, OptionList, PickOne
-from midturn.prompts.rich.screen import MOST_WITH_KEYS, Face, Opened, Pressed, Sign
+from midturn.prompts.rich.screen import MOST_WITH_KEYS, Face, Opened, Pressed, Row, Sign, Size
 from midturn.question import answer_type as answers
 from midturn.question.reply import Answered, Edited, Replied, Submitted
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
@@ -23,7 +23,8 @@ from midturn.values.json_value import Json, JsonObject
 def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  # noqa: PLR0911 (one for each type)
     """Return the face that takes the first key; `tail` is the last row of the question."""
     if prompt.kind == "review":
-        return ReviewChoice(tail, Keys(offered, keyboard.Command("Enter", "send the answers", Submitted(), word="send")), prompt)
+        send = keyboard.Command("Enter", "send the answers, as y does", Submitted(), word="send")
+        return ReviewChoice(tail, Keys(offered, send), prompt)
     match prompt.question.answer_type:
         case answers.BooleanType():
             return Choice(
@@ -87,6 +88,18 @@ def text_menu(offered: keyboard.Commands, *, secret: bool = False) -> Choice:
 def cancel_menu(offered: keyboard.Commands, *, filters: bool = False) -> Choice:
     """Return the ways out of a list; Escape goes back to it."""
     return Choice("Leave the list? (Esc goes back to it)", Keys(offered, escape=Sign.LEAVE, more=(_FILTER_HELP,) if filters else ()))
+
+
+def field_help(face: Face, prompt: Prompt, offered: keyboard.Commands, size: Size) -> list[Row]:
+    """Say what the keys do in a field that takes letters: those of the field, then those that follow Escape, which opens a menu of them."""
+    if isinstance(face, TextField) and face.goes_back:
+        return help_rows((), [_TEXT_HELP, "Esc - go back to the question; F1 - hide this help"], size)
+    within = _HIDDEN_HELP if isinstance(face, SecretField) else _FILTER_HELP if isinstance(face, Filtering) else _TEXT_HELP
+    after = [one for one in offered if one.does is not keyboard.KeyStep.HELP]
+    return [
+        *help_rows((), [within, f"F1 - hide this help; Ctrl-C - {keyboard.leaves(prompt)}", "Esc, then one of these keys:"], size),
+        *help_rows(tuple(after), [], size),
+    ]
 
 
 _TEXT_HELP = "in the text - Enter submits, Alt+Enter begins a new line, Ctrl+X opens your editor"

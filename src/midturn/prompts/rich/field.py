@@ -71,6 +71,11 @@ class TextField:
         """Text typed so far."""
         return self._buffer.text
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether Escape goes back to the question, without a menu."""
+        return self._settings.escape is Sign.LEAVE
+
     def edited(self, text: str) -> None:
         """Take back what the editor wrote; it is not submitted by that."""
         self._buffer.replace(text)
@@ -216,7 +221,7 @@ def _is_plain(char: str) -> bool:
     return exact(f"a{char}") == f"a{char}"
 
 
-_SHAPE_HINT = "Tab inserts the template · Ctrl+X editor"
+_SHAPE_HINT = "Tab inserts the template, Enter submits · Ctrl+X editor"
 _HINT = "Enter submits · Alt+Enter newline · Ctrl+X editor"
 _SHORT_HINT = "Enter · Alt+Enter nl · ^X editor · Esc"
 

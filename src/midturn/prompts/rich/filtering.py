@@ -55,6 +55,8 @@ class Filtering(OptionList):
             self._mark_all()
         elif key.key in _STEPS:
             self._move(_STEPS[key.key])
+        elif not self.words and self._previews.scrolls(key.key):
+            return None
         elif key.character:
             self._typed.type(key.character)
             self._filter()
@@ -76,7 +78,9 @@ class Filtering(OptionList):
         listed, hidden = self._listed(size, room)
         hint = self._hint(size, hidden)
         blank: list[Row] = [()] * (room - len(listed) + longest - len(hint))  # whatever is found, nothing below it moves
-        return Frame(joined(title, [words], listed, blank, below, hint, message), (len(title), before))
+        taken = len(title) + 1 + room + longest + len(below) + len(message)
+        preview = self._previews.rows(self._place, size.columns, size.rows - taken)
+        return Frame(joined(title, [words], listed, blank, below, preview, hint, message), (len(title), before))
 
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys."""
@@ -85,6 +89,11 @@ class Filtering(OptionList):
         chosen = self._chosen_rows(size) if self._chosen else []
         listed, _ = self._listed(size, max(1, min(_MOST_KEPT, size.rows // 3 - len(title) - len(words) - len(chosen))))
         return [*title, *words, *listed, *chosen]
+
+    @property
+    def _place(self) -> int:
+        """Place of the highlighted option; -1 if none is."""
+        return self._found[self._at].place if self._at < len(self._found) else -1
 
     def _words_row(self) -> Row:
         return (Span(_TITLE, "dim"), Span(f"{one_line(self.words)} "))

@@ -13,6 +13,7 @@ from midturn.prompts.rich import screen
 from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
+from midturn.prompts.rich.preview import PreviewPane
 from midturn.question.answer_type import MultiSelectType, SelectType, folded
 from midturn.question.reply import Answered
 from midturn.record.prompt import Prompt
@@ -43,6 +44,7 @@ class OptionList:
         self._several = isinstance(self._type, MultiSelectType)
         self._chosen = set(marked(prompt)) if self._several else set[int]()
         self._drawn = screen.OptionRows(self._options)
+        self._previews = PreviewPane(self._options)
         self._refuses = unmarked_once(prompt) if self._several else unchosen_once(prompt)
         self._message: list[str] = []
         self.other = first_other(prompt)
@@ -109,8 +111,8 @@ class Listing(OptionList, ABC):
 
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
         super().__init__(prompt, tail)
-        self._offered = offered
-        self._by_key = {command.key: command for command in offered}
+        self._offered = tuple(command for command in offered if command.key not in _STEPS)  # those are in the menu behind Escape
+        self._by_key = {command.key: command for command in self._offered}
         self._below = tuple(command for command in offered if command.key in _BELOW)
         self._initials = [_initial(label(option)) for option in self._options]
         self._tallest: tuple[int, str | None, int] = (0, None, 0)
@@ -122,7 +124,7 @@ class Listing(OptionList, ABC):
         self._message = []
         if isinstance(key, Paste):
             return self._complain(NOTHING_CHOSEN)
-        if self._help.scrolls(key.key):
+        if self._help.scrolls(key.key) or self._previews.scrolls(key.key):
             return None
         if key.key == "escape":
             return screen.Sign.MENU
@@ -160,7 +162,9 @@ class Listing(OptionList, ABC):
             return screen.Frame(screen.joined(title, window, [keys], message), (len(title) - 1, 0))
         self._help.window(helped, len(helped))
         blank: list[screen.Row] = [()] * max(0, min(steady, size.rows - others - len(helped)))
-        return screen.Frame(screen.joined(title, listed, blank, hint, [keys], helped, message), (cursor, 2))
+        left = size.rows - others - len(helped) - len(blank)
+        preview = [] if helped else self._previews.rows(self._at, size.columns, left)
+        return screen.Frame(screen.joined(title, listed, blank, preview, hint, [keys], helped, message), (cursor, 2))
 
     def kept(self, size: screen.Size) -> list[screen.Row]:
         """Draw what stays to be seen while something else takes the keys: the question and the options, one row each."""
@@ -236,7 +240,8 @@ class Listing(OptionList, ABC):
 
     def _helped(self, size: screen.Size) -> list[screen.Row]:
         """Say what the keys do: first those that move and choose, then those that leave."""
-        return [*help_rows((), self._help_lines(), size), *help_rows(self._offered, ["Ctrl-C - cancel and end the turn"], size)]
+        lines = [*self._help_lines(), *([] if self._previews.is_empty else [_SCROLLS])]
+        return [*help_rows((), lines, size), *help_rows(self._offered, ["Ctrl-C - cancel and end the turn"], size)]
 
     @abstractmethod
     def _pick(self) -> screen.Pressed:
@@ -256,6 +261,9 @@ class Listing(OptionList, ABC):
 
 
 _IN_WORDS = {"o": "something else, in your own words", "-": "none of this: skip the question"}
+
+
+_SCROLLS = "← → - scroll the preview of the highlighted option"
 
 
 def _initial(text: str) -> str:

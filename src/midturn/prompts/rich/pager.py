@@ -9,6 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from midturn.prompts.cells import cells, clip
+from midturn.prompts.changes import ChangeRow, hunk_end
 from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
@@ -22,7 +23,8 @@ from midturn.values.text import prose
 
 
 _HUNK = re.compile(r"@@ -(\d{1,7})(?:,(\d{1,7}))? \+(\d{1,7})(?:,(\d{1,7}))? @@")
-_HUNK_BEGINS = re.compile(r"@@ -\d")
+_HUNK_BEGINS = re.compile(r"@@ ")
+_SIGNS = {"add": "+", "del": "-", "same": " "}
 _LEAST = 24  # cells; where a line has less room than this beside its number, it has none
 _CHANGES: dict[str, Style] = {"+": "added", "-": "removed"}
 _WITHIN: dict[str, Style] = {"+": "inserted", "-": "deleted"}
@@ -56,6 +58,13 @@ def diff_lines(lines: Sequence[str]) -> list[ContextLine]:
     return [ContextLine(spans, kept=True, margin=_margin(line, margin)) for line, spans in zip(read, marked, strict=True)]
 
 
+def change_lines(rows: Sequence[ChangeRow]) -> list[ContextLine]:
+    """Return the rows of a change to a file, as `diff_lines` does."""
+    read = [_Line(row.line, _SIGNS.get(row.kind, ""), row.new or row.old) for row in rows]
+    margin = max((len(str(line.number)) for line in read if line.number), default=0)
+    return [ContextLine(spans, kept=True, margin=_margin(line, margin)) for line, spans in zip(read, _marked(read), strict=True)]
+
+
 class _Line(Struct, frozen=True):
     """A line as it is shown; `sign` is its first column where it belongs to a hunk, and else empty."""
 
@@ -71,20 +80,17 @@ def _margin(line: _Line, digits: int) -> str:
 
 
 def _numbered(lines: Sequence[str]) -> Iterator[_Line]:
-    """Tell the lines of hunks from those around them, by the counts of each hunk: a removed line may begin as a header does."""
-    old = new = old_left = new_left = 0
-    counted = False
-    for line in lines:
+    """Tell the lines of hunks from those around them, as `hunk_end` counts them: a removed line may begin as a header does."""
+    old = new = end = 0
+    for at, line in enumerate(lines):
         shown = diff_line(line)
-        if found := _HUNK.match(line):
+        if at >= end and (found := _HUNK.match(line)):
             old, new = int(found[1]), int(found[3])
-            old_left, new_left = int(found[2] or 1), int(found[4] or 1)
-            counted = True
+            end = hunk_end(lines, at)
             yield _Line(shown)
-        elif counted and (old_left > 0 or new_left > 0) and (sign := line[:1] or " ") in " +-":
+        elif at < end and (sign := line[:1] or " ") in " +-":
             yield _Line(shown, sign, old if sign == "-" else new)
-            old, old_left = (old, old_left) if sign == "+" else (old + 1, old_left - 1)
-            new, new_left = (new, new_left) if sign == "-" else (new + 1, new_left - 1)
+            old, new = old + (sign != "+"), new + (sign != "-")
         elif line.startswith(("+++", "---")):
             yield _Line(shown)
         else:

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from midturn.prompts.answer_text import covered_text, native, reply_text
-from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
+from midturn.prompts.body import (
+    CREATES_FILES,
+    QUOTE,
+    ROWS_SHOWN,
+    change_of_call,
+    exact_lines,
+    more_rows,
+    own_context,
+    preview_rows,
+    question_rows,
+    subject_lines,
+    verdict_lines,
+)
 from midturn.prompts.cells import cells, clip, continued_words, hang
+from midturn.prompts.changes import FileChange
 from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.burst import NOT_SUBMITTED, KeyMode
-from midturn.prompts.rich.choice import Choice
-from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, rule_field, subject_field, text_menu
+from midturn.prompts.rich.choice import Choice, Help
+from midturn.prompts.rich.faces import (
+    cancel_menu,
+    field_help,
+    first_face,
+    other_field,
+    reason_field,
+    reply_field,
+    rule_field,
+    subject_field,
+    text_menu,
+)
 from midturn.prompts.rich.field import SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.keyboard import Key, Paste, Press
 from midturn.prompts.rich.listing import Listing
-from midturn.prompts.rich.pager import ContextRows, Pager, argument_spans, diff_spans, plain_context
+from midturn.prompts.rich.pager import ContextLine, ContextRows, Pager, argument_spans, change_lines, diff_spans, plain_context
 from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Edited, EndedTurn, Reply
@@ -62,6 +87,8 @@ class RichScene:
         self._leaving: Key | None = None
         self._writing = KeyStep.REPLY
         self._drafts: dict[KeyStep, str] = {}
+        self._help = Help()
+        self._helped: Face | None = None
         self._faces: list[Face] = [first_face(self._prompt, self._tail, self._offered)]
         if menu_first and isinstance(self._prompt.question.answer_type, TextType | SchemaType | SecretType):
             self._faces.append(self._menu())
@@ -94,7 +121,23 @@ class RichScene:
     def pager(self) -> Pager:
         """Return everything that stands above the question, for a screen of its own; it is laid out for the width that it gets."""
         first = self._seen if self._unseen else 0
-        return Pager(lambda columns: body(self._prompt, columns, self._context), first)
+        return Pager(self._whole, first)
+
+    def _whole(self, columns: int) -> list[Row]:
+        """Return the body and, below it, the previews of all options, or the arguments that the body shows as a change."""
+        rows = body(self._prompt, columns, self._context)
+        previews = [row(text) for text in preview_rows(self._prompt, columns, GUTTER.text)]
+        return [*rows, *([()] if rows and previews else []), *previews, *self._as_sent(columns)]
+
+    def _as_sent(self, columns: int) -> list[Row]:
+        """Return the arguments of a call as they are sent, if the body shows them as a change."""
+        subject = self._prompt.subject
+        if not isinstance(subject, CallSubject) or change_of_call(subject.call) is None:
+            return []
+        heading = row("The arguments as they are sent:", "strong")
+        lines = _kept_lines(map(argument_spans, exact_lines(subject.call)))
+        room = max(1, columns - cells(GUTTER.text))
+        return [(GUTTER, *spans) for spans in ((), heading, *(found for line in lines for found in line.rows(room)))]
 
     def paged(self, pager: Pager) -> None:
         """Take note of what was seen of it."""
@@ -131,8 +174,7 @@ class RichScene:
             return Sign.SUSPEND
         if isinstance(key, Press) and key.key == "c-l":
             return Sign.REDRAW
-        if isinstance(key, Press) and key.key == "f1" and not isinstance(face, Choice | Listing):
-            self._faces.append(self._menu().opened())
+        if isinstance(key, Press) and self._is_for_help(face, key):
             return None
         if leaving not in (None, key):  # a key after "really?" answers that, and not the question
             return None
@@ -144,6 +186,20 @@ class RichScene:
             self._note = _ENDS
             return None
         return outcome
+
+    def _is_for_help(self, face: Face, key: Press) -> bool:
+        """Take a key that shows, scrolls or hides the help below a field. The field keeps its text, and takes all other keys."""
+        if isinstance(face, Choice | Listing):
+            return False
+        if key.key == "f1":
+            self._help = Help()
+            self._help.toggle()
+            self._helped = None if self._helped is face else face
+            return True
+        if self._helped is face and key.key == "escape":
+            self._helped = None
+            return True
+        return self._helped is face and key.key in ("pageup", "pagedown") and self._help.scrolls(key.key)
 
     def _leave(self, key: Key, *, sure: bool) -> EndedTurn | None:
         """End the turn; where that takes answers of a form with it, only after the key was pressed again."""
@@ -167,10 +223,15 @@ class RichScene:
         notes = [row(text, "error") for text in hang(self._note, size.columns, "  ")] if self._note else []
         notes += [row(text, "dim") for text in hang(left, size.columns, "  ")] if (left := self._prompt.time_left()) else []
         above = self._kept(size)
-        room = Size(size.columns, max(1, size.rows - len(notes) - len(above)))
-        frame = self._faces[-1].frame(room)
+        room = max(1, size.rows - len(notes) - len(above))
+        helped = self._help_below(Size(size.columns, room // 2)) if self._helped is self._faces[-1] else []
+        frame = self._faces[-1].frame(Size(size.columns, max(1, room - len(helped))))
         at, column = frame.cursor
-        return fitted(Frame(joined(above, frame.rows, notes), (at + len(above), column)), size)
+        return fitted(Frame(joined(above, frame.rows, helped, notes), (at + len(above), column)), size)
+
+    def _help_below(self, size: Size) -> list[Row]:
+        """Draw the help of a field, in half of the room at most."""
+        return self._help.window(field_help(self._faces[-1], self._prompt, self._offered, size), size.rows, "PgUp and PgDn scroll")
 
     def transcript(self, reply: Reply, columns: int) -> Row:
         """Return the row that stays: the question's last row and what was answered; and how much was not seen, where there is room."""
@@ -306,16 +367,27 @@ def _subject_rows(prompt: Prompt, room: int) -> list[Row]:
     """Break answers at their spaces, and what is approved character by character."""
     if isinstance(prompt.subject, FormSubject):
         return [row(part) for line in subject_lines(prompt) for part in continued_words(line, room)]
-    return [found for spans in _subject(prompt) for found in cut(spans, room)]
+    return [found for line in _subject(prompt) for found in line.rows(room)]
 
 
-def _subject(prompt: Prompt) -> list[Row]:
-    """Colour what is to be approved: a new file as a diff, arguments by their names."""
+def _subject(prompt: Prompt) -> list[ContextLine]:
+    """Colour what is to be approved: new files and edits of files as a diff, arguments by their names."""
     lines = subject_lines(prompt)
     match prompt.subject:
+        case CallSubject(call) if change := change_of_call(call):
+            named = lines[: len(lines) - len(change.lines)]
+            return [*_kept_lines(map(argument_spans, named)), *(line for file in change.files for line in _file(file))]
         case CallSubject(call) if call.name == CREATES_FILES:
-            return [diff_spans(line) if line.startswith(("+", "\\")) else argument_spans(line) for line in lines]
+            return _kept_lines(diff_spans(line) if line.startswith(("+", "\\")) else argument_spans(line) for line in lines)
         case CallSubject():
-            return [argument_spans(line) for line in lines]
+            return _kept_lines(map(argument_spans, lines))
         case _:
-            return [row(line) for line in lines]
+            return _kept_lines(map(row, lines))
+
+
+def _file(file: FileChange) -> list[ContextLine]:
+    return [ContextLine(row(file.heading, "strong"), kept=True), *change_lines(file.rows)]
+
+
+def _kept_lines(rows: Iterable[Row]) -> list[ContextLine]:
+    return [ContextLine(spans, kept=True) for spans in rows]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hypothesis import given, settings, strategies as st
 
-from midturn.tools.fs.diff import Change
+from midturn.values.diff import Change
 
 
 def test_a_diff_is_what_patch_programs_read() -> None:
