@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from midturn.prompts.cells import steady
 from midturn.question import answer_type as answers
 from midturn.question.decision_words import YES_OR_NO
-from midturn.question.reply import Answered, EndedTurn, Reply, WentBack
+from midturn.question.reply import Answered, Deferred, EndedTurn, Reply, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_text import compact
 from midturn.values.json_value import Json, json_equal
@@ -167,6 +167,7 @@ _NAMES = {
     **dict.fromkeys(("back",), "b"),
     **dict.fromkeys(("reply",), "r"),
     **dict.fromkeys(("end", "end turn", "stop"), "s"),
+    **dict.fromkeys(("later",), "l"),
     **dict.fromkeys(("other", "own words"), "o"),
     **dict.fromkeys(("skip",), "-"),
     **dict.fromkeys(("edit",), "e"),
@@ -233,14 +234,14 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
 
 
 def leaving(prompt: Prompt) -> Commands:
-    """Return the ways out of a prompt without an answer: Back, Reply, End Turn."""
+    """Return the ways out of a prompt without an answer: Back, Reply, End Turn, Later."""
     goes_back = prompt.can_go_back or prompt.kind == "review"
     back = (Command("b", "back to the previous question", WentBack(), "Back", "back"),) if goes_back else ()
     if is_beside_a_turn(prompt):
         return back
     approval = prompt.kind in {"run", "deliver"}
     reply = (_REPLY,) if prompt.can_reply and not approval else ()
-    return (*back, *reply, END)
+    return (*back, *reply, END, LATER)
 
 
 def is_beside_a_turn(prompt: Prompt) -> bool:
@@ -258,7 +259,23 @@ def loses_answers(prompt: Prompt) -> bool:
 
 def leaves(prompt: Prompt) -> str:
     """Say what Ctrl-C does."""
+    if prompt.exit_leaves_open:
+        return "leave the question open"
     return "leave without an answer" if is_beside_a_turn(prompt) else "cancel and end the turn"
+
+
+ESCAPE_OPENS_MENU = "Esc menu · F1 help"
+ESCAPE_DEFERS = "Esc later · F1 menu"
+
+
+def escape_hint(prompt: Prompt) -> str:
+    """Say what Escape and F1 do where letters are typed."""
+    return ESCAPE_DEFERS if prompt.exit_leaves_open else ESCAPE_OPENS_MENU
+
+
+def exit_reply(prompt: Prompt) -> Reply:
+    """Return the reply of Ctrl-C, and of the end of input."""
+    return Deferred() if prompt.exit_leaves_open else EndedTurn()
 
 
 def scope(prompt: Prompt) -> str:
@@ -313,6 +330,9 @@ def find_named(offered: Commands, typed: str) -> Command | None:
 
 
 END = Command("s", "end the turn, after asking once more", EndedTurn(), "End Turn", "end turn")
+LATER = Command("l", "leave the question open, and decide later", Deferred(), "Later", "later")
+LATER_IN_WORDS = Command("later", LATER.help, Deferred())
+"""`LATER` at a plain prompt where an option is named `l`."""
 _REPLY = Command("r", "reply to the assistant instead of answering", KeyStep.REPLY, "Reply", "reply")
 _RUN: Commands = (
     Command("p", "skip it, and say why", KeyStep.GIVE_REASON, word="no, because…"),

@@ -24,13 +24,13 @@ from msgspec.structs import replace
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.body import own_context
-from midturn.prompts.keys import BackTo, Jump, Ruled, about, loses_answers
+from midturn.prompts.keys import BackTo, Jump, Ruled, about, exit_reply, loses_answers
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.pager import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
 from midturn.prompts.rich.screen import Sign, row, row_cells
-from midturn.question.reply import DEFAULT_SCOPE, Answered, EndedTurn, Reply, Scope, Unavailable, WentBack
+from midturn.question.reply import DEFAULT_SCOPE, Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt, RuleDraft
 from midturn.terminal.attributes import can_open_terminal, key_mode
@@ -143,6 +143,8 @@ class TerminalPrompter(Prompter):
         if not device.in_foreground:
             device.check()
             return Unavailable()
+        if self._settings.exit_leaves_open:
+            prompt = replace(prompt, exit_leaves_open=True)
         if self._rules and prompt.kind == "run":
             prompt = replace(prompt, rule=self._rules.draft(prompt))
         self._gate.asked.add(prompt.event)
@@ -157,8 +159,9 @@ class TerminalPrompter(Prompter):
             else:
                 reply = Answered(value=True)
                 break
-        self._gate.answered.add(prompt.event)
-        if isinstance(reply, EndedTurn):
+        if not isinstance(reply, Deferred):
+            self._gate.answered.add(prompt.event)
+        if isinstance(reply, EndedTurn | Deferred):
             await asyncio.sleep(_HANGING_UP)
             device.check()
         return self._jump.begin(prompt, reply) if isinstance(reply, BackTo) else reply
@@ -261,7 +264,7 @@ async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) 
             reply = await _converse(dialog, scene, reader, restored)
         except LineInterrupted:
             device.write("\n")
-            reply = EndedTurn()
+            reply = exit_reply(scene.prompt)
         except asyncio.CancelledError:
             with suppress(TerminalGone):
                 device.write(f"\n{TAKEN_AWAY}\n" if settings.announces else "\n")
@@ -276,7 +279,7 @@ async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: 
         try:
             heard = await _carry_out(saying, scene, reader, restored)
         except LineInterrupted:
-            if not loses_answers(scene.prompt):
+            if scene.prompt.exit_leaves_open or not loses_answers(scene.prompt):
                 raise
             restored.device.write("\n")
             await reader.ask(Say(ask=_LEAVES))

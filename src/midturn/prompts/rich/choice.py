@@ -14,7 +14,7 @@ from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 
-_BESIDES = "prb-evs"
+_BESIDES = "prb-evsl"
 """Keys that only the help names where the row is too narrow for them; those that come first here have their place first."""
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
 _PAGES = {"pageup": -1, "pagedown": 1, " ": 1}

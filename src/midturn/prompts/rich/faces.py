@@ -46,22 +46,25 @@ def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  
 def text_field(prompt: Prompt, tail: str) -> TextField:
     """Return the field of a text or of JSON, with the default (or the shape of what is asked for) in it."""
     start = keyboard.initial(prompt)
+    escape = keyboard.escape_hint(prompt)
     match prompt.question.answer_type:
         case answers.SchemaType(schema) if wants_number(schema):
-            settings = FieldSettings(tail, escape=Sign.MENU, about=expected(schema))
+            settings = FieldSettings(tail, escape=Sign.MENU, escape_hint=escape, about=expected(schema))
             return TextField(settings, number_text(start), lambda typed: Answered(accepting.accept_number(prompt, typed)))
         case answers.SchemaType(schema) if not wants_text(schema):
             example = shape(schema) if start is UNSET else ""
-            settings = FieldSettings(tail, "json", Sign.MENU, example, about="" if example or start is not UNSET else wanted(schema))
+            settings = FieldSettings(
+                tail, "json", Sign.MENU, escape, example, about="" if example or start is not UNSET else wanted(schema)
+            )
             return TextField(
                 settings,
                 "" if start is UNSET else keyboard.pretty(start),
                 lambda typed: Answered(accepting.accept_json(prompt, typed)),
             )
         case answers.SchemaType(schema):
-            return _text(prompt, FieldSettings(tail, escape=Sign.MENU, about=expected(schema)))
+            return _text(prompt, FieldSettings(tail, escape=Sign.MENU, escape_hint=escape, about=expected(schema)))
         case _:
-            return _text(prompt, FieldSettings(tail, escape=Sign.MENU))
+            return _text(prompt, FieldSettings(tail, escape=Sign.MENU, escape_hint=escape))
 
 
 def _text(prompt: Prompt, settings: FieldSettings) -> TextField:

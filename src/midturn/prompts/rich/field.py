@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from midturn.prompts.accept import EMPTY_SECRET, NotAccepted, empty_once
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
+from midturn.prompts.keys import leaves
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.burst import KeyMode
@@ -38,6 +39,7 @@ class FieldSettings(Struct, frozen=True):
     title: str
     kind: Literal["text", "json"] = "text"
     escape: Sign = Sign.LEAVE
+    escape_hint: str = "Esc goes back"
     shape: str = ""
     about: str = ""
     as_json: Callable[[], Pressed] | None = None
@@ -162,7 +164,7 @@ class TextField:
     def _hint(self, size: Size) -> str:
         if self._settings.tab:
             return f"{self._settings.tab_word}{BETWEEN}{_HINT}{BETWEEN}Esc goes back"
-        escape = "Esc menu · F1 help" if self._settings.escape is Sign.MENU else "Esc goes back"
+        escape = self._settings.escape_hint
         if self._shaped and not self.text:
             return f"{_SHAPE_HINT} · {escape}"
         if self._settings.as_json:
@@ -225,7 +227,9 @@ _SHORT_HINT = "Enter · Alt+Enter nl · ^X editor · Esc"
 # A secret: nothing is echoed, not even its length
 
 
-_HIDDEN_HINT = "(hidden; Enter submits, Esc menu)"
+def _hidden_hint(prompt: Prompt) -> str:
+    escape = f"Esc {leaves(prompt)}" if prompt.exit_leaves_open else "Esc menu"
+    return f"(hidden; Enter submits, {escape})"
 
 
 class SecretField:
@@ -236,6 +240,7 @@ class SecretField:
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
         self._tail = tail
+        self._hint = _hidden_hint(prompt)
         self._typed: list[str] = []
         self._empty = empty_once(prompt)
         self._message = ""
@@ -273,10 +278,10 @@ class SecretField:
     def frame(self, size: Size) -> Frame:
         """Draw the question and that nothing will be seen; the same however much was typed."""
         *above, last = hang(self._tail, size.columns, "  ")
-        if cells(last) + 1 + cells(_HIDDEN_HINT) < size.columns:
-            rows = [*map(row, above), (Span(f"{last} "), Span(_HIDDEN_HINT, "key"))]
+        if cells(last) + 1 + cells(self._hint) < size.columns:
+            rows = [*map(row, above), (Span(f"{last} "), Span(self._hint, "key"))]
         else:
-            rows = [*map(row, (*above, last)), *(row(text, "key") for text in wrap(_HIDDEN_HINT, size.columns - 1))]
+            rows = [*map(row, (*above, last)), *(row(text, "key") for text in wrap(self._hint, size.columns - 1))]
         end = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]) + 1)
         rows[-1] = (*rows[-1], Span("  "))
         message = [row(text, "error") for text in wrap(self._message, size.columns)] if self._message else []

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 from midturn.prompts.accept import NotAccepted, accept, bounds, chosen_values, unchosen, unchosen_once, unmarked, unmarked_once
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
-from midturn.prompts.keys import Command, Commands, KeyStep, first_other, label, marked, skipped
+from midturn.prompts.keys import Command, Commands, KeyStep, first_other, label, leaves, marked, skipped
 from midturn.prompts.rich import screen
 from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.choice import Help, help_rows, key_row
@@ -109,7 +109,7 @@ class Listing(OptionList, ABC):
 
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
         super().__init__(prompt, tail)
-        self._offered = offered
+        self._offered = offered = tuple(command for command in offered if command.key not in screen.KEYS[: len(self._options)])
         self._by_key = {command.key: command for command in offered}
         self._below = tuple(command for command in offered if command.key in _BELOW)
         self._initials = [_initial(label(option)) for option in self._options]
@@ -236,7 +236,11 @@ class Listing(OptionList, ABC):
 
     def _helped(self, size: screen.Size) -> list[screen.Row]:
         """Say what the keys do: first those that move and choose, then those that leave."""
-        return [*help_rows((), self._help_lines(), size), *help_rows(self._offered, ["Ctrl-C - cancel and end the turn"], size)]
+        return [*help_rows((), self._help_lines(), size), *help_rows(self._offered, [f"Ctrl-C - {leaves(self._prompt)}"], size)]
+
+    @property
+    def _escape_help(self) -> str:
+        return leaves(self._prompt) if self._prompt.exit_leaves_open else "cancel menu"
 
     @abstractmethod
     def _pick(self) -> screen.Pressed:
@@ -300,7 +304,7 @@ class PickOne(Listing):
         return f"{screen.key_names(len(self._options))} or Enter picks"
 
     def _help_lines(self) -> list[str]:
-        return [*_MOVES, "an option's key - pick it at once; Enter - pick the highlighted one; Esc - cancel menu"]
+        return [*_MOVES, f"an option's key - pick it at once; Enter - pick the highlighted one; Esc - {self._escape_help}"]
 
 
 class MarkSeveral(Listing):
@@ -334,7 +338,7 @@ class MarkSeveral(Listing):
     def _help_lines(self) -> list[str]:
         return [
             *_MOVES,
-            "Space or an option's key - mark it or not; Ctrl-A - all or none; Enter - submit; Esc - cancel menu",
+            f"Space or an option's key - mark it or not; Ctrl-A - all or none; Enter - submit; Esc - {self._escape_help}",
         ]
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
 from midturn.prompts.cells import cells, clip, continued_words, hang
-from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
+from midturn.prompts.keys import (
+    LEAVES_FORM,
+    Command,
+    KeyStep,
+    about,
+    asked_by,
+    commands,
+    exit_reply,
+    loses_answers,
+    quoted_label,
+    split_lines,
+)
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.burst import NOT_SUBMITTED, KeyMode
 from midturn.prompts.rich.choice import Choice
@@ -17,13 +28,15 @@ from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.pager import ContextRows, Pager, argument_spans, diff_spans, plain_context
 from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
-from midturn.question.reply import Answered, Edited, EndedTurn, Reply
+from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Reply
 from midturn.record.prompt import CallSubject, FormSubject, Prompt
 from midturn.values.text import exact
 
 GUTTER = Span("│ ", "gutter")
 
 _TOO_SOON = "that key came too soon and was not taken: press it again"
+_SIGNS = {"c-z": Sign.SUSPEND, "c-l": Sign.REDRAW}
+_LEAVES_TEXT = "Esc again leaves the question open, and drops what you typed; any other key does not"
 _ENDS = "s again ends the turn; any other key does not"
 
 
@@ -94,7 +107,7 @@ class RichScene:
     def pager(self) -> Pager:
         """Return everything that stands above the question, for a screen of its own; it is laid out for the width that it gets."""
         first = self._seen if self._unseen else 0
-        return Pager(lambda columns: body(self._prompt, columns, self._context), first)
+        return Pager(lambda columns: body(self._prompt, columns, self._context), first, exit_reply(self._prompt))
 
     def paged(self, pager: Pager) -> None:
         """Take note of what was seen of it."""
@@ -127,13 +140,13 @@ class RichScene:
             return None
         if isinstance(key, Press) and key.key == "c-d" and face.empty:
             return self._leave(key, sure=leaving is not None)
-        if isinstance(key, Press) and key.key == "c-z":
-            return Sign.SUSPEND
-        if isinstance(key, Press) and key.key == "c-l":
-            return Sign.REDRAW
+        if isinstance(key, Press) and (sign := _SIGNS.get(key.key)):
+            return sign
         if isinstance(key, Press) and key.key == "f1" and not isinstance(face, Choice | Listing):
             self._faces.append(self._menu().opened())
             return None
+        if key == Press("escape") and self._escape_defers(face):
+            return self._defer(key, sure=leaving == key)
         if leaving not in (None, key):  # a key after "really?" answers that, and not the question
             return None
         outcome = self._do(face.press(key))
@@ -145,10 +158,22 @@ class RichScene:
             return None
         return outcome
 
-    def _leave(self, key: Key, *, sure: bool) -> EndedTurn | None:
-        """End the turn; where that takes answers of a form with it, only after the key was pressed again."""
-        if sure or not loses_answers(self._prompt):
-            return EndedTurn()
+    def _escape_defers(self, face: Face) -> bool:
+        """Whether Escape leaves the question open: not from what a key has opened, and not where it clears a filter."""
+        return self._prompt.exit_leaves_open and len(self._faces) == 1 and not (isinstance(face, Filtering) and face.words)
+
+    def _defer(self, key: Key, *, sure: bool) -> Deferred | None:
+        """Leave the question open; where that drops typed text, only after the key was pressed again."""
+        if sure or self._faces[-1].empty:
+            return Deferred()
+        self._leaving = key
+        self._note = _LEAVES_TEXT
+        return None
+
+    def _leave(self, key: Key, *, sure: bool) -> Reply | None:
+        """End the turn, or leave the question open. If that drops answers of a form, the key has to be pressed twice."""
+        if sure or self._prompt.exit_leaves_open or not loses_answers(self._prompt):
+            return exit_reply(self._prompt)
         self._leaving = key
         self._note = LEAVES_FORM
         return None
@@ -265,7 +290,8 @@ class RichScene:
 
     def _view_keys(self) -> str:
         """Name what shows the rest: where letters are typed, `v` stands in the menu."""
-        return "Esc v" if isinstance(self._faces[0], TextField | Filtering | SecretField) else "v"
+        menu = "F1" if self._prompt.exit_leaves_open else "Esc"
+        return f"{menu} v" if isinstance(self._faces[0], TextField | Filtering | SecretField) else "v"
 
     def _error(self) -> list[Row]:
         if self._prompt.error is None:
