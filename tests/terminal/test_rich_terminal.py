@@ -156,7 +156,7 @@ def test_where_only_ascii_can_be_shown_rows_are_as_wide_as_they_look(result: Pat
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     with rich("select", result, size=(40, 20), environment=ascii_only) as session:
         session.wait_until(lambda: session.rows[-1].endswith("all keys"), "the keys")
-        assert session.rows[-1] == "b back - r reply - ? all keys", session.text
+        assert session.rows[-1] == "b back - r reply - l later - ? all keys", session.text
         session.send("\x1b")
         session.wait_for("Leave the list?")
         session.send("\x1b")

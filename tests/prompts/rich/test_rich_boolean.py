@@ -55,7 +55,7 @@ def test_enter_takes_the_default_and_only_then() -> None:
     assert pressed(PROMPTS["boolean_default"], "enter").reply == Answered(True)
     assert pressed(PROMPTS["boolean_long"], "c-j").reply == Answered(False)
     assert pressed(BOOLEAN, "enter").reply is None
-    assert pressed(BOOLEAN, "enter").live[-1] == "no default: press one of y,n,p,r,s,?"
+    assert pressed(BOOLEAN, "enter").live[-1] == "no default: press one of y,n,p,r,s,l,?"
 
 
 @pytest.mark.parametrize("prompt", [RUN, DELIVER])

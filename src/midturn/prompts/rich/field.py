@@ -58,6 +58,7 @@ class TextField:
         self._settings = settings
         self._then = then
         self._buffer = Buffer(text)
+        self._initial = text
         self._errors: list[str] = []
         self._shaped = bool(settings.shape) and not text
         self._width = 80
@@ -67,6 +68,11 @@ class TextField:
     def empty(self) -> bool:
         """Whether nothing has been typed."""
         return not self.text
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text differs from its initial value."""
+        return self.text != self._initial
 
     @property
     def text(self) -> str:

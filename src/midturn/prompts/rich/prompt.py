@@ -164,7 +164,8 @@ class RichScene:
 
     def _defer(self, key: Key, *, sure: bool) -> Deferred | None:
         """Leave the question open; where that drops typed text, only after the key was pressed again."""
-        if sure or self._faces[-1].empty:
+        face = self._faces[-1]
+        if sure or not (face.changed if isinstance(face, TextField) else not face.empty):
             return Deferred()
         self._leaving = key
         self._note = _LEAVES_TEXT
