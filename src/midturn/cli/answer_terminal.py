@@ -40,7 +40,7 @@ def parameters_of(place: Place, question: OpenQuestion) -> JsonObject:
     return definition_of(tools[question.tool]).parameters if question.tool in tools else {}
 
 
-def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: AnsweredBy, reason: str | None) -> LastReply:
+def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: AnsweredBy, reason: str | None) -> VisitEnd:
     """Ask `who` until the form is done, or the rest of it is left for later. `reason` explains an answer that comes without one.
 
     Each reply is recorded before the next question is shown, by us or by the process that holds the conversation, so that what was answered
@@ -59,7 +59,7 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: A
     return asyncio.run(_walk(prompter, visiting, asks))
 
 
-class LastReply(Struct, frozen=True):
+class VisitEnd(Struct, frozen=True):
     """The last reply of a visit, and the prompt that it replied to."""
 
     reply: Reply
@@ -77,9 +77,9 @@ class _Shown(Struct, frozen=True):
 _CHANGED = "This was changed while you looked at it, so nothing was recorded. This is asked now."
 
 
-async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> LastReply:
+async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> VisitEnd:
     """Ask what there is to ask; a reply that does not fit is asked for again."""
-    last = LastReply(Unavailable(), None)
+    last = VisitEnd(Unavailable(), None)
     error: str | None = None
     while prompt := visiting.prompt():
         shown = structs.replace(prompt, asked_by=asks.header, parameters=asks.parameters, error=error or prompt.error)
@@ -87,7 +87,7 @@ async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> Last
         if isinstance(reply, Unavailable):
             raise AnswerError([Problem("", "Nobody could be asked: name a VALUE, or answer at a terminal.")])
         reply = _with_reason(reply, asks.reason)
-        last = LastReply(reply, prompt)
+        last = VisitEnd(reply, prompt)
         if isinstance(reply, Deferred):
             break
         try:
