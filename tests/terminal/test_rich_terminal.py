@@ -205,8 +205,8 @@ def test_a_window_of_another_width_has_one_copy_of_the_prompt(result: Path) -> N
     with rich("boolean", result) as session:
         session.wait_for("all keys")
         session.resize(60, 30)
-        session.wait_for_raw(b"\x1b[2J")
-        session.wait_until(lambda: session.rows[-1:] == ["Y yes, N no to every answer of Assistant in this turn"], "the prompt, drawn anew")
+        session.wait_until(lambda: session.raw.count(b"Apply patch?") > 1, "the prompt, drawn anew")
+        session.wait_until(lambda: session.rows[-1:] == ["Y yes, N no to every answer of Assistant in this turn"], "all of it")
 
         assert session.text.count("Apply patch?") == 1
         assert session.text.count("I want to change the retry loop") == 1

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, suppress
 from functools import cache, partial
@@ -29,7 +29,7 @@ from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.pager import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
-from midturn.prompts.rich.screen import Sign, row, row_cells
+from midturn.prompts.rich.screen import Row, Sign, row
 from midturn.question.reply import DEFAULT_SCOPE, Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt, RuleDraft
@@ -43,6 +43,7 @@ from midturn.terminal.look import TerminalSettings, choose_mode
 from midturn.terminal.markdown.context import context_rows
 from midturn.terminal.markdown.layout import ASCII, UNICODE
 from midturn.terminal.notify import NotifyCommand, called_off, calling, question_of
+from midturn.terminal.resizing import reflowed
 from midturn.values.json_value import JsonObject
 from midturn.values.text import exact
 
@@ -351,30 +352,50 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -
 
 
 class _Above:
-    """Rows above the live ones, printed once for each width."""
+    """Rows above the live ones, printed once for each width. `_rows` are those still on the screen, before them came `_first` others."""
 
     def __init__(self, asked: RichScene, device: Device, canvas: Canvas) -> None:
         self.device = device
         self.canvas = canvas
         self._asked = asked
-        self._drawn = 0
+        self._first = 0
+        self._rows: Sequence[Row] = ()
         self._columns = 0
 
-    def draw(self) -> None:
-        """Print it."""
-        self._columns = columns = self.device.size.columns
-        shown = self.canvas.print(self._asked.static())
-        self._drawn = sum(max(1, -(-row_cells(spans) // columns)) for spans in shown)
+    def draw(self, first: int = 0) -> None:
+        """Print the rows, from one of them on."""
+        self._columns = self.device.size.columns
+        self._first = first
+        self._rows = self.canvas.print(self._asked.static()[first:])
 
     def draw_anew(self) -> None:
-        """Print it again, for the width that there is now."""
+        """Print everything again, for the width that there is now."""
         self._asked.refit(self.device.size.columns)
         self.draw()
 
+    def make_room(self, live: int) -> None:
+        """Take note of the rows that live ones have pushed out of the screen: those stay as they are."""
+        size = self.device.size
+        heights = reflowed(self._rows, size.columns)
+        hidden = 0
+        while hidden < len(heights) and sum(heights[hidden:]) + live > size.rows:
+            hidden += 1
+        self._first, self._rows = self._first + hidden, self._rows[hidden:]
+
+    def fit(self) -> None:
+        """If the window has another width, erase the rows that are on the screen, and print as many for the new width."""
+        columns = self.device.size.columns
+        if columns == self._columns:
+            return
+        self.canvas.erase_above(sum(reflowed(self._rows, columns)))
+        before, printed = self._first, self._first + len(self._rows)
+        self._asked.refit(columns)
+        self.draw(before * len(self._asked.static()) // max(1, printed))
+
     def take_away(self) -> None:
-        """Erase it where it is still on the screen as it was printed."""
+        """Erase the rows where they are still on the screen as they were printed."""
         if self.device.size.columns == self._columns:
-            self.canvas.erase_above(self._drawn)
+            self.canvas.erase_above(len(self._rows))
 
 
 def layout_of(prompt: Prompt, device: Device) -> ContextRows:
@@ -388,8 +409,11 @@ def layout_of(prompt: Prompt, device: Device) -> ContextRows:
 async def _until_answered(asked: RichScene, above: _Above, restored: Restored, *, bell: bool) -> Reply:
     device, canvas = above.device, above.canvas
     while True:
-        every = _A_SECOND if asked.counts_down else None
-        match await LiveRows(asked, device, canvas, restored, every=every).run(bell=bell):
+        above.fit()
+        live = LiveRows(asked, device, canvas, restored, every=_A_SECOND if asked.counts_down else None)
+        left = await live.run(bell=bell)
+        above.make_room(live.height)
+        match left:
             case Edit() as wanted:
                 try:
                     asked.edited(await edit(wanted, asked.about, device, restored))
@@ -402,6 +426,8 @@ async def _until_answered(asked: RichScene, above: _Above, restored: Restored, *
             case Sign.SUSPEND:
                 restored.suspend()
                 above.draw_anew()
+            case Sign.RESIZED:
+                pass  # what is above is fitted to the new width first
             case Sign():
                 canvas.clear()
                 above.draw_anew()
