@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
-from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
+from midturn.prompts.keys import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines
 from midturn.record.events import ToolCall
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, reviewed_places
 from midturn.values.json_text import compact
@@ -154,4 +154,4 @@ def _answer_lines(subject: FormSubject) -> list[str]:
 
 def _answer_line(subject: FormSubject, place: int) -> str:
     question = subject.questions[place]
-    return f"{words_line(question.text)} {value_text(question, subject.answers[question.id])}"
+    return f"{one_line(question.text)} {value_text(question, subject.answers[question.id])}"

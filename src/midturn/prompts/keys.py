@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeAlias, assert_never, cast
 
@@ -16,7 +16,7 @@ from midturn.question.reply import Answered, Deferred, EndedTurn, Reply, WentBac
 from midturn.record.prompt import Prompt
 from midturn.values.json_text import compact
 from midturn.values.json_value import Json, json_equal
-from midturn.values.text import exact, worded
+from midturn.values.text import exact
 
 RETURN = "⏎"
 TAB = "⇥"
@@ -30,21 +30,13 @@ _OURS = {ord(sign): f"⟨U+{ord(sign):04X}⟩" for sign in (RETURN, TAB)}
 
 def one_line(text: str) -> str:
     """Show `text` in one line; a line break becomes a return sign, a tab `⇥`. No other text is shown so."""
-    return _in_one_line(text, exact)
-
-
-def words_line(text: str) -> str:
-    """Show words for people, such as the text of a question, in one line: as `one_line` does, with the joiners that words need."""
-    return _in_one_line(text, worded)
+    lines = (TAB.join(exact(part).translate(_OURS) for part in line.split("\t")) for line in text.split("\n"))
+    return steady(f"{RETURN} ".join(lines))
 
 
 def question_line(prompt: Prompt) -> str:
-    """Show in one line what is asked; what an approval asks may name what is approved, so it is exact."""
-    return (words_line if prompt.kind in ("tool", "review") else one_line)(prompt.question.text)
-
-
-def _in_one_line(text: str, show: Callable[[str], str]) -> str:
-    return steady(f"{RETURN} ".join(TAB.join(show(part).translate(_OURS) for part in line.split("\t")) for line in text.split("\n")))
+    """Show in one line what is asked."""
+    return one_line(prompt.question.text)
 
 
 def shown_lines(text: str) -> list[str]:

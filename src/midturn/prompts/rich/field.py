@@ -20,7 +20,7 @@ from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size
 from midturn.question.reply import Answered
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import SecretValue
-from midturn.values.text import exact
+from midturn.values.text import exact, hidden_places
 
 _NEW_LINE = frozenset({"m-enter", "s-enter", "c-enter", "c-j"})
 _WIDE = 72
@@ -59,6 +59,7 @@ class TextField:
         self._then = then
         self._buffer = Buffer(text)
         self._initial = text
+        self._judged: tuple[str, frozenset[int]] = ("", frozenset())
         self._errors: list[str] = []
         self._shaped = bool(settings.shape) and not text
         self._width = 80
@@ -208,20 +209,22 @@ class TextField:
     def _drawn(self, start: int, end: int, *, first: bool) -> Row:
         """Draw a part of the text: what cannot be shown as it is becomes one reversed question mark."""
         before = Span(POINTER if first else " " * len(POINTER), "pointer")
-        text = self.text[start:end]
-        if all(map(_is_plain, text)):
+        text, hidden = self.text[start:end], self._hidden_places()
+        if not any(start <= place < end for place in hidden):
             spans = json_spans(text) if self._settings.kind == "json" else (Span(text),)
             return (before, *spans, Span(" "))
-        return (before, *(_character(char) for char in text), Span(" "))
+        return (before, *(_character(char, is_hidden=place in hidden) for place, char in enumerate(text, start)), Span(" "))
+
+    def _hidden_places(self) -> frozenset[int]:
+        """Return the places in the text that cannot be shown as they are."""
+        if self._judged[0] != self.text:
+            self._judged = self.text, hidden_places(self.text)
+        return self._judged[1]
 
 
-def _character(char: str) -> Span:
+def _character(char: str, *, is_hidden: bool) -> Span:
     """Draw one character: a tab as its sign, what cannot be shown as a reversed question mark."""
-    return Span(char) if _is_plain(char) else Span(_TAB, "dim") if char == "\t" else Span(_MARK, "hidden")
-
-
-def _is_plain(char: str) -> bool:
-    return exact(f"a{char}") == f"a{char}"
+    return Span(char) if not is_hidden else Span(_TAB, "dim") if char == "\t" else Span(_MARK, "hidden")
 
 
 _SHAPE_HINT = "Tab inserts the template · Ctrl+X editor"
