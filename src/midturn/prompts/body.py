@@ -131,9 +131,20 @@ def question_rows(prompt: Prompt, width: int) -> list[str]:
     return hang(question_line(prompt), width, "  ")
 
 
+def rows_shown(count: int, height: int = 0) -> int:
+    """Return how many of `count` rows are shown above a question.
+
+    All are shown if they take at most two thirds of a screen with `height` rows, and else a third of it, so that the question does not come
+    after a flood. Without a screen, the limit is `ROWS_SHOWN`.
+    """
+    if not height:
+        return min(count, ROWS_SHOWN)
+    return count if count <= height * 2 // 3 else max(1, height // 3)
+
+
 def more_rows(sign: str, cut: int, keys: str, width: int) -> list[str]:
     """Say that something was cut off, and which keys show it."""
-    return hang(f"{sign} {cut} more rows not shown; {keys} views them", width, "  ") if cut else []
+    return hang(f"{sign} {cut} more lines, {keys} to view", width, "  ") if cut else []
 
 
 def _is_plain(text: str) -> bool:

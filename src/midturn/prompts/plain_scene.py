@@ -11,7 +11,7 @@ from msgspec import Struct
 from midturn.prompts import keys as keyboard
 from midturn.prompts.accept import Argument, ChosenScope, NotAccepted, accept_argument, accept_arguments, arguments_of, by_rule, is_option
 from midturn.prompts.answer_text import covered_text, native, reply_text
-from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
+from midturn.prompts.body import PLAIN_GUTTER, body_rows, more_rows, question_rows, rows_shown
 from midturn.prompts.cells import cells, clip, glued, hang, unglued
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply
@@ -274,13 +274,14 @@ _LONG_DEFAULT = 40
 
 
 class Scene:
-    """One prompt in plain lines of `width` cells."""
+    """One prompt in plain lines of `width` cells, on a screen with `height` rows if there is one."""
 
-    def __init__(self, prompt: Prompt, width: int) -> None:
+    def __init__(self, prompt: Prompt, width: int, height: int = 0) -> None:
         self.prompt = native(prompt)
         self.width = width
         rows = body_rows(self.prompt, width, PLAIN_GUTTER)
-        self.shown, self.rest = rows[:ROWS_SHOWN], rows[ROWS_SHOWN:]
+        shown = rows_shown(len(rows), height)
+        self.shown, self.rest = rows[:shown], rows[shown:]
         offered = tuple(map(self._unshadowed, keyboard.commands(self.prompt, len(self.rest))))
         plain = self.prompt is prompt
         self.commands: keyboard.Commands = (

@@ -258,7 +258,7 @@ TAKEN_AWAY = "(the question was taken away)"
 
 async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
-    scene = Scene(prompt, device.size.columns)
+    scene = Scene(prompt, device.size.columns, device.size.rows)
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
         reader = LineReader(device, restored, settings.settle)
         try:
@@ -332,7 +332,15 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -
         device.forget_typed()
         device.write(calling(prompt, settings, os.environ))
         settle = Settle(settings.settle, time.monotonic())
-        asked = RichScene(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
+        size = device.size
+        asked = RichScene(
+            prompt,
+            size.columns,
+            settle,
+            height=size.rows,
+            menu_first=settings.text_menu,
+            context=layout_of(prompt, device),
+        )
         canvas = Canvas(device)
         canvas.stream.takes_drawn()
         above = _Above(asked, device, canvas)
@@ -370,7 +378,7 @@ class _Above:
 
     def draw_anew(self) -> None:
         """Print everything again, for the width that there is now."""
-        self._asked.refit(self.device.size.columns)
+        self._asked.refit(self.device.size.columns, self.device.size.rows)
         self.draw()
 
     def make_room(self, live: int) -> None:
@@ -384,12 +392,12 @@ class _Above:
 
     def fit(self) -> None:
         """If the window has another width, erase the rows that are on the screen, and print as many for the new width."""
-        columns = self.device.size.columns
-        if columns == self._columns:
+        size = self.device.size
+        if size.columns == self._columns:
             return
-        self.canvas.erase_above(sum(reflowed(self._rows, columns)))
+        self.canvas.erase_above(sum(reflowed(self._rows, size.columns)))
         before, printed = self._first, self._first + len(self._rows)
-        self._asked.refit(columns)
+        self._asked.refit(size.columns, size.rows)
         self.draw(before * len(self._asked.static()) // max(1, printed))
 
     def take_away(self) -> None:

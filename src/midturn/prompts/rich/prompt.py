@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from midturn.prompts.answer_text import covered_text, native, reply_text
-from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
+from midturn.prompts.body import CREATES_FILES, QUOTE, more_rows, own_context, question_rows, rows_shown, subject_lines, verdict_lines
 from midturn.prompts.cells import cells, clip, continued_words, hang
 from midturn.prompts.keys import (
     LEAVES_FORM,
@@ -56,10 +56,20 @@ class Settle:
 
 
 class RichScene:
-    """One prompt; keys go in with the time at which they were pressed, frames come out. `context` lays out what stands above."""
+    """One prompt; keys go in with the time at which they were pressed, frames come out.
+
+    `context` lays out the rows above the question, of which a screen with `height` rows shows a part.
+    """
 
     def __init__(
-        self, prompt: Prompt, columns: int, settle: Settle, *, menu_first: bool = False, context: ContextRows = plain_context
+        self,
+        prompt: Prompt,
+        columns: int,
+        settle: Settle,
+        *,
+        height: int = 0,
+        menu_first: bool = False,
+        context: ContextRows = plain_context,
     ) -> None:
         self._asked = prompt
         self._prompt = native(prompt)
@@ -67,7 +77,7 @@ class RichScene:
         self._context = context
         self._columns = columns
         self._body = body(self._prompt, columns, context)
-        self._seen = min(len(self._body), ROWS_SHOWN)
+        self._shown = self._seen = rows_shown(len(self._body), height)
         offered = commands(self._prompt, self._unseen)
         self._offered = offered if self._prompt is prompt else tuple(one for one in offered if one.does is not KeyStep.GIVE_REASON)
         *self._question, self._tail = question_rows(self._prompt, columns)
@@ -93,16 +103,17 @@ class RichScene:
         )
         more = [row(text, "error") for text in more_rows("…", self._cut, self._view_keys(), self._columns)]
         question = [row(part) for text in self._question for part in hang(text, self._columns, "  ")]
-        return joined([clipped(header, self._columns)], self._body[:ROWS_SHOWN], more, self._error(), question)
+        return joined([clipped(header, self._columns)], self._body[: self._shown], more, self._error(), question)
 
-    def refit(self, columns: int) -> None:
-        """Lay out anew what is printed above, for a window of another width: no row may go on at its edge without the gutter."""
+    def refit(self, columns: int, height: int = 0) -> None:
+        """Lay out anew what is printed above, for a window of another size: no row may go on at its edge without the gutter."""
         all_seen = self._unseen == 0
         self._columns = columns
         self._body = body(self._prompt, columns, self._context)
         *self._question, self._tail = question_rows(self._prompt, columns)
         self._faces[0].retitle(self._tail)
-        self._seen = len(self._body) if all_seen else min(len(self._body), ROWS_SHOWN)
+        self._shown = rows_shown(len(self._body), height)
+        self._seen = len(self._body) if all_seen else self._shown
 
     def pager(self) -> Pager:
         """Return everything that stands above the question, for a screen of its own; it is laid out for the width that it gets."""
@@ -225,7 +236,7 @@ class RichScene:
     @property
     def _cut(self) -> int:
         """Number of rows not printed above the question."""
-        return max(0, len(self._body) - ROWS_SHOWN)
+        return len(self._body) - self._shown
 
     def _kept(self, size: Size) -> list[Row]:
         """Return what stays of the question while something else takes the keys, in half of the room at most."""
