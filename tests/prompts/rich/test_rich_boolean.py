@@ -203,7 +203,7 @@ def test_what_was_not_viewed_is_said_in_any_width() -> None:
 def test_enter_sends_a_review_and_back_edits() -> None:
     assert pressed(REVIEW, "enter").reply == Submitted()
     assert pressed(REVIEW, "b").reply == WentBack()
-    assert pressed(REVIEW, "y").reply is None
+    assert pressed(REVIEW, "x").reply is None
 
 
 def test_ending_the_turn_with_a_key_takes_two_of_them() -> None:

@@ -12,6 +12,7 @@ from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, is_remember
 from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
+from midturn.question.reply import Reply, Submitted, WentBack
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 
 _BESIDES = "prb-evsl"
@@ -210,10 +211,12 @@ def _width(offered: list[Command], enter: Command | None) -> int:
 
 
 _AT_ONCE = 9
+_SAID: dict[str, Reply] = {"y": Submitted(), "n": WentBack()}
+"""What a yes and a no say to the question whether the answers are sent: no row names them, for Enter and `b` are the same."""
 
 
 class ReviewChoice(Choice):
-    """A choice that takes numbers, too; where there are ten rows or more, Enter ends a number."""
+    """A choice that takes numbers, too, and a yes or a no; where there are ten rows or more, Enter ends a number."""
 
     def __init__(self, text: str, keys: Keys, prompt: Prompt) -> None:
         super().__init__(text, keys)
@@ -232,6 +235,8 @@ class ReviewChoice(Choice):
         if number and isinstance(key, Press) and key.key in ENTER:
             self._number = number
             return self._chosen()
+        if isinstance(key, Press) and key.key in _SAID:
+            return _SAID[key.key]
         return super().press(key)
 
     def frame(self, size: Size) -> Frame:

@@ -23,7 +23,8 @@ from midturn.values.json_value import Json, JsonObject
 def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  # noqa: PLR0911 (one for each type)
     """Return the face that takes the first key; `tail` is the last row of the question."""
     if prompt.kind == "review":
-        return ReviewChoice(tail, Keys(offered, keyboard.Command("Enter", "send the answers", Submitted(), word="send")), prompt)
+        enter = keyboard.Command("Enter", "send the answers", Submitted(), word="send")
+        return ReviewChoice(tail, Keys(offered, enter, leaves=keyboard.leaves(prompt), more=(_REVIEW_HELP,)), prompt)
     match prompt.question.answer_type:
         case answers.BooleanType():
             return Choice(
@@ -92,6 +93,7 @@ def cancel_menu(offered: keyboard.Commands, *, filters: bool = False) -> Choice:
     return Choice("Leave the list? (Esc goes back to it)", Keys(offered, escape=Sign.LEAVE, more=(_FILTER_HELP,) if filters else ()))
 
 
+_REVIEW_HELP = "y - send the answers; n - back to the last question"
 _TEXT_HELP = "in the text - Enter submits, Alt+Enter begins a new line, Ctrl+X opens your editor"
 _HIDDEN_HELP = "in the field - Enter submits, Backspace takes one back, Ctrl+U all of them"
 _FILTER_HELP = "in the list - letters filter, ↑↓ move, Tab marks where several may be chosen, Enter answers"

@@ -56,6 +56,8 @@ class Filtering(OptionList):
             self._mark_all()
         elif key.key in _STEPS:
             self._move(_STEPS[key.key])
+        elif not self.words and key.key in {"home", "end"}:
+            self._move(len(self._options) + 1 if key.key == "end" else -len(self._options) - 1)
         elif key.character:
             self._typed.type(key.character)
             self._filter()

@@ -1,0 +1,64 @@
+"""Keys and words that a person expects without reading about them."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
+from midturn.question.reply import Answered, Submitted, WentBack
+from midturn.record.prompt import Prompt
+from support.plain_talk import Talk
+from support.prompt_catalogue import PROMPTS, REVIEW, SELECT
+from support.rich_talk import Keys, pressed
+
+
+def of(count: int, *, several: bool = False) -> Prompt:
+    """Return a prompt over so many options."""
+    options = tuple(SelectOption(f"option {number}") for number in range(1, count + 1))
+    kind = MultiSelectType(options) if several else SelectType(options)
+    return replace(SELECT, question=replace(SELECT.question, answer_type=kind, default="option 1" if not several else ["option 1"]))
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (1, "Type 1 or its name;"),
+        (2, "Type 1 or 2, or a name;"),
+        (3, "Type a number 1-3 or a name;"),
+        (12, "Type a number 1-12 or a name;"),
+    ],
+)
+def test_a_plain_list_says_what_to_type(count: int, said: str) -> None:
+    assert Talk(of(count)).text.replace("\n  ", " ").rpartition("\n")[2].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "Type 1 or none;"), (2, "Type numbers such as 1,2, or all"), (3, "such as 1,3,"), (4, "such as 1,3-4,"), (9, "such as 1,3-5,")],
+)
+def test_a_plain_list_to_mark_in_says_what_to_type(count: int, said: str) -> None:
+    assert said in Talk(of(count, several=True)).said[-1]
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "type 1, or ?"), (2, "type 1 or 2, or ?"), (3, "type a number from 1 to 3, or ?")])
+def test_what_is_no_option_is_answered_with_what_is(count: int, said: str) -> None:
+    assert said in Talk(of(count), "7").text
+    assert "from 1 to 1" not in Talk(of(1, several=True), "2-1").text
+
+
+@pytest.mark.parametrize(("key", "reply"), [("y", Submitted()), ("n", WentBack())])
+def test_the_review_takes_a_yes_and_a_no(key: str, reply: object) -> None:
+    assert pressed(REVIEW, key).reply == reply
+    assert Talk(REVIEW, key).reply == reply
+    assert Talk(REVIEW, {"y": "Yes", "n": "no"}[key]).reply == reply
+    assert "y - send the answers; n - back to the last question" in " ".join(pressed(REVIEW, "?").live)
+
+
+def test_home_and_end_go_to_the_ends_of_a_long_list() -> None:
+    long = PROMPTS["select48"]
+
+    assert Keys(long).press("end").live[-2].startswith(">")
+    assert Keys(long).press("end", "enter").reply == Answered("src/module_47.py")
+    assert Keys(long).press("end", "home", "enter").reply == Answered("src/module_00.py")
+    assert Keys(long).press("4", "home", "c-d").live[1] == "filter:"
