@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
+from midturn.prompts.rich.screen import MOST_WITH_KEYS
+from midturn.question.answer_type import BooleanType, MultiSelectType, SelectOption, SelectType
 from midturn.question.reply import Answered, Submitted, WentBack
 from midturn.record.prompt import Prompt
 from support.plain_talk import Talk
@@ -18,6 +19,14 @@ def of(count: int, *, several: bool = False) -> Prompt:
     options = tuple(SelectOption(f"option {number}") for number in range(1, count + 1))
     kind = MultiSelectType(options) if several else SelectType(options)
     return replace(SELECT, question=replace(SELECT.question, answer_type=kind, default="option 1" if not several else ["option 1"]))
+
+
+def is_choice(prompt: Prompt) -> bool:
+    """Whether keys choose: no text is typed, and nothing filters."""
+    kind = prompt.question.answer_type
+    if isinstance(kind, SelectType | MultiSelectType):
+        return len(kind.options) <= MOST_WITH_KEYS
+    return isinstance(kind, BooleanType)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +71,40 @@ def test_home_and_end_go_to_the_ends_of_a_long_list() -> None:
     assert Keys(long).press("end", "enter").reply == Answered("src/module_47.py")
     assert Keys(long).press("end", "home", "enter").reply == Answered("src/module_00.py")
     assert Keys(long).press("4", "home", "c-d").live[1] == "filter:"
+
+
+SMALL = [(40, 12), (32, 8)]
+CHOICES = sorted(name for name, prompt in PROMPTS.items() if prompt.kind != "tool" or is_choice(prompt))
+
+
+@pytest.mark.parametrize(("columns", "rows"), SMALL)
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_small_window_has_a_row_of_keys_that_fits(name: str, columns: int, rows: int) -> None:
+    keys = Keys(PROMPTS[name], columns=columns, rows=rows, height=rows)
+
+    (named,) = [found for found in keys.live if found.endswith(("? all keys", "? more"))]
+    assert "…" not in named.replace("because…", "")
+    assert len(named) < columns
+
+
+@pytest.mark.parametrize(("columns", "rows"), SMALL)
+@pytest.mark.parametrize("name", ["select", "select_other", "multi", "multi_other"])
+def test_a_list_in_a_small_window_shows_the_options_around_the_highlighted_one(name: str, columns: int, rows: int) -> None:
+    keys = Keys(PROMPTS[name], columns=columns, rows=rows)
+    for _ in range(8):
+        (highlighted,) = [found for found in keys.live if found.startswith(">")]
+        assert keys.frame().cursor[0] == keys.live.index(highlighted)
+        keys.press("down")
+
+
+def test_a_list_says_how_many_options_it_does_not_show() -> None:
+    keys = Keys(PROMPTS["multi"], columns=32, rows=8)
+
+    assert "  … 3 more" in keys.live
+    keys.press("end")
+    assert any("more" in found for found in keys.live)
+    assert any("docs build" in found for found in keys.live)
+
+
+def test_a_row_that_is_too_narrow_for_its_keys_says_that_there_are_more() -> None:
+    assert Keys(PROMPTS["boolean_default"], columns=32, rows=8).live[1] == "y yes (Enter) · n no · ? more"

@@ -290,7 +290,8 @@ def test_what_would_be_remembered_is_named_beside_its_keys(columns: int) -> None
         (66, "y yes · n no · p no, because… · b back · r reply · ? all keys"),
         (50, "y yes · n no · p no, because… · ? all keys"),
         (40, "y yes · n no · r reply · ? all keys"),
-        (20, "y yes · n no · ? …"),
+        (23, "y yes · n no · ? more"),
+        (20, "y yes · n no · ?"),
     ],
 )
 def test_a_narrow_row_names_the_keys_that_fit(columns: int, row: str) -> None:

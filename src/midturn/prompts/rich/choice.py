@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, is_remembered
@@ -17,6 +18,8 @@ from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 
 _BESIDES = "prb-evsl"
 """Keys that only the help names where the row is too narrow for them; those that come first here have their place first."""
+_LEAST = 2
+"""Keys that every row names, such as yes and no."""
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
 _PAGES = {"pageup": -1, "pagedown": 1, " ": 1}
 
@@ -168,7 +171,7 @@ _NAMED = {"-": "- (minus)"}
 def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
     """Name keys in words, as many as there is room for."""
     spans: list[Span] = []
-    for command in _fitting(offered, width, enter):
+    for command in _shortened(_fitting(offered, width, enter), width, enter):
         key, _, words = _named(command, enter).partition(" ")
         spans += [Span(BETWEEN, "dim")] if spans else []
         spans += [Span(key, "key"), Span(f" {words}", "dim")] if words else [Span(key, "key")]
@@ -200,6 +203,19 @@ def _fitting(offered: Commands, width: int, enter: Command | None = None) -> Com
         more = [command for command in offered if command in kept or command.key == key]
         kept = more if _width(more, enter) <= width else kept
     return tuple(kept)
+
+
+def _shortened(offered: Commands, width: int, enter: Command | None) -> Commands:
+    """Return the keys of a row that is too narrow even for those that answer: the help says that there are more."""
+    if _width([*offered], enter) <= width:
+        return offered
+    kept = [command for command in offered if command.does is not KeyStep.HELP]
+    help_key = [replace(command, word="more") for command in offered if command.does is KeyStep.HELP]
+    while len(kept) > _LEAST and _width([*kept, *help_key], enter) > width:
+        kept.pop()
+    if _width([*kept, *help_key], enter) > width:
+        help_key = [replace(command, word="") for command in help_key]
+    return (*kept, *help_key)
 
 
 def _width(offered: list[Command], enter: Command | None) -> int:

@@ -143,15 +143,12 @@ class Listing(OptionList, ABC):
     def frame(self, size: screen.Size) -> screen.Frame:
         """Draw the question's last row, the options, the keys; the cursor stands on the highlighted row."""
         title = self._title(size)
-        listed: list[screen.Row] = []
-        cursor = 0
-        for place in range(self._rows):
-            if place == self._at:
-                cursor = len(title) + len(listed)
-            listed += self._row(place, size, highlighted=place == self._at)
         hint = screen.parts_rows(self._hint().split(BETWEEN), size.columns)
         keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
         message = self._said(size)
+        drawn = [self._row(place, size, highlighted=place == self._at) for place in range(self._rows)]
+        listed, cursor = _window(drawn, self._at, size.rows - len(title) - len(hint) - 1 - len(message))
+        cursor += len(title)
         steady = self._steady(size) - len(listed)
         helped = self._helped(size) if self._help.is_open else []
         others = len(title) + len(listed) + len(hint) + 1 + len(message)
@@ -260,6 +257,28 @@ class Listing(OptionList, ABC):
 
 
 _IN_WORDS = {"o": "something else, in your own words", "-": "none of this: skip the question"}
+
+
+def _window(drawn: list[list[screen.Row]], at: int, room: int) -> tuple[list[screen.Row], int]:
+    """Return the rows of as many options around the highlighted one as there is room for, and where that one begins in them."""
+    if sum(map(len, drawn)) <= room:
+        return [found for rows in drawn for found in rows], sum(map(len, drawn[:at]))
+    room = max(1, room - 1)
+    first = last = at
+    used = len(drawn[at])
+    while True:
+        if last + 1 < len(drawn) and used + len(drawn[last + 1]) <= room:
+            last += 1
+            used += len(drawn[last])
+        elif first > 0 and used + len(drawn[first - 1]) <= room:
+            first -= 1
+            used += len(drawn[first])
+        else:
+            break
+    shown = [found for rows in drawn[first : last + 1] for found in rows][:room]
+    hidden = len(drawn) - (last + 1 - first)
+    more = [screen.row(f"  … {hidden} more", "dim")] if hidden else []
+    return [*shown, *more], sum(map(len, drawn[first:at]))
 
 
 def _initial(text: str) -> str:
