@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from midturn.prompts.keys import OwnWords
 from midturn.prompts.rich.screen import MOST_WITH_KEYS
 from midturn.question.answer_type import BooleanType, MultiSelectType, SelectOption, SelectType
 from midturn.question.reply import Answered, Submitted, WentBack
@@ -108,3 +109,40 @@ def test_a_list_says_how_many_options_it_does_not_show() -> None:
 
 def test_a_row_that_is_too_narrow_for_its_keys_says_that_there_are_more() -> None:
     assert Keys(PROMPTS["boolean_default"], columns=32, rows=8).live[1] == "y yes (Enter) · n no · ? more"
+
+
+def came_back(prompt: Prompt, *keys: str) -> Keys:
+    """Answer a prompt, and come back to it with the answer as its initial value."""
+    words, first = OwnWords(), Keys(prompt)
+    first.prompt.restore_own_words(words.of(prompt))
+    reply = first.press(*keys).reply
+    assert isinstance(reply, Answered)
+    words.keep(prompt, first.prompt.own_words(reply))
+    again = replace(prompt, prefill=reply.value)
+    keys_of_next = Keys(again)
+    keys_of_next.prompt.restore_own_words(words.of(again))
+    return keys_of_next
+
+
+def test_own_words_are_there_again_after_another_option_was_taken() -> None:
+    asked = PROMPTS["select_other"]
+    typed = came_back(asked, "o", *"the old one", "escape", "2")
+
+    assert typed.press("o").live[-2].startswith("> the old one")
+    assert typed.press("enter").reply == Answered({"other": "the old one"})
+
+
+def test_own_words_that_were_the_answer_are_there_again_as_well() -> None:
+    assert came_back(PROMPTS["select_other"], "o", *"mine", "enter").press("o", "enter").reply == Answered({"other": "mine"})
+
+
+def test_own_words_stay_with_their_question_and_their_call() -> None:
+    asked = PROMPTS["select_other"]
+    words = OwnWords()
+    assert words.of(asked) == ""
+    words.keep(asked, "mine")
+
+    assert words.of(asked) == "mine"
+    assert words.of(replace(asked, question=replace(asked.question, id="another"))) == ""
+    assert words.of(replace(asked, tool="another")) == ""
+    assert words.of(asked) == ""

@@ -435,6 +435,25 @@ class Jump:
         return goes_on
 
 
+class OwnWords:
+    """Words of the person's own that were typed at the lists of one call, so that they are there again when a person comes back."""
+
+    def __init__(self) -> None:
+        self._asked: Prompt | None = None
+        self._words: dict[str, str] = {}
+
+    def of(self, prompt: Prompt) -> str:
+        """Return the words that were typed at this question before; empty if there were none, or if another call asks."""
+        if self._asked is None or not _is_of_same_call(self._asked, prompt):
+            self._words.clear()
+        self._asked = prompt
+        return self._words.get(prompt.question.id, "")
+
+    def keep(self, prompt: Prompt, words: str) -> None:
+        """Keep the words that were typed at a question."""
+        self._words[prompt.question.id] = words
+
+
 def _is_of_same_call(one: Prompt, other: Prompt) -> bool:
     """Tell whether two prompts that come one after the other belong to one call: a form keeps the screen until it is done."""
     return (one.conversation, one.tool, one.arguments) == (other.conversation, other.tool, other.arguments)

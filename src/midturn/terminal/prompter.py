@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.body import own_context
-from midturn.prompts.keys import BackTo, Jump, Ruled, about, exit_reply, loses_answers
+from midturn.prompts.keys import BackTo, Jump, OwnWords, Ruled, about, exit_reply, loses_answers
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.pager import ContextRows, plain_context
@@ -90,6 +90,7 @@ class TerminalPrompter(Prompter):
         self._waiting: OpenQuestion | None = None
         self._had_terminal = can_open_terminal()
         self._jump = Jump()
+        self._words = OwnWords()
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
@@ -176,7 +177,7 @@ class TerminalPrompter(Prompter):
             if choose_mode(self._settings.mode, os.environ) == "plain":
                 return await ask_plain(prompt, device, self._settings)
 
-            return await ask_rich(prompt, device, self._settings)
+            return await ask_rich(prompt, device, self._settings, self._words)
 
     def _call(self, prompt: Prompt) -> str | None:
         """Let the user's program know; a person whose answer did not fit is there already."""
@@ -323,8 +324,8 @@ LEAVE_SCREEN = "\x1b[?1049l"
 """From the screen of its own back to the usual one; only where that one is shown."""
 
 
-async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
-    """Ask on `device` and return what the person did; the terminal is left as it was found."""
+async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, words: OwnWords) -> Reply:
+    """Ask on `device` and return what the person did; the terminal is left as it was found. `words` were typed at earlier prompts."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
         restored.set(key_mode(restored.found))
         if readable_now(device.fd):
@@ -341,6 +342,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -
             menu_first=settings.text_menu,
             context=layout_of(prompt, device),
         )
+        asked.restore_own_words(words.of(prompt))
         canvas = Canvas(device)
         canvas.stream.takes_drawn()
         above = _Above(asked, device, canvas)
@@ -352,6 +354,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -
                 with suppress(TerminalGone):
                     canvas.print([row(TAKEN_AWAY, "dim")])
             raise
+        words.keep(prompt, asked.own_words(reply))
         columns = device.size.columns
         if prompt.kind == "review" and isinstance(reply, WentBack):  # it comes again: once in the scrollback is enough
             above.take_away()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import CREATES_FILES, QUOTE, more_rows, own_context, question_rows, rows_shown, subject_lines, verdict_lines
 from midturn.prompts.cells import cells, clip, continued_words, hang
@@ -13,6 +15,7 @@ from midturn.prompts.keys import (
     asked_by,
     commands,
     exit_reply,
+    first_other,
     loses_answers,
     quoted_label,
     split_lines,
@@ -30,6 +33,7 @@ from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign,
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Reply
 from midturn.record.prompt import CallSubject, FormSubject, Prompt
+from midturn.values.json_value import SecretValue
 from midturn.values.text import exact
 
 GUTTER = Span("│ ", "gutter")
@@ -88,6 +92,18 @@ class RichScene:
         self._faces: list[Face] = [first_face(self._prompt, self._tail, self._offered)]
         if menu_first and isinstance(self._prompt.question.answer_type, TextType | SchemaType | SecretType):
             self._faces.append(self._menu())
+
+    def own_words(self, reply: Reply) -> str:
+        """Return the words of the person's own: those of the reply, or else those that were typed and not sent."""
+        given = (
+            replace(self._asked, prefill=reply.value) if isinstance(reply, Answered) and not isinstance(reply.value, SecretValue) else None
+        )
+        return (first_other(given) if given else None) or self._drafts.get(KeyStep.OTHER, "")
+
+    def restore_own_words(self, words: str) -> None:
+        """Put words that were typed before into the field for words of the person's own."""
+        if words:
+            self._drafts[KeyStep.OTHER] = words
 
     def static(self) -> tuple[Row, ...]:
         """Return what is printed once: who asks, the context, what was wrong with the last reply, all of the question but its last row."""
