@@ -95,10 +95,10 @@ class RichScene:
 
     def own_words(self, reply: Reply) -> str:
         """Return the words of the person's own: those of the reply, or else those that were typed and not sent."""
-        given = (
-            replace(self._asked, prefill=reply.value) if isinstance(reply, Answered) and not isinstance(reply.value, SecretValue) else None
-        )
-        return (first_other(given) if given else None) or self._drafts.get(KeyStep.OTHER, "")
+        typed = self._drafts.get(KeyStep.OTHER, "")
+        if not isinstance(reply, Answered) or isinstance(reply.value, SecretValue):
+            return typed
+        return first_other(replace(self._asked, prefill=reply.value)) or typed
 
     def restore_own_words(self, words: str) -> None:
         """Put words that were typed before into the field for words of the person's own."""
