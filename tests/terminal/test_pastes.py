@@ -179,6 +179,25 @@ def test_several_lines_that_arrive_in_pieces_are_one_plain_text(result: Path) ->
         assert "value='one\\ntwo\\nthree'" in result.read_text()
 
 
+@pytest.mark.parametrize("name", ["text_empty", "boolean"])
+def test_a_marked_paste_that_is_still_arriving_when_the_prompt_opens_is_one_paste(name: str, result: Path) -> None:
+    with ask_once(name, result, case="busy", environment=RICH) as session:
+        session.wait_for("busy")
+        session.send(b"\x1b[200~one yes")
+        session.wait_for_raw(OPENED)
+        session.send(b" y\rtwo\x1b[201~")
+        if name == "boolean":
+            session.wait_for(NOTHING_CHOSEN)
+            assert not result.exists()
+            return
+        session.wait_for("two")
+        session.wait_for_quiet(0.2)
+        session.send(b"\r")
+        session.wait_for_end()
+
+    assert "value='one yes y\\ntwo'" in result.read_text()
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # tmux: `send-keys -l`, and `paste-buffer`, which marks nothing without `-p`
 

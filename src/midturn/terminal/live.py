@@ -91,8 +91,9 @@ class Canvas:
     Rows are turned into what can be shown before they are drawn: the painter has to know how wide they are.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, keyboard: Keyboard | None = None) -> None:
         self._device = device
+        self.keyboard = keyboard or Keyboard()
         self.stream = DeviceStream(device)
         self.held_keys: list[TimedKey] = []
         self.bursts = Bursts()
@@ -184,7 +185,7 @@ class LiveRows:
         self._canvas = canvas
         self._tallest = 0
         self._clock: Callable[[], float] = time.monotonic
-        self._keys = KeyInput(device, restored, canvas.bursts, lambda: presenter.entry, self._pressed, self._clock)
+        self._keys = KeyInput(device, restored, canvas, lambda: presenter.entry, self._pressed, self._clock)
         control = FormattedTextControl(self._drawn, get_cursor_position=self._cursor, focusable=True)
         with bindings_made_once():
             self._app: SteadyApplication[Leaving] = SteadyApplication(
@@ -296,19 +297,19 @@ class KeyInput(Input):
         self,
         device: Device,
         restored: Restored,
-        bursts: Bursts,
+        canvas: Canvas,
         entry: Callable[[], KeyMode],
         pressed: Callable[[Key, float], None],
         clock: Callable[[], float],
     ) -> None:
         self._device = device
         self._restored = restored
-        self._bursts = bursts
+        self._bursts = canvas.bursts
         self._entry = entry
         self._pressed = pressed
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
-        self._keyboard = Keyboard()
+        self._keyboard = canvas.keyboard
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._closed = False
 

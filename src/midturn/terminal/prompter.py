@@ -21,12 +21,14 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from midturn.clock import pause
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.body import own_context
 from midturn.prompts.keys import BackTo, Jump, OwnWords, Ruled, about, exit_reply, loses_answers
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
+from midturn.prompts.rich.keyboard import Keyboard
 from midturn.prompts.rich.pager import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
 from midturn.prompts.rich.screen import Row, Sign, row
@@ -47,6 +49,7 @@ from midturn.terminal.resizing import reflowed
 from midturn.values.json_value import JsonObject
 from midturn.values.text import exact
 
+_PASTE_POLL = 0.02  # seconds
 _HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it
 
 
@@ -90,7 +93,7 @@ class TerminalPrompter(Prompter):
         self._waiting: OpenQuestion | None = None
         self._had_terminal = can_open_terminal()
         self._jump = Jump()
-        self._words = OwnWords()
+        self._kept = _Kept()
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
@@ -106,6 +109,8 @@ class TerminalPrompter(Prompter):
         if self._jump.passes(prompt):
             return WentBack()
         async with TERMINAL.pass_through():
+            while self._gate.is_pasting:  # the rest of it is for the line that it began in
+                await pause(_PASTE_POLL)
             try:
                 with HUSH.lifted(), open_device() as device:
                     return await self._reply(prompt, device)
@@ -177,7 +182,7 @@ class TerminalPrompter(Prompter):
             if choose_mode(self._settings.mode, os.environ) == "plain":
                 return await ask_plain(prompt, device, self._settings)
 
-            return await ask_rich(prompt, device, self._settings, self._words)
+            return await ask_rich(prompt, device, self._settings, self._kept)
 
     def _call(self, prompt: Prompt) -> str | None:
         """Let the user's program know; a person whose answer did not fit is there already."""
@@ -324,13 +329,21 @@ LEAVE_SCREEN = "\x1b[?1049l"
 """From the screen of its own back to the usual one; only where that one is shown."""
 
 
-async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, words: OwnWords) -> Reply:
-    """Ask on `device` and return what the person did; the terminal is left as it was found. `words` were typed at earlier prompts."""
+class _Kept:
+    """What a prompter keeps from one prompt to the next: own words at lists, and a paste that is still arriving."""
+
+    def __init__(self) -> None:
+        self.words = OwnWords()
+        self.keyboard = Keyboard()
+
+
+async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, kept: _Kept) -> Reply:
+    """Ask on `device` and return what the person did; the terminal is left as it was found."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
         restored.set(key_mode(restored.found))
         if readable_now(device.fd):
             device.write("\n")  # what was typed ahead was echoed: no header begins behind it
-        device.forget_typed()
+        kept.keyboard.begin_anew(device.read_typed().decode(errors="replace"))
         device.write(calling(prompt, settings, os.environ))
         settle = Settle(settings.settle, time.monotonic())
         size = device.size
@@ -342,8 +355,8 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, w
             menu_first=settings.text_menu,
             context=layout_of(prompt, device),
         )
-        asked.restore_own_words(words.of(prompt))
-        canvas = Canvas(device)
+        asked.restore_own_words(kept.words.of(prompt))
+        canvas = Canvas(device, kept.keyboard)
         canvas.stream.takes_drawn()
         above = _Above(asked, device, canvas)
         above.draw()
@@ -354,7 +367,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, w
                 with suppress(TerminalGone):
                     canvas.print([row(TAKEN_AWAY, "dim")])
             raise
-        words.keep(prompt, asked.own_words(reply))
+        kept.words.keep(prompt, asked.own_words(reply))
         columns = device.size.columns
         if prompt.kind == "review" and isinstance(reply, WentBack):  # it comes again: once in the scrollback is enough
             above.take_away()
