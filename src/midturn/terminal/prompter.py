@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, closing, suppress
 from functools import cache, partial
@@ -31,10 +31,11 @@ from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
 from midturn.prompts.rich.keyboard import Keyboard
 from midturn.prompts.rich.pager import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
-from midturn.prompts.rich.screen import Row, Sign, row
+from midturn.prompts.rich.screen import Sign, row
 from midturn.question.reply import DEFAULT_SCOPE, Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt, RuleDraft
+from midturn.terminal.above import Above
 from midturn.terminal.attributes import can_open_terminal, key_mode
 from midturn.terminal.device import HUSH, Device, NoTerminal, Restored, open_device, readable_now
 from midturn.terminal.editor import NoEdit, edit
@@ -45,7 +46,6 @@ from midturn.terminal.look import TerminalSettings, choose_mode
 from midturn.terminal.markdown.context import context_rows
 from midturn.terminal.markdown.layout import ASCII, UNICODE
 from midturn.terminal.notify import NotifyCommand, called_off, calling, question_of
-from midturn.terminal.resizing import reflowed
 from midturn.values.json_value import JsonObject
 from midturn.values.text import exact
 
@@ -358,7 +358,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, k
         asked.restore_own_words(kept.words.of(prompt))
         canvas = Canvas(device, kept.keyboard)
         canvas.stream.takes_drawn()
-        above = _Above(asked, device, canvas)
+        above = Above(asked, device, canvas)
         above.draw()
         try:
             reply = await _until_answered(asked, above, restored, bell=settings.bell)
@@ -375,53 +375,6 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, k
     return reply
 
 
-class _Above:
-    """Rows above the live ones, printed once for each width. `_rows` are those still on the screen, before them came `_first` others."""
-
-    def __init__(self, asked: RichScene, device: Device, canvas: Canvas) -> None:
-        self.device = device
-        self.canvas = canvas
-        self._asked = asked
-        self._first = 0
-        self._rows: Sequence[Row] = ()
-        self._columns = 0
-
-    def draw(self, first: int = 0) -> None:
-        """Print the rows, from one of them on."""
-        self._columns = self.device.size.columns
-        self._first = first
-        self._rows = self.canvas.print(self._asked.static()[first:])
-
-    def draw_anew(self) -> None:
-        """Print everything again, for the width that there is now."""
-        self._asked.refit(self.device.size.columns, self.device.size.rows)
-        self.draw()
-
-    def make_room(self, live: int) -> None:
-        """Take note of the rows that live ones have pushed out of the screen: those stay as they are."""
-        size = self.device.size
-        heights = reflowed(self._rows, size.columns)
-        hidden = 0
-        while hidden < len(heights) and sum(heights[hidden:]) + live > size.rows:
-            hidden += 1
-        self._first, self._rows = self._first + hidden, self._rows[hidden:]
-
-    def fit(self) -> None:
-        """If the window has another width, erase the rows that are on the screen, and print as many for the new width."""
-        size = self.device.size
-        if size.columns == self._columns:
-            return
-        self.canvas.erase_above(sum(reflowed(self._rows, size.columns)))
-        before, printed = self._first, self._first + len(self._rows)
-        self._asked.refit(size.columns, size.rows)
-        self.draw(before * len(self._asked.static()) // max(1, printed))
-
-    def take_away(self) -> None:
-        """Erase the rows where they are still on the screen as they were printed."""
-        if self.device.size.columns == self._columns:
-            self.canvas.erase_above(len(self._rows))
-
-
 def layout_of(prompt: Prompt, device: Device) -> ContextRows:
     """Return what lays the context out. What draws Markdown takes a moment to load, and most contexts are a diff or a few words."""
     if MARKDOWN.search(own_context(prompt)) is None:
@@ -430,7 +383,7 @@ def layout_of(prompt: Prompt, device: Device) -> ContextRows:
     return partial(context_rows, UNICODE if device.unicode else ASCII)
 
 
-async def _until_answered(asked: RichScene, above: _Above, restored: Restored, *, bell: bool) -> Reply:
+async def _until_answered(asked: RichScene, above: Above, restored: Restored, *, bell: bool) -> Reply:
     device, canvas = above.device, above.canvas
     while True:
         above.fit()
