@@ -14,7 +14,7 @@ _HOMES: dict[str, str] = {
     ".question.answer_type": (
         "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType Persistence When"
     ),
-    ".question.reply": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
+    ".question.reply": "Answered Deferred Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
     ".exchange": (
         "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta ReasoningPart StructuredPart TextDelta TextPart "
         "ToolCallPart ToolDefinition Usage"

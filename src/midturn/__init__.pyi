@@ -80,6 +80,7 @@ from midturn.question.persisted_question import PersistedQuestion as PersistedQu
 from midturn.question.question import Question as Question
 from midturn.question.reply import (
     Answered as Answered,
+    Deferred as Deferred,
     Edited as Edited,
     EndedTurn as EndedTurn,
     Replied as Replied,

@@ -39,7 +39,7 @@ class Prompter(ABC):
 
     @abstractmethod
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask, and return what the person did: `Answered`, `Replied`, `WentBack`, `EndedTurn`, `Edited`, `Submitted`, `Unavailable`.
+        """Ask, and return one of the replies (`Answered`, `Replied`, `WentBack`, `EndedTurn`, `Deferred`, `Edited`, …).
 
         Args:
             prompt: What to ask, who asks it, and what may be replied.

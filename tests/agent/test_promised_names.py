@@ -111,6 +111,7 @@ SIGNATURES: list[tuple[Callable[..., Any], str, dict[str, Any]]] = [
     (mt.EndedTurn, "", {}),
     (mt.Edited, "value", {}),
     (mt.Submitted, "", {}),
+    (mt.Deferred, "", {}),
     (mt.Unavailable, "", {}),
     (mt.Unanswered, "reason reply", {}),
     (mt.sanitize, "events", {}),

@@ -789,3 +789,33 @@ def test_a_summary_is_seen_before_it_counts_and_the_conversation_stays(midturn: 
     old, *new = midturn.conversations()
     assert midturn.events(old) == before
     assert [midturn.events(one)[1]["content"].partition("\n\n")[2] for one in new] == (["We said **one**."] if taken else [])
+
+
+def test_a_paste_that_is_still_arriving_when_a_question_comes_stays_in_the_line(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.hasty()
+    gate = midturn.root / "gate"
+    os.mkfifo(gate)
+    model = script(midturn, calls("deploy", note=str(gate), ask=[asks()], say="shipped"), {"text": "Shipped."}, {"text": "Bye."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "Ctrl-D")
+        say(session, "Ship it")
+        session.wait_for("· deploy")
+        session.send(b"\x1b[200~yes y")
+        session.wait_for_quiet(0.1)
+        gate.read_text()
+        for _ in range(10):
+            session.send(b" and y")
+            session.wait_for_quiet(0.1)
+        assert "all keys" not in session.text
+        session.send(b" end\x1b[201~")
+        session.wait_for("all keys")
+        session.send("n")
+        gate.read_text()  # the tool runs again, with the answer
+        session.wait_for("Shipped.")
+        session.wait_at("and y end")
+        session.send("\x15\x04")
+        session.wait_for_end()
+
+    assert [event["answer"] for event in midturn.events() if event["type"] == "inquiry_response"] == [False]

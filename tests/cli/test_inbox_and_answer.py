@@ -276,12 +276,16 @@ def test_cancel_ends_the_turn(midturn: CommandLine) -> None:
     assert "was ended by" in resumed.stderr
 
 
-def test_ctrl_c_at_the_terminal_ends_the_turn(midturn: CommandLine) -> None:
+def test_end_turn_at_the_terminal_ends_the_turn(midturn: CommandLine) -> None:
     question = suspended(midturn, asks())
 
+    midturn.hasty()
     with midturn.on_a_terminal("answer", question["id"]) as terminal:
         terminal.wait_at(": ")
-        terminal.send("\x03")
+        terminal.send("s\r")
+        terminal.wait_for("Type s again")
+        terminal.wait_at(": ")
+        terminal.send("s\r")
         assert terminal.wait_for_end() == 130
 
     assert midturn.events()[-1]["status"] == "ended_by_user"

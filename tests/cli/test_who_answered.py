@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from midturn.config.places import own_name
+from midturn.terminal.asides import FRAMES
 from support.cli import CommandLine, asks, calls
 
 EDIT = {"path": "plan.md", "edits": [{"old": "2. Ship.", "new": "2. Ship slowly."}]}
@@ -316,3 +317,24 @@ def test_a_form_that_is_answered_at_the_terminal_has_the_name_with_each_answer(m
         answering.wait_for_end()
     given = [event["answered_by"] for event in midturn.events() if event["type"] == "inquiry_response"]
     assert given == [{"by": "user", "via": "inbox", "user": "ana"}] * 2
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_no_row_that_counts_seconds_stays_after_a_model_has_answered(midturn: CommandLine, *, answer: bool) -> None:
+    midturn.asker(questions={"go": {"target": "assistant"}})
+    answers = [{"tool": "deploy", "answers": [{"answer": answer, "reason": "Fine.", "delay_ms": 800}]}]
+    model = midturn.script(calls("deploy", ask=asks("go", "Go on?")), inquiries=answers)
+
+    with midturn.on_a_terminal("query", "-m", model, "Ship it", plain=False) as session:
+        session.wait_for_raw(f"{FRAMES[0]} deploy, scripted".encode())
+        assert session.wait_for_end() == 0
+
+    said = "yes" if answer else "no"
+    assert session.rows[-5:] == [
+        f'Go on? {said}  (by scripted: "Fine.")',
+        "· deploy: ok",
+        "",
+        "Done.",
+        "midturn: answered for you: 1 by a model.",
+    ]
+    assert not set(session.text) & set(FRAMES)

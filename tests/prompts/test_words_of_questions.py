@@ -1,4 +1,4 @@
-"""What people read in a prompt is whole; what they choose or approve is shown character by character."""
+"""Joiners stay where they join, in what people read, choose, approve and type."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from midturn.prompts.keys import label
 from midturn.prompts.plain_scene import Scene
 from midturn.question.answer_type import SelectOption
 from midturn.question.question import Question
-from midturn.record.prompt import Prompt
+from midturn.record.events import ToolCall
+from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.store.memory_conversations import MemoryStore
 from support.pages import agent_with, asking, wait_for
+from support.prompt_catalogue import PROMPTS
+from support.rich_talk import Keys
 
 WANT = "می\u200cخواهید"  # noqa: RUF001  Persian
 PERSIAN = f"{WANT}؟"
@@ -34,10 +37,26 @@ def test_an_override_of_the_direction_is_a_code_in_what_is_asked() -> None:
     assert "Delete a⟨U+202E⟩txt.exe?" in Scene(prompt, 80).opening()
 
 
-def test_joiners_are_codes_in_what_is_chosen_or_approved() -> None:
-    """Two options, or two calls, never look the same."""
-    option = SelectOption(WANT)
-    approved = Prompt(question=Question.boolean("q", f"Run {WANT}?"), asked_by="deploy", kind="run")
+@pytest.mark.parametrize("text", [WANT, "क्\u200dष", "👨\u200d👩\u200d👧", "👩🏽\u200d💻", "⚠\ufe0f stop"])
+def test_joiners_stay_in_what_is_chosen_approved_and_edited(text: str) -> None:
+    call = ToolCall("e-1", "call", "deploy", {"note": text, "lines": f"{text}\n{text}"})
+    approved = Prompt(question=Question.boolean("q", f"Run {text}?"), asked_by="deploy", kind="run", subject=CallSubject(call))
+    result = Prompt(
+        question=Question.boolean("q", "Deliver?"),
+        asked_by="deploy",
+        kind="deliver",
+        subject=ResultSubject(call, f"{text}\n", is_error=False),
+    )
+    shown = Scene(approved, 80).opening()
 
-    assert label(option) == WANT.replace("\u200c", "⟨U+200C⟩")
-    assert f"Run {label(option)}?" in Scene(approved, 80).opening()
+    assert label(SelectOption(text, text)) == text
+    assert {f"Run {text}?", f"| note: {text}"} <= {*shown}
+    assert [found.strip("| ") for found in shown].count(text) == 2
+    assert f"| {text}" in Scene(result, 80).opening()
+    assert Keys(PROMPTS["text_empty"]).type(text).live[1] == f"> {text}"
+
+
+def test_joiners_are_codes_in_latin_text() -> None:
+    """Two options that look the same would be one for whoever chooses."""
+    assert label(SelectOption("pro\u200cduction")) == "pro⟨U+200C⟩duction"
+    assert label(SelectOption("pro\u200dduction")) == "pro⟨U+200D⟩duction"

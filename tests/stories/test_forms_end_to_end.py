@@ -354,7 +354,7 @@ def test_a_review_that_waits_in_the_inbox_can_still_be_gone_back_from(midturn: C
     with midturn.on_a_terminal("answer", waiting["id"]) as session:
         person = FormPerson(session)
         person.look(SEND)
-        assert session.text.count("late") == 1
+        assert session.text.split().count("late") == 1
         person.reply(SEND, "b\r")
         person.reply(NOTE, "soon\r")
         person.reply(SEND, "\r")

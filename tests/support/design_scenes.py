@@ -96,7 +96,7 @@ RICH_REASONS = {
     "multi": f"{_ERRORS}; {_INDENT}",
     "schema": _ERRORS,
     "untrusted": "what cannot be shown is ⟨U+001B⟩ and can be read back (9.1); header, label and error are hostile too",
-    "wide": "options are exact: joiners and variation selectors are visible (9.1); our third option is shorter",
+    "wide": "flags and skin tones are words, because terminals disagree about their width; our third option is shorter",
 }
 PLAIN_REASONS = {
     "boolean": f"{_NO_WITH_A_REASON}; {_WRAPPED}",

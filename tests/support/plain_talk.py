@@ -11,8 +11,8 @@ from midturn.record.prompt import Prompt
 class Talk:
     """What happened: the reply, everything that was said, and what the editor was given."""
 
-    def __init__(self, prompt: Prompt, *lines: str, width: int = 80, edited: str | None = None) -> None:
-        scene = Scene(prompt, width)
+    def __init__(self, prompt: Prompt, *lines: str, width: int = 80, height: int = 0, edited: str | None = None) -> None:
+        scene = Scene(prompt, width, height)
         dialog = plain_dialog(scene)
         saying = next(dialog)
         self.said: list[str] = []

@@ -14,18 +14,19 @@ from midturn.record.prompt import Prompt
 class Keys:
     """One prompt and the keys that are pressed: single characters, names, or a paste."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  every part of a prompt has its own
         self,
         prompt: Prompt,
         *,
         columns: int = 80,
         rows: int = 30,
         quiet: float = 0,
+        height: int = 0,
         menu_first: bool = False,
         context: ContextRows = plain_context,
     ) -> None:
         self.size = Size(columns, rows)
-        self.prompt = RichScene(prompt, columns, Settle(quiet, 0), menu_first=menu_first, context=context)
+        self.prompt = RichScene(prompt, columns, Settle(quiet, 0), height=height, menu_first=menu_first, context=context)
         self.outcome: Reply | Edit | Sign | None = None
         self.pager: Pager | None = None
         self.now = 0.0

@@ -116,7 +116,7 @@ class CallOracle:
         self._answers |= answers
         return answers
 
-    def _walk(self, asked: Round) -> dict[str, Value]:  # noqa: C901  the ways of a form
+    def _walk(self, asked: Round) -> dict[str, Value]:
         questions = asked.questions
         given: dict[int, tuple[Value, bool]] = {}
         said: dict[int, Deed] = {}

@@ -42,7 +42,7 @@ def _mood(called: Called, about: str, time: int) -> int:
     return called.moods[(zlib.crc32(about.encode()) + 5 * time) % len(called.moods)] % 16
 
 
-def person(called: Called, question: Ask, time: int, *, can_go_back: bool, link: bool = False) -> Deed:  # noqa: C901, PLR0911  one line a mood
+def person(called: Called, question: Ask, time: int, *, can_go_back: bool, link: bool = False) -> Deed:  # noqa: PLR0911  one line a mood
     """Say what a person does with a question that comes up for the `time`th time."""
     first, second = VALUES[question.kind]
     if question.remembers:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.pty_session import ASK_ONCE, PtySession, ask_once, of_tests
+from support.pty_session import PtySession, ask_once
+from support.tmux import Tmux, needs_tmux
 
 RICH = {"TERM": "xterm-256color", "SETTLE": "0"}
 OPENED = b"\x1b[?2004h"
@@ -183,55 +179,27 @@ def test_several_lines_that_arrive_in_pieces_are_one_plain_text(result: Path) ->
         assert "value='one\\ntwo\\nthree'" in result.read_text()
 
 
+@pytest.mark.parametrize("name", ["text_empty", "boolean"])
+def test_a_marked_paste_that_is_still_arriving_when_the_prompt_opens_is_one_paste(name: str, result: Path) -> None:
+    with ask_once(name, result, case="busy", environment=RICH) as session:
+        session.wait_for("busy")
+        session.send(b"\x1b[200~one yes")
+        session.wait_for_raw(OPENED)
+        session.send(b" y\rtwo\x1b[201~")
+        if name == "boolean":
+            session.wait_for(NOTHING_CHOSEN)
+            assert not result.exists()
+            return
+        session.wait_for("two")
+        session.wait_for_quiet(0.2)
+        session.send(b"\r")
+        session.wait_for_end()
+
+    assert "value='one yes y\\ntwo'" in result.read_text()
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # tmux: `send-keys -l`, and `paste-buffer`, which marks nothing without `-p`
-
-
-needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux: install it (`apt-get install tmux`) to run this")
-
-
-class Tmux:
-    """A server of tmux of its own, with one window in which a prompt is asked."""
-
-    def __init__(self, directory: Path) -> None:
-        self._socket = directory / "tmux"
-
-    def __call__(self, *arguments: str) -> str:
-        """Run a command of tmux; return what it prints."""
-        command = ["tmux", "-S", str(self._socket), "-f", "/dev/null", *arguments]
-        return subprocess.run(
-            command, check=True, capture_output=True, text=True, timeout=30, env={**os.environ, "LC_ALL": "C.UTF-8"}
-        ).stdout
-
-    def ask(self, name: str, result: Path) -> None:
-        """Ask a prompt in a new window, and wait for it."""
-        given = {key: value for key, value in of_tests({"SETTLE": "0"}).items() if key in {"PYTHONPATH", "SETTLE", "LC_ALL", "HOME"}}
-        words = [*(f"{key}={value}" for key, value in given.items()), sys.executable, str(ASK_ONCE), name, str(result)]
-        self("new-session", "-d", "-x", "80", "-y", "30", f"env {shlex.join(words)}; sleep 60")
-
-    def wait_for(self, text: str) -> None:
-        """Wait until a text is on the screen."""
-        self.wait_until(lambda: text in self.screen, text)
-
-    def wait_until(self, arrived: Callable[[], bool], what: str) -> None:
-        """Wait for anything else."""
-        until = time.monotonic() + 30
-        while not arrived():
-            assert time.monotonic() < until, f"no {what}; the screen:\n{self.screen}"
-            time.sleep(0.05)
-
-    @property
-    def screen(self) -> str:
-        """What the window shows."""
-        return self("capture-pane", "-p")
-
-
-@pytest.fixture
-def tmux(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tmux]:
-    """Return a server, and end it."""
-    server = Tmux(tmp_path_factory.mktemp("t"))
-    yield server
-    server("kill-server")
 
 
 def send_keys(tmux: Tmux, text: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.values.text import exact, exact_block, prose, worded
+from midturn.values.text import exact, exact_block, hidden_places, prose
 from support.depth import IS_DEEP
 
 CODE = re.compile("\u27e8U\\+([0-9A-F]{4,6})\u27e9")
@@ -132,22 +132,45 @@ def test_prose_shows_a_joiner_that_joins_nothing(trick: str) -> None:
     assert "⟨U+" in prose(trick)
 
 
-@pytest.mark.parametrize("word", ["می‌خواهید", "क्‍ष", "ශ්‍රී", "👨‍👩‍👧", "👩‍💻", "🏳️‍🌈", "👩‍❤️‍👨"])
-def test_the_words_of_a_question_are_whole(word: str) -> None:
-    assert worded(word) == word
-    assert exact(word) != word
+WHOLE = [
+    "⚠\ufe0f",
+    "❤\ufe0f",
+    "1\ufe0f\u20e3",
+    "می\u200cخواهید",  # noqa: RUF001  Persian
+    "क्\u200dष",
+    "क्\u200d",
+    "ශ්\u200dරී",
+    "👨\u200d👩\u200d👧",
+    "👩🏽\u200d💻",
+    "🏳\ufe0f\u200d🌈",
+    "👩\u200d❤\ufe0f\u200d👨",
+]
 
 
+@pytest.mark.parametrize("sink", [exact, exact_block, prose])
+@pytest.mark.parametrize("word", WHOLE)
+def test_what_joins_is_shown_as_it_is(sink: Callable[[str], str], word: str) -> None:
+    assert sink(f"a {word} b") == f"a {word} b"
+    assert hidden_places(f"a {word} b") == frozenset()
+
+
+@pytest.mark.parametrize("sink", [exact, exact_block, prose])
 @pytest.mark.parametrize(
-    "trick", ["a\u200db", "❤\ufe0f", "1\ufe0f\u20e3", "👩🏽\u200d💻", "no\u00a0break", "a\u202eb", "a\nb", "\u3164", "⟨"]
+    "trick",
+    ["a\u200db", "a\u200cb", "é\u200cé", "a\ufe0f", "1\ufe0f", "a\u202eb", "a\u2066b", "a\u200bb", "می\u200bخواهید", "x\u200d💻"],  # noqa: RUF001
 )
-def test_words_are_else_as_exact_as_everything_that_is_chosen(trick: str) -> None:
-    assert worded(trick) == exact(trick)
+def test_what_joins_nothing_is_shown_as_its_code(sink: Callable[[str], str], trick: str) -> None:
+    assert sink(trick).count("⟨U+") == 1
+    assert len(hidden_places(trick)) == 1
+
+
+def test_hidden_places_are_those_of_the_codes() -> None:
+    assert hidden_places("a\u202eb\n⟨") == {1, 4}
 
 
 @given(SURROGATES_TOO)
-def test_words_hide_nothing_but_joiners(text: str) -> None:
-    shown = worded(text)
+def test_exact_hides_nothing_but_joiners(text: str) -> None:
+    shown = exact(text)
     assert is_harmless(shown.translate(dict.fromkeys(map(ord, "\u200c\u200d\ufe0e\ufe0f"))))
     assert read_back(shown) == text
 

@@ -104,3 +104,14 @@ def test_a_large_page_is_sent_compressed(store: MemoryStore) -> None:
         wait_for(agent_with(store, asking(Question.boolean("q", f"Deploy number {number}?"))))
     with browsing(inbox(store, user=ada)) as client:
         assert client.get("/", headers={"Accept-Encoding": "gzip"}).headers["content-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("words", ["⚠\ufe0f stop", "می\u200cخواهید", "क्\u200dष", "👨\u200d👩\u200d👧"])  # noqa: RUF001  Persian
+def test_joiners_are_shown_as_they_are_in_questions_and_options(store: MemoryStore, words: str) -> None:
+    waiting = wait_for(agent_with(store, asking(Question.select("q", f"{words}?", [words, "no"], context=words))))
+
+    assert [label for _, label in card_of(waiting).buttons] in ([], [words, "no"])
+    with browsing(inbox(store, user=ada)) as client:
+        for page in (client.get("/").text, client.get(f"/q/{waiting.id}").text):
+            assert words in page
+            assert "⟨U+" not in page

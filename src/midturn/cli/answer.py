@@ -31,7 +31,7 @@ from midturn.cli.question_rows import answered, place_of, question_rows
 from midturn.config.places import own_name
 from midturn.errors import AnswerError, DigestMismatch, NotAllowed, NotOpen, Problem
 from midturn.question.people import Directory
-from midturn.question.reply import EndedTurn
+from midturn.question.reply import Deferred, EndedTurn
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import SHORT_DIGEST, Asker, OpenQuestion, holds_secret, parse_address
 from midturn.sandbox.doors import for_people_only
@@ -335,7 +335,10 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: SubmissionFlag
     from midturn.cli.answer_terminal import answer_here
 
     held = isinstance(place.run(place.port.look(question.conversation)), HeldBy)
-    if isinstance(answer_here(place, question, _settings(), _who(), given.reason), EndedTurn):
+    last = answer_here(place, question, _settings(), _who(), given.reason)
+    if isinstance(last.reply, Deferred):
+        return _left_open(place, question, last.prompt.event if last.prompt else "")
+    if isinstance(last.reply, EndedTurn):
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.ENDED_BY_USER
     still = next((each for each in place.store.pending_sync(question.conversation) if each.id == question.id), None)
@@ -344,16 +347,30 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: SubmissionFlag
     return _finish(question, given, Receipt(question.conversation, question.id, held, votes, proposed=is_unchecked))
 
 
+def _left_open(place: Place, question: OpenQuestion, event: str) -> ExitStatus:
+    """Say how to come back to the question that was left open: to answer it, or to the part of a form that was not recorded yet."""
+    still = next((each for each in place.store.pending_sync(question.conversation) if each.request.event_id == event), None)
+    if still is not None:
+        command = line("`midturn answer {}{}`", still.id, place.option)
+        note("midturn: nothing was decided. The question stays open: {} asks it again.", command)
+    else:
+        resuming = line("`midturn resume {}{}`", question.conversation, place.option)
+        note(
+            "midturn: your answers so far are recorded. The rest of the form is asked when the turn goes on: {} goes on with it.", resuming
+        )
+    return ExitStatus.SUSPENDED
+
+
 def _in_place(question: OpenQuestion, given: SubmissionFlags, why: str) -> ExitStatus:
     """Go on with the turn itself, where everything can be asked."""
     note("midturn: {}, so the turn goes on here and now.", why)
-    return _resume(question, given)
+    return _resume(question, given, exit_leaves_open=True)
 
 
-def _resume(question: OpenQuestion, given: SubmissionFlags) -> ExitStatus:
+def _resume(question: OpenQuestion, given: SubmissionFlags, *, exit_leaves_open: bool = False) -> ExitStatus:
     from midturn.cli.resume import ResumeFlags, run_resume  # most answers leave the turn to others
 
-    return run_resume(ResumeFlags(id=question.conversation, store=given.store))
+    return run_resume(ResumeFlags(id=question.conversation, store=given.store), exit_leaves_open=exit_leaves_open)
 
 
 def _go_on(question: OpenQuestion, given: SubmissionFlags, *, held: bool) -> ExitStatus:

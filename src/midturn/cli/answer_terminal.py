@@ -20,9 +20,10 @@ from midturn.config.settings import Settings
 from midturn.errors import AnswerError, DigestMismatch, MidturnError, Problem
 from midturn.foreign.claude_deferring import resuming
 from midturn.prompter import Prompter, ask_once
-from midturn.question.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
+from midturn.question.reply import Answered, Deferred, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.record.events import AnsweredBy
 from midturn.record.open_question import Asker, OpenQuestion
+from midturn.record.prompt import Prompt
 from midturn.store.visiting import StoredVisit
 from midturn.values.json_value import JsonObject
 
@@ -39,8 +40,8 @@ def parameters_of(place: Place, question: OpenQuestion) -> JsonObject:
     return definition_of(tools[question.tool]).parameters if question.tool in tools else {}
 
 
-def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: AnsweredBy, reason: str | None) -> Reply:
-    """Ask `who` until the form is done; return the last reply. `reason` explains an answer that comes without one.
+def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: AnsweredBy, reason: str | None) -> VisitEnd:
+    """Ask `who` until the form is done, or the rest of it is left for later. `reason` explains an answer that comes without one.
 
     Each reply is recorded before the next question is shown, by us or by the process that holds the conversation, so that what was answered
     stays answered if this terminal goes away.
@@ -54,7 +55,15 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: A
     visiting = StoredVisit(store, question, last.turn.events, who)
     asks = _Shown(question.source.header, reason, parameters_of(place, question))
     agent = question.asker.agent if question.asker else ""
-    return asyncio.run(_walk(terminal(settings, agent=agent, project=project_asked_from(place, question)), visiting, asks))
+    prompter = terminal(settings, agent=agent, project=project_asked_from(place, question), exit_leaves_open=True)
+    return asyncio.run(_walk(prompter, visiting, asks))
+
+
+class VisitEnd(Struct, frozen=True):
+    """The last reply of a visit, and the prompt that it replied to."""
+
+    reply: Reply
+    prompt: Prompt | None
 
 
 class _Shown(Struct, frozen=True):
@@ -68,9 +77,9 @@ class _Shown(Struct, frozen=True):
 _CHANGED = "This was changed while you looked at it, so nothing was recorded. This is asked now."
 
 
-async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> Reply:
+async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> VisitEnd:
     """Ask what there is to ask; a reply that does not fit is asked for again."""
-    reply: Reply = Unavailable()
+    last = VisitEnd(Unavailable(), None)
     error: str | None = None
     while prompt := visiting.prompt():
         shown = structs.replace(prompt, asked_by=asks.header, parameters=asks.parameters, error=error or prompt.error)
@@ -78,6 +87,9 @@ async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> Repl
         if isinstance(reply, Unavailable):
             raise AnswerError([Problem("", "Nobody could be asked: name a VALUE, or answer at a terminal.")])
         reply = _with_reason(reply, asks.reason)
+        last = VisitEnd(reply, prompt)
+        if isinstance(reply, Deferred):
+            break
         try:
             await visiting.take(reply)
             error = None
@@ -88,7 +100,7 @@ async def _walk(prompter: Prompter, visiting: StoredVisit, asks: _Shown) -> Repl
         else:
             if isinstance(reply, EndedTurn | Replied):
                 break
-    return reply
+    return last
 
 
 def _with_reason(reply: Reply, reason: str | None) -> Reply:

@@ -27,18 +27,27 @@ from midturn.terminal.look import TerminalSettings
 ASKED_BY = "midturn"
 
 
-def terminal(settings: Settings | None = None, gate: Gate | None = None, agent: str = "", project: str = "") -> Prompter:
+def terminal(
+    settings: Settings | None = None, gate: Gate | None = None, agent: str = "", project: str = "", *, exit_leaves_open: bool = False
+) -> Prompter:
     """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks.
 
     A person may write rules there, for our own tools or for those of another `agent`. Those for a project are bound to the directory
-    `project`; by default to this workspace, or this directory outside of any.
+    `project`; by default to this workspace, or this directory outside of any. With `exit_leaves_open`, Ctrl-C, Ctrl-D and Escape leave a
+    question open instead of ending its turn.
     """
     from midturn.cli.config import WrittenRules  # only a person who is there needs these
     from midturn.terminal.prompter import TerminalPrompter
 
     if settings is None:
         return TerminalPrompter(TerminalSettings(tidies=True))
-    asks = TerminalSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None, tidies=True)
+    asks = TerminalSettings(
+        **asdict(settings.prompt),
+        notify_command=settings.notify,
+        announces=gate is None,
+        tidies=True,
+        exit_leaves_open=exit_leaves_open,
+    )
     prompter = TerminalPrompter(asks, gate, WrittenRules(project or project_here(), agent))
     prompter.user = own_name(environment())
     return prompter

@@ -13,7 +13,7 @@ from typing import LiteralString, TextIO
 
 from midturn.prompts.cells import cells, continued_rows, cut_ranges, hang
 from midturn.values.json_value import Json
-from midturn.values.text import exact, exact_block, prose, worded
+from midturn.values.text import exact, exact_block, prose
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Exit statuses
@@ -62,11 +62,6 @@ def block(text: str) -> Shown:
 def spoken(text: str) -> Shown:
     """Show what a person or a model said."""
     return Shown(prose(text))
-
-
-def asked(text: str) -> Shown:
-    """Show the text of a question in one line: words for people, with the joiners that they need."""
-    return Shown(worded(text))
 
 
 def presented(text: str) -> Shown:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, TextIO
 
 from msgspec.structs import replace
 
-from midturn.cli.output import QUOTED, Shown, asked, drawn, joined, line, moment, presented, room_behind, table
+from midturn.cli.output import QUOTED, Shown, drawn, joined, line, moment, presented, room_behind, table
 from midturn.clock import now
 from midturn.errors import QuestionError, StoreError
 from midturn.log.entries import ApprovalEntry, RequestEntry, told
@@ -44,7 +44,7 @@ _PREVIEWS = "The options have previews: `midturn answer` shows them, and so does
 
 def question_rows(question: OpenQuestion, stream: TextIO | None = None) -> list[tuple[Shown, Shown]]:
     """Return the id with the question, and below it what is decided about, drawn where it is for a `stream` to a terminal that can."""
-    said = asked(question.question.text) if question.kind == "tool" else line("{}", question.question.text)
+    said = line("{}", question.question.text)
     head = line("{} asks: {}{}", question.source.header, said, _of_form(question))
     allowed = _allowed(question)
     problem = [line("An earlier answer was not accepted: {}", _shortened(question.problem))] if question.problem else []

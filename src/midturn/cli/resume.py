@@ -63,8 +63,8 @@ def command(**given: object) -> ExitStatus:
     return run_resume(ResumeFlags(**given))  # type: ignore[arg-type]  # click has checked every field
 
 
-def run_resume(resume: ResumeFlags) -> ExitStatus:
-    """Resume or discard an open turn, or resume all that are ready."""
+def run_resume(resume: ResumeFlags, *, exit_leaves_open: bool = False) -> ExitStatus:
+    """Resume or discard an open turn, or resume all that are ready; `exit_leaves_open` as in `terminal`."""
     _check(resume)
     for_people_only("go on with turns")
     place = find_place(resume.store)
@@ -84,7 +84,8 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
             discard(place, held, as_owner=resume.as_owner)
             return ExitStatus.DONE
         check_is_ours(held, place.option)
-        return resume_held(place, held, attached=_attached(resume), output=resume.output)
+        runner = _runner(place, held, attached=_attached(resume), output=resume.output, exit_leaves_open=exit_leaves_open)
+        return runner.run(held, None)
 
 
 def check_is_ours(held: Held, option: str) -> None:
@@ -107,10 +108,16 @@ def resume_held(place: Place, held: Held, *, attached: bool, output: OutputForma
     return _runner(place, held, attached=attached, output=output, again=again).run(held, None)
 
 
-def _runner(place: Place, held: Held, *, attached: bool, output: OutputFormat, again: str | None = None) -> TurnRunner:
+def _runner(
+    place: Place, held: Held, *, attached: bool, output: OutputFormat, again: str | None = None, exit_leaves_open: bool = False
+) -> TurnRunner:
     loaded = load_for(place, Flags(resumed=True), held.events)
     report_ignored(loaded, attached=attached)
-    return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events), again=again))
+    shaped = _is_shaped(held.events)
+    run = TurnRun(
+        place=place, loaded=loaded, attached=attached, output=output, shaped=shaped, again=again, exit_leaves_open=exit_leaves_open
+    )
+    return TurnRunner(run)
 
 
 def _is_shaped(events: Sequence[Event]) -> bool:

@@ -39,7 +39,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
 
     `prompter` replaces the terminal; with `waits`, a suspended turn is not left; `shaped`: the answer is JSON of a wanted shape. `servers`
     are left connected for the next turn; without them, this one connects for itself. `again` is what the user types to go on with a turn
-    that was left open, where that is no command of a shell.
+    that was left open, where that is no command of a shell. `exit_leaves_open` is as in `terminal`.
     """
 
     place: Place
@@ -51,6 +51,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
     shaped: bool = False
     servers: Servers | None = None
     again: str | None = None
+    exit_leaves_open: bool = False
 
 
 class TurnRunner:
@@ -63,7 +64,7 @@ class TurnRunner:
     def __init__(self, run: TurnRun) -> None:
         settings = run.loaded.settings
         self._gate = gate = Gate()
-        prompter = (run.prompter or _terminal(settings, gate)) if run.attached else None
+        prompter = (run.prompter or _terminal(settings, gate, exit_leaves_open=run.exit_leaves_open)) if run.attached else None
         attached = prompter is not None
         self._own_servers: Servers | None = None
         self._run = run
@@ -142,8 +143,8 @@ def _answered(held: Held, option: str) -> bool:
     return True
 
 
-def _terminal(settings: Settings, gate: Gate) -> Prompter:
-    return terminal(settings, gate)
+def _terminal(settings: Settings, gate: Gate, *, exit_leaves_open: bool) -> Prompter:
+    return terminal(settings, gate, exit_leaves_open=exit_leaves_open)
 
 
 def _hushed(*, attached: bool) -> AbstractContextManager[None]:

@@ -252,7 +252,7 @@ def _option(option: JsonObject) -> Json:
 
 
 def answers_by_text(form: Form, given: FormCompleted) -> dict[str, Json]:
-    """Return the answers by the text of their questions, as they came: several are joined by commas."""
+    """Return the answers by the text of their questions. Several are joined by commas; those that have a comma themselves are in quotes."""
     return {question.context or question.text: words.answer_with_reason(given, question.id) for question in form.questions}
 
 

@@ -121,10 +121,15 @@ def answer_in_words(value: Json) -> str:
         case str():
             return value
         case list() | tuple():
-            return ", ".join(answer_in_words(one) for one in value)
+            return ", ".join(_one_of_several(answer_in_words(one)) for one in value)
         case _:
             other = text(members(value).get("other"))
             return other or canonical(value).decode()
+
+
+def _one_of_several(label: str) -> str:
+    """Return a label as it is listed between commas: in quotes if it has a comma or quotes itself, so that a list has one meaning."""
+    return canonical(label).decode() if "," in label or '"' in label else label
 
 
 def answer_with_reason(given: FormCompleted, id: str) -> str:

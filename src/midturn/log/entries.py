@@ -158,7 +158,7 @@ class Story:
         self._notes: dict[str, list[NoteEntry]] = {}
         self._results: dict[str, ResultEntry] = {}
 
-    def take(self, event: ev.Event) -> Entry | None:  # noqa: C901, PLR0911  one return a kind of event
+    def take(self, event: ev.Event) -> Entry | None:  # noqa: PLR0911  one return a kind of event
         """Return the entry of the next event; None of one that says nothing."""
         self._place += 1
         match event:

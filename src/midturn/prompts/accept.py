@@ -208,6 +208,16 @@ def bounds(kind: MultiSelectType) -> str:
     return f"choose {kind.min} to {kind.max}" if kind.min else f"choose up to {kind.max}"
 
 
+def numbers(count: int, several: str) -> str:
+    """Name the numbers of options as a person says it: `1`, `1 or 2`; from three on with the words for `several`."""
+    return ("1", "1 or 2")[count - 1] if count in (1, 2) else several.format(count)
+
+
+def example_numbers(count: int) -> str:
+    """Return an example of several numbers that all name one of so many options."""
+    return ("1", "1,2", "1,3", "1,3-4")[count - 1] if 1 <= count <= 4 else "1,3-5"  # noqa: PLR2004  from five on, one example fits all
+
+
 def is_option(typed: str, options: SelectOptions) -> bool:
     """Tell whether typed words name an option."""
     return named_option(typed, options) is not None
@@ -222,9 +232,11 @@ def _said(options: SelectOptions) -> Generator[None]:
         if error.is_both:
             said = f"{typed} is a number and a name here: type {typed}. for the number, ={typed} for the name."
         elif error.is_range:
-            said = f"{typed} is not a range of numbers from 1 to {len(options)}."
+            said = (
+                f"{typed} is not a range of numbers from 1 to {len(options)}." if len(options) > 1 else f"{typed} is not an option; type 1."
+            )
         else:
-            said = f"{typed} is not an option; type a number from 1 to {len(options)}, or ? for help."
+            said = f"{typed} is not an option; type {numbers(len(options), 'a number from 1 to {}')}, or ? for help."
         raise NotAccepted([said]) from None
 
 

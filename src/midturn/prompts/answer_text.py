@@ -13,7 +13,7 @@ from midturn.errors import Problem
 from midturn.prompts.keys import AsJson, is_beside_a_turn, one_line, other_text, pretty, scalar_text, scope
 from midturn.question import answer_type as answers
 from midturn.question.question import Question
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Scope, Submitted, Unavailable, WentBack
+from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Replied, Reply, Scope, Submitted, Unavailable, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_text import compact
 from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, items, members, objects, text
@@ -48,6 +48,8 @@ def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for e
             return "yes, edited"
         case Submitted():
             return "(sent)"
+        case Deferred():
+            return "(later)"
         case Unavailable():
             return "(not available)"
         case _ as other:

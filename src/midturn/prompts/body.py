@@ -11,7 +11,7 @@ from msgspec import UNSET
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
 from midturn.prompts.changes import FileChanges, change_of
-from midturn.prompts.keys import DIFFS, code_line, diff_line, label, one_line, pretty, preview_lines, question_line, shown_lines, words_line
+from midturn.prompts.keys import DIFFS, code_line, diff_line, label, one_line, pretty, preview_lines, question_line, shown_lines
 from midturn.question.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.record.events import ToolCall
 from midturn.record.prompt import CallSubject, FormSubject, Prompt, ResultSubject, reviewed_places
@@ -175,9 +175,20 @@ def question_rows(prompt: Prompt, width: int) -> list[str]:
     return hang(question_line(prompt), width, "  ")
 
 
+def rows_shown(count: int, height: int = 0) -> int:
+    """Return how many of `count` rows are shown above a question.
+
+    All are shown if they take at most two thirds of a screen with `height` rows, and else a third of it, so that the question does not come
+    after a flood. Without a screen, the limit is `ROWS_SHOWN`.
+    """
+    if not height:
+        return min(count, ROWS_SHOWN)
+    return count if count <= height * 2 // 3 else max(1, height // 3)
+
+
 def more_rows(sign: str, cut: int, keys: str, width: int) -> list[str]:
     """Say that something was cut off, and which keys show it."""
-    return hang(f"{sign} {cut} more rows not shown; {keys} views them", width, "  ") if cut else []
+    return hang(f"{sign} {cut} more lines, {keys} to view", width, "  ") if cut else []
 
 
 def _is_plain(text: str) -> bool:
@@ -198,4 +209,4 @@ def _answer_lines(subject: FormSubject) -> list[str]:
 
 def _answer_line(subject: FormSubject, place: int) -> str:
     question = subject.questions[place]
-    return f"{words_line(question.text)} {value_text(question, subject.answers[question.id])}"
+    return f"{one_line(question.text)} {value_text(question, subject.answers[question.id])}"

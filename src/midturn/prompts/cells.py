@@ -22,6 +22,12 @@ _FIRST_TONE = 0x1F3FB
 _TONES_BEGIN = 2  # tones 1 and 2 of the scale that they are named for have one picture
 _TONE = "[\U0001f3fb-\U0001f3ff]"
 
+_JOINED = "[^\x00-\x7f][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*(?:\u200d[^\x00-\x7f][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]*)+"
+"""Signs with a joiner between them, such as a family of emoji."""
+_CLUSTER = rf"{_FLAG}|{_JOINED}|[^\x00-\x7f]{_TONE}|."
+_HAS_CLUSTERS = "[\u200d\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff]"
+_LONGEST_RUN = 256  # characters before the cursor that are looked at to find where a cluster begins
+
 _GLUE = "\u00a0"
 """A space at which no row is broken; in text from outside there is none, because the sink shows it as a code."""
 
@@ -43,11 +49,32 @@ def cells(text: str) -> int:
 
 
 def steady(text: str) -> str:
-    """Replace the emoji whose width terminals disagree about: flags become `⟨NL⟩`, skin tones `⟨tone 4⟩`.
+    """Replace the emoji whose width terminals disagree about: flags become `⟨NL⟩`, skin tones `⟨tone 4⟩`. Joined emoji stay whole.
 
     In a text that passed the sink there is no such bracket but around a code, so that no other text looks like them.
     """
-    return text if text.isascii() else re.sub(_TONE, _tone, re.sub(_FLAG, _country, text))
+    if text.isascii():
+        return text
+    return re.sub(f"(?P<joined>{_JOINED})|(?P<flag>{_FLAG})|{_TONE}", _steadied, text)
+
+
+def cluster_end(text: str, start: int) -> int:
+    """Return the end of the cluster at `start`: what a person takes for one character, with its marks and what is joined to it."""
+    found = re.compile(_CLUSTER, re.DOTALL).match(text, start)
+    end = found.end() if found else start
+    while end < len(text) and not text[end].isascii() and char_cells(text[end]) == 0:
+        end += 1
+    return end
+
+
+def cluster_start(text: str, end: int) -> int:
+    """Return the beginning of the cluster that ends at `end`, or that `end` is inside of."""
+    start = max(0, end - 1)
+    while start > 0 and end - start < _LONGEST_RUN and not text[start].isascii():
+        start -= 1
+    while (after := cluster_end(text, start)) < end:
+        start = after
+    return start
 
 
 def clip(text: str, width: int) -> str:
@@ -79,12 +106,25 @@ def cut_ranges(text: str, width: int) -> list[Range]:
         return [(start, min(start + width, len(text))) for start in range(0, len(text) or 1, width)]
     ranges: list[Range] = []
     start = used = 0
-    for index, char in enumerate(text):
-        if used + char_cells(char) > width and index > start:
+    for index, after in _clusters(text):
+        taken = cells(text[index:after])
+        if used + taken > width and index > start:
             ranges.append((start, index))
             start, used = index, 0
-        used += char_cells(char)
+        used += taken
     return [*ranges, (start, len(text))]
+
+
+def _clusters(text: str) -> Iterator[Range]:
+    """Yield where each cluster begins and ends; of a text without joined signs, where each character does."""
+    if re.search(_HAS_CLUSTERS, text) is None:
+        yield from ((at, at + 1) for at in range(len(text)))
+        return
+    start = 0
+    while start < len(text):
+        end = cluster_end(text, start)
+        yield start, end
+        start = end
 
 
 def wrap_ranges(text: str, width: int) -> list[Range]:
@@ -162,11 +202,11 @@ def unglued(rows: Sequence[str]) -> list[str]:
     return [row.replace(_GLUE, " ") for row in rows]
 
 
-def _country(flag: re.Match[str]) -> str:
-    return f"⟨{''.join(chr(ord(letter) - _FIRST_REGIONAL + ord('A')) for letter in flag[0])}⟩"
-
-
-def _tone(found: re.Match[str]) -> str:
+def _steadied(found: re.Match[str]) -> str:
+    if found["joined"]:
+        return found[0]
+    if found["flag"]:
+        return f"⟨{''.join(chr(ord(letter) - _FIRST_REGIONAL + ord('A')) for letter in found[0])}⟩"
     return f"⟨tone {ord(found[0]) - _FIRST_TONE + _TONES_BEGIN}⟩"
 
 

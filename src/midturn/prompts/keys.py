@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import TypeAlias, assert_never, cast
 
@@ -12,11 +12,11 @@ from msgspec import UNSET, Struct, UnsetType
 from midturn.prompts.cells import steady
 from midturn.question import answer_type as answers
 from midturn.question.decision_words import YES_OR_NO
-from midturn.question.reply import Answered, EndedTurn, Reply, WentBack
+from midturn.question.reply import Answered, Deferred, EndedTurn, Reply, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_text import compact
 from midturn.values.json_value import Json, json_equal
-from midturn.values.text import exact, worded
+from midturn.values.text import exact
 
 RETURN = "⏎"
 TAB = "⇥"
@@ -30,21 +30,13 @@ _OURS = {ord(sign): f"⟨U+{ord(sign):04X}⟩" for sign in (RETURN, TAB)}
 
 def one_line(text: str) -> str:
     """Show `text` in one line; a line break becomes a return sign, a tab `⇥`. No other text is shown so."""
-    return _in_one_line(text, exact)
-
-
-def words_line(text: str) -> str:
-    """Show words for people, such as the text of a question, in one line: as `one_line` does, with the joiners that words need."""
-    return _in_one_line(text, worded)
+    lines = (TAB.join(exact(part).translate(_OURS) for part in line.split("\t")) for line in text.split("\n"))
+    return steady(f"{RETURN} ".join(lines))
 
 
 def question_line(prompt: Prompt) -> str:
-    """Show in one line what is asked; what an approval asks may name what is approved, so it is exact."""
-    return (words_line if prompt.kind in ("tool", "review") else one_line)(prompt.question.text)
-
-
-def _in_one_line(text: str, show: Callable[[str], str]) -> str:
-    return steady(f"{RETURN} ".join(TAB.join(show(part).translate(_OURS) for part in line.split("\t")) for line in text.split("\n")))
+    """Show in one line what is asked."""
+    return one_line(prompt.question.text)
 
 
 def shown_lines(text: str) -> list[str]:
@@ -177,6 +169,7 @@ _NAMES = {
     **dict.fromkeys(("back",), "b"),
     **dict.fromkeys(("reply",), "r"),
     **dict.fromkeys(("end", "end turn", "stop"), "s"),
+    **dict.fromkeys(("later",), "l"),
     **dict.fromkeys(("other", "own words"), "o"),
     **dict.fromkeys(("skip",), "-"),
     **dict.fromkeys(("edit",), "e"),
@@ -246,14 +239,14 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
 
 
 def leaving(prompt: Prompt) -> Commands:
-    """Return the ways out of a prompt without an answer: Back, Reply, End Turn."""
+    """Return the ways out of a prompt without an answer: Back, Reply, End Turn, Later."""
     goes_back = prompt.can_go_back or prompt.kind == "review"
     back = (Command("b", "back to the previous question", WentBack(), "Back", "back"),) if goes_back else ()
     if is_beside_a_turn(prompt):
         return back
     approval = prompt.kind in {"run", "deliver"}
     reply = (_REPLY,) if prompt.can_reply and not approval else ()
-    return (*back, *reply, END)
+    return (*back, *reply, END, LATER)
 
 
 def is_beside_a_turn(prompt: Prompt) -> bool:
@@ -271,7 +264,23 @@ def loses_answers(prompt: Prompt) -> bool:
 
 def leaves(prompt: Prompt) -> str:
     """Say what Ctrl-C does."""
+    if prompt.exit_leaves_open:
+        return "leave the question open"
     return "leave without an answer" if is_beside_a_turn(prompt) else "cancel and end the turn"
+
+
+ESCAPE_OPENS_MENU = "Esc menu · F1 help"
+ESCAPE_DEFERS = "Esc later · F1 menu"
+
+
+def escape_hint(prompt: Prompt) -> str:
+    """Say what Escape and F1 do where letters are typed."""
+    return ESCAPE_DEFERS if prompt.exit_leaves_open else ESCAPE_OPENS_MENU
+
+
+def exit_reply(prompt: Prompt) -> Reply:
+    """Return the reply of Ctrl-C, and of the end of input."""
+    return Deferred() if prompt.exit_leaves_open else EndedTurn()
 
 
 def scope(prompt: Prompt) -> str:
@@ -326,6 +335,9 @@ def find_named(offered: Commands, typed: str) -> Command | None:
 
 
 END = Command("s", "end the turn, after asking once more", EndedTurn(), "End Turn", "end turn")
+LATER = Command("l", "leave the question open, and decide later", Deferred(), "Later", "later")
+LATER_IN_WORDS = Command("later", LATER.help, Deferred())
+"""`LATER` at a plain prompt where an option is named `l`."""
 _REPLY = Command("r", "reply to the assistant instead of answering", KeyStep.REPLY, "Reply", "reply")
 _RUN: Commands = (
     Command("p", "skip it, and say why", KeyStep.GIVE_REASON, word="no, because…"),
@@ -445,6 +457,25 @@ class Jump:
         if not goes_on:
             self._from = None
         return goes_on
+
+
+class OwnWords:
+    """Words of the person's own that were typed at the lists of one call, so that they are there again when a person comes back."""
+
+    def __init__(self) -> None:
+        self._asked: Prompt | None = None
+        self._words: dict[str, str] = {}
+
+    def of(self, prompt: Prompt) -> str:
+        """Return the words that were typed at this question before; empty if there were none, or if another call asks."""
+        if self._asked is None or not _is_of_same_call(self._asked, prompt):
+            self._words.clear()
+        self._asked = prompt
+        return self._words.get(prompt.question.id, "")
+
+    def keep(self, prompt: Prompt, words: str) -> None:
+        """Keep the words that were typed at a question."""
+        self._words[prompt.question.id] = words
 
 
 def _is_of_same_call(one: Prompt, other: Prompt) -> bool:

@@ -28,7 +28,7 @@ from midturn.prompts.plain_scene import (
 )
 from midturn.question import answer_type as answers
 from midturn.question.decision_words import YES_OR_NO
-from midturn.question.reply import Answered, Reply, Submitted
+from midturn.question.reply import Answered, Reply, Submitted, WentBack
 from midturn.record.prompt import FormSubject, reviewed_places
 from midturn.values.json_value import Json, SecretValue
 
@@ -95,6 +95,8 @@ class PrintedOptions:
 
 Marks: TypeAlias = frozenset[int] | None
 
+_EXAMPLE = 5
+"""Number of options from which on the help shows that blanks separate numbers, too."""
 _PAGES_HELP = ("m - the next options", "/text - only options with this text", "/ - all of them again")
 _OTHER = "Your own words, Enter alone or :c to return to the list:"
 
@@ -104,7 +106,7 @@ def select(scene: Scene, answer_type: answers.SelectType) -> Dialog:
     listing = PrintedOptions(answer_type, scene.width, keyboard.first_other(scene.prompt))
     start = keyboard.initial(scene.prompt)
     enter = "" if start is UNSET else _enter(scene, answer_type, start)
-    ask = f"Type a number 1-{len(answer_type.options)} or a name; {scene.keys()}{enter}:"
+    ask = f"Type {_one_of(len(answer_type.options))}; {scene.keys()}{enter}:"
     rows = [*scene.opening(), *listing.page()]
     while True:
         typed = (yield scene.say(rows, ask)).strip()
@@ -123,6 +125,13 @@ def select(scene: Scene, answer_type: answers.SelectType) -> Dialog:
         rows = done
 
 
+def _one_of(count: int) -> str:
+    """Say what names one of `count` options."""
+    if count == 1:
+        return "1 or its name"
+    return accepting.numbers(count, "a number 1-{} or a name") + (", or a name" if count == 2 else "")  # noqa: PLR2004  a pair
+
+
 def multi_select(scene: Scene, answer_type: answers.MultiSelectType) -> Dialog:
     """Ask for any number of options: numbers, ranges, names, `all` or `none`."""
     listing = PrintedOptions(answer_type, scene.width, keyboard.first_other(scene.prompt))
@@ -133,7 +142,7 @@ def multi_select(scene: Scene, answer_type: answers.MultiSelectType) -> Dialog:
         count = len(marks) + (listing.other is not None)
         enter = f" (Enter keeps the {count} marked)" if enters else ""
         limits = f" ({limited})" if (limited := accepting.bounds(answer_type)) else ""
-        typed = (yield scene.say(rows, f"Type numbers such as 1,3-5, or all, or none{limits}; {scene.keys()}{enter}:")).strip()
+        typed = (yield scene.say(rows, f"Type {_several_of(len(answer_type.options))}{limits}; {scene.keys()}{enter}:")).strip()
         try:
             done = None if not typed and enters else (yield from _act(scene, listing, typed, marks))
             if isinstance(done, str):
@@ -147,6 +156,11 @@ def multi_select(scene: Scene, answer_type: answers.MultiSelectType) -> Dialog:
         if not isinstance(done, list):
             return done
         rows = done
+
+
+def _several_of(count: int) -> str:
+    """Say what names several of `count` options."""
+    return "1 or none" if count == 1 else f"numbers such as {accepting.example_numbers(count)}, or all, or none"
 
 
 def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Generator[Saying, str, Reply | list[str] | str | None]:
@@ -172,8 +186,12 @@ def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Gen
 def _help(scene: Scene, listing: PrintedOptions, *, several: bool) -> list[str]:
     """Say what may be typed at a list beside its keys."""
     count = len(listing.options)
-    one = [f"1 to {count}, or a name - choose that option"]
-    many = ["1,3-5 or 1 3 5, or names with commas - choose these", "all, none - choose every option, or no option"]
+    one = [f"{accepting.numbers(count, '1 to {}')}, or a name - choose that option"]
+    example = accepting.example_numbers(count)
+    many = [
+        f"{example}{' or 1 3 5' if count >= _EXAMPLE else ''}, or names with commas - choose these",
+        "all, none - choose every option, or no option",
+    ]
     numbered = any(keyboard.scalar_text(option.value).isdecimal() for option in listing.options)
     exact = ["2. - option 2, also where 2 is a name; =2 - the option with that name"] if numbered else []
     pages = list(_PAGES_HELP) if listing.pages else []
@@ -324,14 +342,16 @@ def _refusal(typed: str, offered: keyboard.Commands) -> str:
 
 
 def review(scene: Scene) -> Dialog:
-    """Ask until the answers are sent with Enter, a row is named to go back to, or one of the keys is typed."""
+    """Ask until the answers are sent with Enter or a yes, a row is named to go back to (a no: the last), or a key is typed."""
     places = reviewed_places(scene.prompt.subject) if isinstance(scene.prompt.subject, FormSubject) else []
     ask = f"Press Enter to send, type the number of a row to go back to it, or {scene.keys()}:"
     rows = scene.opening()
     while True:
         typed = (yield scene.say(rows, ask)).strip()
-        if not typed or YES_OR_NO.get(typed.casefold()) is True:
+        if not typed:
             return Submitted()
+        if (is_yes := YES_OR_NO.get(typed.casefold())) is not None:
+            return Submitted() if is_yes else WentBack()
         number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (no form has a thousand questions)
         if 1 <= number <= len(places):
             return keyboard.BackTo(places[number - 1] + 1)

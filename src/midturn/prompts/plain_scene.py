@@ -9,11 +9,11 @@ from typing import Literal, TypeAlias, cast
 from msgspec import Struct
 
 from midturn.prompts import keys as keyboard
-from midturn.prompts.accept import Argument, ChosenScope, NotAccepted, accept_argument, accept_arguments, arguments_of, by_rule
+from midturn.prompts.accept import Argument, ChosenScope, NotAccepted, accept_argument, accept_arguments, arguments_of, by_rule, is_option
 from midturn.prompts.answer_text import covered_text, native, reply_text
-from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, preview_rows, question_rows
+from midturn.prompts.body import PLAIN_GUTTER, body_rows, more_rows, preview_rows, question_rows, rows_shown
 from midturn.prompts.cells import cells, clip, glued, hang, unglued
-from midturn.question.answer_type import SchemaType, SecretType, TextType
+from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply
 from midturn.record.prompt import CallSubject, Prompt, ResultSubject
 from midturn.values.json_value import Json, JsonObject
@@ -274,14 +274,15 @@ _LONG_DEFAULT = 40
 
 
 class Scene:
-    """One prompt in plain lines of `width` cells."""
+    """One prompt in plain lines of `width` cells, on a screen with `height` rows if there is one."""
 
-    def __init__(self, prompt: Prompt, width: int) -> None:
+    def __init__(self, prompt: Prompt, width: int, height: int = 0) -> None:
         self.prompt = native(prompt)
         self.width = width
         rows = body_rows(self.prompt, width, PLAIN_GUTTER)
-        self.shown, self.rest = rows[:ROWS_SHOWN], rows[ROWS_SHOWN:]
-        offered = keyboard.commands(self.prompt, len(self.rest))
+        shown = rows_shown(len(rows), height)
+        self.shown, self.rest = rows[:shown], rows[shown:]
+        offered = tuple(map(self._unshadowed, keyboard.commands(self.prompt, len(self.rest))))
         plain = self.prompt is prompt
         self.commands: keyboard.Commands = (
             offered if plain else tuple(one for one in offered if one.does is not keyboard.KeyStep.GIVE_REASON)
@@ -289,6 +290,14 @@ class Scene:
         self.viewed = not self.rest
         self.has_paged = False
         """Whether the rest was shown: a `q` after it, as a pager takes it, leads back to the question."""
+
+    def _unshadowed(self, command: keyboard.Command) -> keyboard.Command:
+        """Return a command under the word for it, where an option of the question is named like its key."""
+        kind = self.prompt.question.answer_type
+        is_list = isinstance(kind, SelectType | MultiSelectType)
+        if command is keyboard.LATER and is_list and is_option(command.key, kind.options):
+            return keyboard.LATER_IN_WORDS
+        return command
 
     def say(self, rows: Sequence[str], ask: str, entry: EntryKind = "choice") -> Say:
         """Print rows, then ask; what does not fit into one row is broken between words."""

@@ -83,8 +83,12 @@ class Submitted(Struct, frozen=True):
     """The answers at the review step are right: send them."""
 
 
+class Deferred(Struct, frozen=True):
+    """The person decides later: the question stays open, whatever the detached policies say, and nothing is recorded."""
+
+
 class Unavailable(Struct, frozen=True):
     """There was no one to show the prompt to (a background job): it counts as not attached."""
 
 
-Reply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Edited | Submitted | Unavailable
+Reply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Edited | Submitted | Deferred | Unavailable

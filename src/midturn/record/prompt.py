@@ -119,6 +119,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
         arguments: The arguments of that call.
         digest: Digest of what an approval is about, as in `OpenQuestion.digest`.
         refusals: Refusals of equal calls earlier in the turn.
+        exit_leaves_open: Whether Ctrl-C, the end of input and Escape leave the question open (`Deferred`) instead of ending the turn.
         find_open: Finds what `open` returns.
     """
 
@@ -150,6 +151,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     time_left: Callable[[], str] = str
     digest: str = ""
     refusals: tuple[Refusal, ...] = ()
+    exit_leaves_open: bool = False
     find_open: Callable[[], OpenQuestion | None] = _nowhere
 
     @property

@@ -16,7 +16,7 @@ from midturn.errors import ScriptError, TerminalGone
 from midturn.journal import AnswerFeed, Handed, Journal
 from midturn.ports import Clock
 from midturn.prompter import Prompter
-from midturn.question.reply import EndedTurn, Replied, Reply, Unavailable, WentBack
+from midturn.question.reply import Deferred, EndedTurn, Replied, Reply, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, put_to_people
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt
@@ -188,7 +188,7 @@ def _check_its_part(who: AnsweredBy, reply: Reply) -> None:
     Raises:
         TypeError: It does.
     """
-    if who.by == "policy" and isinstance(reply, Replied | WentBack | EndedTurn):
+    if who.by == "policy" and isinstance(reply, Replied | WentBack | EndedTurn | Deferred):
         raise TypeError(f"{who.name!r} speaks for a policy, and returned a `{type(reply).__name__}`, which only a person may say")
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from midturn.clock import SYSTEM, SYSTEM_TIME, now, pause
 from midturn.errors import AnswerError, Problem
-from midturn.question.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
+from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, Event
 from midturn.record.open_question import Address, OpenQuestion
 from midturn.record.prompt import Prompt
@@ -140,6 +140,8 @@ def _as_given(reply: Reply, kind: str) -> dict[str, Any]:
             return {"cancel": True}
         case Submitted():
             return {"approve": True}
+        case Deferred():
+            raise AnswerError([Problem("", "The question was left open, so there is nothing to record.")])
         case Unavailable():
             raise AnswerError([Problem("", "No one was there to answer.")])
         case _ as other:

@@ -134,6 +134,17 @@ class Device:
                 self.set(settings)
                 self.write(farewell)
 
+    def read_typed(self) -> bytes:
+        """Read everything that was typed and not read yet.
+
+        Raises:
+            TerminalGone: It was closed.
+        """
+        typed = b""
+        while readable_now(self.fd) and (data := self.read()):
+            typed += data
+        return typed
+
     def forget_typed(self) -> None:
         """Throw away what was typed and not read yet.
 

@@ -45,6 +45,11 @@ class Footing(Struct, frozen=True):
 class Footer(Protocol):
     """What stands below everything that is written, until a prompt takes its place."""
 
+    @property
+    def is_pasting(self) -> bool:
+        """Whether a paste into the row is still arriving."""
+        ...
+
     def footing(self, doing: str) -> Footing:
         """Draw the row; `doing` is what would stand there otherwise."""
         ...
@@ -84,6 +89,11 @@ class Gate:
     def closed(self) -> bool:
         """Whether a prompt is open."""
         return self._closed
+
+    @property
+    def is_pasting(self) -> bool:
+        """Whether a paste into the row of the footer is still arriving."""
+        return self._footer is not None and self._footer[0].is_pasting
 
     def write(self, stream: OutputStream, text: str) -> None:
         """Write now, or when the prompt that is open has been answered."""

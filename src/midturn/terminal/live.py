@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, Protocol, TypeAlias, cast
 
-from prompt_toolkit.application import Application, application
+from prompt_toolkit.application import application
 from prompt_toolkit.data_structures import Point, Size as PtkSize
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
@@ -23,7 +23,6 @@ from prompt_toolkit.key_binding.bindings.page_navigation import load_page_naviga
 from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output.color_depth import ColorDepth
-from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
@@ -37,6 +36,7 @@ from midturn.terminal.ascii import ascii_frame, ascii_row
 from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import Device, Restored, watched
 from midturn.terminal.look import STYLES
+from midturn.terminal.resizing import SteadyApplication, SteadyOutput, reflowed
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What is drawn on: the 16 colours of the terminal's own theme, none where `NO_COLOR` is set
@@ -91,8 +91,9 @@ class Canvas:
     Rows are turned into what can be shown before they are drawn: the painter has to know how wide they are.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, keyboard: Keyboard | None = None) -> None:
         self._device = device
+        self.keyboard = keyboard or Keyboard()
         self.stream = DeviceStream(device)
         self.held_keys: list[TimedKey] = []
         self.bursts = Bursts()
@@ -101,7 +102,7 @@ class Canvas:
         def size() -> PtkSize:
             return PtkSize(rows=device.size.rows, columns=device.size.columns)
 
-        self.output = Vt100_Output(
+        self.output = SteadyOutput(
             self.stream,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it needs these methods of a TextIO only
             size,
             term=os.environ.get("TERM"),
@@ -181,15 +182,15 @@ class LiveRows:
         """Draw on a terminal; again `every` so many seconds, where what is shown changes by itself."""
         self._presenter = presenter
         self._device = device
-        self._columns = device.size.columns
-        self._full_screen = full_screen
         self._canvas = canvas
-        self._frame = Frame(())
+        self._tallest = 0
         self._clock: Callable[[], float] = time.monotonic
-        self._keys = KeyInput(device, restored, canvas.bursts, lambda: presenter.entry, self._pressed, self._clock)
+        self._keys = KeyInput(device, restored, canvas, lambda: presenter.entry, self._pressed, self._clock)
         control = FormattedTextControl(self._drawn, get_cursor_position=self._cursor, focusable=True)
         with bindings_made_once():
-            self._app: Application[Leaving] = Application(
+            self._app: SteadyApplication[Leaving] = SteadyApplication(
+                self._clock,
+                lambda: device.size.columns,
                 layout=Layout(Window(control, dont_extend_height=True)),
                 input=self._keys,
                 output=canvas.output,
@@ -202,6 +203,12 @@ class LiveRows:
                 refresh_interval=every,
             )
         self._app.ttimeoutlen = ESCAPE_TIMEOUT
+        self._app.on_new_width = None if full_screen else self._leave_for_new_width
+
+    @property
+    def height(self) -> int:
+        """Rows of the screen that were taken at most: by the tallest frame, or by the last one after the terminal broke its rows."""
+        return max(self._tallest, sum(reflowed(self._app.shown.rows, self._device.size.columns)))
 
     async def run(self, *, bell: bool) -> Leaving:
         """Draw until a key leaves.
@@ -228,7 +235,7 @@ class LiveRows:
             case Sign.RING:
                 if self._bell:
                     self._app.output.bell()
-            case Sign.LEAVE | Sign.SUSPEND | Sign.VIEW | Sign.REDRAW | Edit() as leaving:
+            case Sign.LEAVE | Sign.SUSPEND | Sign.VIEW | Sign.REDRAW | Sign.RESIZED | Edit() as leaving:
                 self._app.exit(result=leaving)
             case None | Sign.MENU:
                 pass
@@ -254,34 +261,28 @@ class LiveRows:
     def _drawn(self) -> StyleAndTextTuples:
         """Draw the frame for the size that the terminal has now."""
         size = self._device.size
-        self._redraw_if_resized(size.columns)
         try:
             frame = self._presenter.frame(size)
-            self._frame = frame if self._device.unicode else ascii_frame(frame, size)
+            self._app.shown = frame if self._device.unicode else ascii_frame(frame, size)
         except Exception as error:  # noqa: BLE001 (prompt_toolkit would wait for ever; it is raised by `run`)
             self._leave_with(error)
-        return fragments(self._frame.rows)
+        self._tallest = max(self._tallest, len(self._app.shown.rows))
+        return fragments(self._app.shown.rows)
 
-    def _redraw_if_resized(self, columns: int) -> None:
-        """Have everything drawn anew where the width has changed: terminals move rows that were printed as they like."""
+    def _leave_for_new_width(self) -> None:
+        """Have everything drawn for the new width, what was printed above included."""
         future = self._app.future
-        if columns != self._columns and not self._full_screen and future is not None and not future.done():
-            self._columns = columns
-            asyncio.get_running_loop().call_soon(_leave, future, Sign.REDRAW)
+        if future is not None and not future.done():
+            future.set_result(Sign.RESIZED)
 
     def _cursor(self) -> Point:
-        at, column = self._frame.cursor
+        at, column = self._app.shown.cursor
         return Point(x=column, y=at)
 
     def _leave_with(self, error: Exception) -> None:
         future = self._app.future
         if future is not None and not future.done():
             asyncio.get_running_loop().call_soon(_fail, future, error)
-
-
-def _leave(future: asyncio.Future[Leaving], sign: Sign) -> None:
-    if not future.done():
-        future.set_result(sign)
 
 
 def _fail(future: asyncio.Future[Leaving], error: Exception) -> None:
@@ -296,19 +297,19 @@ class KeyInput(Input):
         self,
         device: Device,
         restored: Restored,
-        bursts: Bursts,
+        canvas: Canvas,
         entry: Callable[[], KeyMode],
         pressed: Callable[[Key, float], None],
         clock: Callable[[], float],
     ) -> None:
         self._device = device
         self._restored = restored
-        self._bursts = bursts
+        self._bursts = canvas.bursts
         self._entry = entry
         self._pressed = pressed
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
-        self._keyboard = Keyboard()
+        self._keyboard = canvas.keyboard
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._closed = False
 

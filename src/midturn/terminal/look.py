@@ -76,11 +76,12 @@ class TerminalSettings(ScreenSettings, frozen=True, kw_only=True):
 
     `notify_command` runs a program of the user's with the question on stdin. `announces`: it says itself who answered a prompt that was
     taken away; a display that shows every answer does that better. `tidies`: it has put aside what it loaded (`gc.freeze`), so that
-    collecting what a prompt leaves behind takes a moment, and is done after each.
+    collecting what a prompt leaves behind takes a moment, and is done after each. `exit_leaves_open` is set on each prompt.
     """
 
     notify_command: tuple[str, ...] = ()
     announces: bool = True
+    exit_leaves_open: bool = False
     tidies: bool = False
 
     @property

@@ -21,19 +21,22 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from midturn.clock import pause
 from midturn.errors import MidturnError, TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.body import own_context
 from midturn.prompts.field_walk import field_walk
-from midturn.prompts.keys import BackTo, Jump, Ruled, about, loses_answers
+from midturn.prompts.keys import BackTo, Jump, OwnWords, Ruled, about, exit_reply, loses_answers
 from midturn.prompts.plain_prompt import plain_dialog
 from midturn.prompts.plain_scene import Dialog, Edit, Say, Saying, Scene
+from midturn.prompts.rich.keyboard import Keyboard
 from midturn.prompts.rich.pager import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichScene, Settle
-from midturn.prompts.rich.screen import Sign, row, row_cells
-from midturn.question.reply import DEFAULT_SCOPE, Answered, EndedTurn, Reply, Scope, Unavailable, WentBack
+from midturn.prompts.rich.screen import Sign, row
+from midturn.question.reply import DEFAULT_SCOPE, Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
 from midturn.record.open_question import OpenQuestion
 from midturn.record.prompt import Prompt, RuleDraft
+from midturn.terminal.above import Above
 from midturn.terminal.attributes import can_open_terminal, key_mode
 from midturn.terminal.device import HUSH, Device, NoTerminal, Restored, open_device, readable_now
 from midturn.terminal.editor import NoEdit, edit
@@ -47,6 +50,7 @@ from midturn.terminal.notify import NotifyCommand, called_off, calling, question
 from midturn.values.json_value import JsonObject
 from midturn.values.text import exact
 
+_PASTE_POLL = 0.02  # seconds
 _HANGING_UP = 0.05  # seconds: some terminal programs send the end of input before they close it
 
 
@@ -90,6 +94,7 @@ class TerminalPrompter(Prompter):
         self._waiting: OpenQuestion | None = None
         self._had_terminal = can_open_terminal()
         self._jump = Jump()
+        self._kept = _Kept()
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
@@ -105,6 +110,8 @@ class TerminalPrompter(Prompter):
         if self._jump.passes(prompt):
             return WentBack()
         async with TERMINAL.pass_through():
+            while self._gate.is_pasting:  # the rest of it is for the line that it began in
+                await pause(_PASTE_POLL)
             try:
                 with HUSH.lifted(), open_device() as device:
                     return await self._reply(prompt, device)
@@ -144,6 +151,8 @@ class TerminalPrompter(Prompter):
         if not device.in_foreground:
             device.check()
             return Unavailable()
+        if self._settings.exit_leaves_open:
+            prompt = replace(prompt, exit_leaves_open=True)
         if self._rules and prompt.kind == "run":
             prompt = replace(prompt, rule=self._rules.draft(prompt))
         self._gate.asked.add(prompt.event)
@@ -158,8 +167,9 @@ class TerminalPrompter(Prompter):
             else:
                 reply = Answered(value=True)
                 break
-        self._gate.answered.add(prompt.event)
-        if isinstance(reply, EndedTurn):
+        if not isinstance(reply, Deferred):
+            self._gate.answered.add(prompt.event)
+        if isinstance(reply, EndedTurn | Deferred):
             await asyncio.sleep(_HANGING_UP)
             device.check()
         return self._jump.begin(prompt, reply) if isinstance(reply, BackTo) else reply
@@ -170,13 +180,17 @@ class TerminalPrompter(Prompter):
                 device.write("\n")
             if problem := self._call(prompt):
                 device.write(f"{exact(problem)}\n")
-            ask = ask_plain if choose_mode(self._settings.mode, os.environ) == "plain" else ask_rich
             walk = field_walk(prompt)
             if walk is None:
-                return await ask(prompt, device, self._settings)
-            while (reply := walk.take(await ask(walk.prompt, device, self._settings))) is None:
+                return await self._asked(prompt, device)
+            while (reply := walk.take(await self._asked(walk.prompt, device))) is None:
                 pass
             return reply
+
+    async def _asked(self, prompt: Prompt, device: Device) -> Reply:
+        if choose_mode(self._settings.mode, os.environ) == "plain":
+            return await ask_plain(prompt, device, self._settings)
+        return await ask_rich(prompt, device, self._settings, self._kept)
 
     def _call(self, prompt: Prompt) -> str | None:
         """Let the user's program know; a person whose answer did not fit is there already."""
@@ -258,14 +272,14 @@ TAKEN_AWAY = "(the question was taken away)"
 
 async def ask_plain(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
-    scene = Scene(prompt, device.size.columns)
+    scene = Scene(prompt, device.size.columns, device.size.rows)
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
         reader = LineReader(device, restored, settings.settle)
         try:
             reply = await _converse(dialog, scene, reader, restored)
         except LineInterrupted:
             device.write("\n")
-            reply = EndedTurn()
+            reply = exit_reply(scene.prompt)
         except asyncio.CancelledError:
             with suppress(TerminalGone):
                 device.write(f"\n{TAKEN_AWAY}\n" if settings.announces else "\n")
@@ -280,7 +294,7 @@ async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: 
         try:
             heard = await _carry_out(saying, scene, reader, restored)
         except LineInterrupted:
-            if not loses_answers(scene.prompt):
+            if scene.prompt.exit_leaves_open or not loses_answers(scene.prompt):
                 raise
             restored.device.write("\n")
             await reader.ask(Say(ask=_LEAVES))
@@ -323,19 +337,36 @@ LEAVE_SCREEN = "\x1b[?1049l"
 """From the screen of its own back to the usual one; only where that one is shown."""
 
 
-async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -> Reply:
+class _Kept:
+    """What a prompter keeps from one prompt to the next: own words at lists, and a paste that is still arriving."""
+
+    def __init__(self) -> None:
+        self.words = OwnWords()
+        self.keyboard = Keyboard()
+
+
+async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings, kept: _Kept) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
         restored.set(key_mode(restored.found))
         if readable_now(device.fd):
             device.write("\n")  # what was typed ahead was echoed: no header begins behind it
-        device.forget_typed()
+        kept.keyboard.begin_anew(device.read_typed().decode(errors="replace"))
         device.write(calling(prompt, settings, os.environ))
         settle = Settle(settings.settle, time.monotonic())
-        asked = RichScene(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
-        canvas = Canvas(device)
+        size = device.size
+        asked = RichScene(
+            prompt,
+            size.columns,
+            settle,
+            height=size.rows,
+            menu_first=settings.text_menu,
+            context=layout_of(prompt, device),
+        )
+        asked.restore_own_words(kept.words.of(prompt))
+        canvas = Canvas(device, kept.keyboard)
         canvas.stream.takes_drawn()
-        above = _Above(asked, device, canvas)
+        above = Above(asked, device, canvas)
         above.draw()
         try:
             reply = await _until_answered(asked, above, restored, bell=settings.bell)
@@ -344,38 +375,12 @@ async def ask_rich(prompt: Prompt, device: Device, settings: TerminalSettings) -
                 with suppress(TerminalGone):
                     canvas.print([row(TAKEN_AWAY, "dim")])
             raise
+        kept.words.keep(prompt, asked.own_words(reply))
         columns = device.size.columns
         if prompt.kind == "review" and isinstance(reply, WentBack):  # it comes again: once in the scrollback is enough
             above.take_away()
         canvas.print(asked.settled(reply, columns))
     return reply
-
-
-class _Above:
-    """Rows above the live ones, printed once for each width."""
-
-    def __init__(self, asked: RichScene, device: Device, canvas: Canvas) -> None:
-        self.device = device
-        self.canvas = canvas
-        self._asked = asked
-        self._drawn = 0
-        self._columns = 0
-
-    def draw(self) -> None:
-        """Print it."""
-        self._columns = columns = self.device.size.columns
-        shown = self.canvas.print(self._asked.static())
-        self._drawn = sum(max(1, -(-row_cells(spans) // columns)) for spans in shown)
-
-    def draw_anew(self) -> None:
-        """Print it again, for the width that there is now."""
-        self._asked.refit(self.device.size.columns)
-        self.draw()
-
-    def take_away(self) -> None:
-        """Erase it where it is still on the screen as it was printed."""
-        if self.device.size.columns == self._columns:
-            self.canvas.erase_above(self._drawn)
 
 
 def layout_of(prompt: Prompt, device: Device) -> ContextRows:
@@ -386,11 +391,14 @@ def layout_of(prompt: Prompt, device: Device) -> ContextRows:
     return partial(context_rows, UNICODE if device.unicode else ASCII)
 
 
-async def _until_answered(asked: RichScene, above: _Above, restored: Restored, *, bell: bool) -> Reply:
+async def _until_answered(asked: RichScene, above: Above, restored: Restored, *, bell: bool) -> Reply:
     device, canvas = above.device, above.canvas
     while True:
-        every = _A_SECOND if asked.counts_down else None
-        match await LiveRows(asked, device, canvas, restored, every=every).run(bell=bell):
+        above.fit()
+        live = LiveRows(asked, device, canvas, restored, every=_A_SECOND if asked.counts_down else None)
+        left = await live.run(bell=bell)
+        above.make_room(live.height)
+        match left:
             case Edit() as wanted:
                 try:
                     asked.edited(await edit(wanted, asked.about, device, restored))
@@ -403,6 +411,8 @@ async def _until_answered(asked: RichScene, above: _Above, restored: Restored, *
             case Sign.SUSPEND:
                 restored.suspend()
                 above.draw_anew()
+            case Sign.RESIZED:
+                pass  # what is above is fitted to the new width first
             case Sign():
                 canvas.clear()
                 above.draw_anew()

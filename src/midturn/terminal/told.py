@@ -10,7 +10,7 @@ from midturn.errors import QuestionError
 from midturn.log.entries import ApprovalEntry, CallEntry, RequestEntry, ResponseEntry, ResultEntry, Story
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text
 from midturn.prompts.body import argument_lines
-from midturn.prompts.keys import one_line, words_line
+from midturn.prompts.keys import one_line
 from midturn.question.answer_type import BooleanType
 from midturn.question.walker import Cancelled
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCall
@@ -93,7 +93,7 @@ class Ledger:
         context = request.question.context if let_through else ""
         shown = _drawn(context) if context else ()
         return Told(
-            words_line(request.question.text),
+            one_line(request.question.text),
             answer_text(request, event),
             who_answered(who, answered.reason if answered else None),
             shown,
@@ -140,7 +140,7 @@ _REFUSED = ("not changed", "not done")
 
 
 def _reply(request: InquiryRequest, words: str) -> Told:
-    return Told(words_line(request.question.text), reply_text(words), "(said elsewhere)")
+    return Told(one_line(request.question.text), reply_text(words), "(said elsewhere)")
 
 
 def _drawn(context: str | None) -> list[str]:

@@ -74,6 +74,7 @@ MARK_PASTES, LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 LEAVES = "/quit"
 """What Ctrl-D in an empty line queues."""
 _ESCAPE_TIMEOUT = 0.05
+_LOST_AFTER = 1.0  # seconds without anything more of a paste
 _NEW_LINE = frozenset({"c-j", "m-enter", "s-enter"})
 _ENTRY = KeyMode(writes=True, decides=frozenset({"enter"}))
 _WIDE = 60  # cells; below, fewer words
@@ -100,6 +101,7 @@ class TypedAhead:
         self._line = Buffer()
         self._messages: list[str] = []
         self._keyboard = Keyboard()
+        self._read_at = float("-inf")
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._device: Device | None = None
         self._gate: Gate | None = None
@@ -128,6 +130,11 @@ class TypedAhead:
             finally:
                 stack.close()
                 self._device = self._gate = None
+
+    @property
+    def is_pasting(self) -> bool:
+        """Whether a paste has begun and is still arriving; one that nothing followed for a while has lost its end."""
+        return self._keyboard.pasting and self._clock() - self._read_at < _LOST_AFTER
 
     def resume(self) -> None:
         """Read."""
@@ -199,6 +206,7 @@ class TypedAhead:
         if not data:
             self._reads.close()  # the signal that comes with it ends the chat
             return
+        self._read_at = self._clock()
         keys = self._keyboard.feed(self._decoder.decode(data))
         if keys:
             self._take(self._bursts.feed(keys, self._clock(), _ENTRY))

@@ -111,6 +111,10 @@ class Approving(Struct, frozen=True):
         """Return the same decision as if no one was attached."""
         return replace(self, attached=False)
 
+    def left_open(self) -> Self:
+        """Return the same decision as one that waits for a person, who is not attached: no detached policy closes it."""
+        return replace(self, attached=False, is_a_persons=True)
+
     def fail(self, error: str) -> decisions.Closing:
         """Fail the call, because the prompter failed."""
         return decisions.Closing(decisions.Respond(messages.prompt_failed(self.view.tool, self._text, error)))

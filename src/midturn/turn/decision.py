@@ -18,6 +18,7 @@ Replay (`turn/walk.py`) reads the same `Then` out of the record, so a live reply
 | `Permission` | an edit that its editor may not decide alone | proposal | waits for others, or `CheckEdit` |
 
 End Turn is the turn's business (`turn/state.py`). Where no one is attached after all, the same decision is routed again (`unattended`).
+So is one that a person leaves for later (`left_open`).
 """
 
 from __future__ import annotations
@@ -276,6 +277,10 @@ class Decision(Protocol):
 
     def unattended(self) -> Self:
         """Return the same decision as if no one was attached."""
+        ...
+
+    def left_open(self) -> Self:
+        """Return the same decision as one that waits for a person, who is not attached: no detached policy closes it."""
         ...
 
 

@@ -149,6 +149,10 @@ class Inquiry(Struct, frozen=True):
         """Return the same question as if no one was attached."""
         return replace(self, attached=False)
 
+    def left_open(self) -> Inquiry:
+        """Return the same question as one that waits for a person, who is not attached: no detached policy closes it."""
+        return replace(self, attached=False, is_a_persons=True)
+
     def model_said(self, said: AssistantReplied) -> decisions.Closing:
         """Close with a model's answer; a "no" under escalation goes on to the user."""
         who = ev.AnsweredBy("assistant", model=said.model)

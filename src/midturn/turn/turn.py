@@ -51,7 +51,7 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from midturn.errors import AnswerError
-from midturn.question.reply import EndedTurn, Unavailable
+from midturn.question.reply import Deferred, EndedTurn, Unavailable
 from midturn.record import events as ev
 from midturn.routing import messages
 from midturn.turn import step as steps
@@ -491,6 +491,9 @@ class FrontDesk:
                 return call.docket.barred_from_ending(ticket, who) or ended_by_user({ticket.call}, who)
             case Unavailable():
                 call.route(ticket.decision.unattended())
+                return None
+            case Deferred():
+                call.route(ticket.decision.left_open())
                 return None
             case _:
                 return call.decided(ticket, reply, who, digest, key)

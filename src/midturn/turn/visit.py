@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from midturn.errors import AlreadyAnswered, AnswerError, DigestMismatch, MidturnError, NotOpen, Problem
 from midturn.question.form import Form
 from midturn.question.people import Directory
-from midturn.question.reply import Answered, EndedTurn, Reply, Scope, Unavailable, WentBack
+from midturn.question.reply import Answered, Deferred, EndedTurn, Reply, Scope, Unavailable, WentBack
 from midturn.record.events import AnsweredBy, Approval, Event, InquiryRequest, Source, call_requests, put_to_people
 from midturn.record.open_question import Address, asker_of, shown
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
@@ -142,6 +142,8 @@ class Visit:
                 self._call.abandon()
             case Unavailable():
                 raise AnswerError([Problem("", "Nobody was there to answer.")])
+            case Deferred():
+                raise AnswerError([Problem("", "The question was left open, so there is nothing to record.")])
             case _ if (answers := self._call.forms.answers_to(ticket.decision.id, reply)) is not None:
                 self._call.take_all(ticket.decision.id, answers, who)
                 keeps_all = True

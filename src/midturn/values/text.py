@@ -1,17 +1,17 @@
 r"""The one sink for text from outside, and the rules for names, words and timestamps.
 
 A character that a terminal acts on, or that a person cannot see, becomes its code in brackets: `⟨U+202E⟩`; so does the bracket itself.
-Four functions, all safe to show as they come back:
+Joiners and variation selectors stay where they join: inside an emoji, or between letters of a script that joins them. A Persian or Hindi
+word and a family of emoji are then what they are. In Latin text, and wherever else they do nothing, they become codes.
+Three functions, all safe to show as they come back:
 
 - `exact(text)`: one line (questions, options, titles, paths, log values). Line breaks and tabs become codes, too.
 - `exact_block(text)`: several lines (diffs, arguments, context that is not Markdown). Only `\n` stays.
-- `worded(text)`: one line of words that people read (the text of a question): as `exact`, but joiners stay where they join, so that a
-  Persian or Hindi word and a family of emoji are what they are. What is chosen, run or changed is never shown so.
-- `prose(text)`: what a model or a tool says. `\n` stays, a tab is four spaces, and joiners stay where they join: inside an emoji, or
-  between letters of a script that joins them. Unusual spaces, private and unassigned characters stay as well.
+- `prose(text)`: what a model or a tool says. `\n` stays, and a tab is four spaces. Unusual spaces, private and unassigned characters
+  stay as well.
 
-The exact ones can be read back: replacing each code by its character gives the original, so two different texts never look the same
-by a trick of encoding. Marks that combine stay on a letter, four at most, so that no text climbs over its neighbours' lines.
+The exact ones can be read back: replacing each code by its character gives the original. Marks that combine stay on a letter, four at
+most, so that no text climbs over its neighbours' lines.
 Every character is judged by itself (a joiner by its neighbours), so a stream may be cut anywhere and nothing gets through; a joiner
 that stands at a cut is shown as its code.
 """
@@ -46,8 +46,9 @@ _JOINER = "[\u200c\u200d\ufe0e\ufe0f]"
 _EMOJI_JOINER = "\u200d"
 _SELECTORS = frozenset("\ufe0e\ufe0f")
 _MODIFIERS = "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # what may stand between a picture and its joiner
-_TONES = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 _KEYS = frozenset("0123456789#*")
+_VIRAMA = 9
+"""Combining class of the signs that take a vowel away in the scripts of India."""
 _KEYCAP = "\u20e3"
 _PICTURE = (
     "[\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b55"
@@ -57,7 +58,7 @@ _JOINING = "[\u0600-\u07ff\u0840-\u086f\u08a0-\u0dff\u0f00-\u109f\u1780-\u18af\u
 
 
 def exact(text: str) -> str:
-    """Return one line in which every character of `text` can be seen, and from which `text` can be read back."""
+    """Return one line in which nothing of `text` is hidden, and from which `text` can be read back."""
     return _written(text, _LINE)
 
 
@@ -66,14 +67,25 @@ def exact_block(text: str) -> str:
     return _written(text, _BLOCK)
 
 
-def worded(text: str) -> str:
-    """Return `exact` of a line of words, but for the joiners in emoji and in scripts that join: those stay."""
-    return _written(text, _WORDS, _joiner_in_words)
-
-
 def prose(text: str) -> str:
-    """Return text for reading: nothing in it acts on a terminal; emoji and joining scripts stay whole."""
+    """Return text for reading: nothing in it acts on a terminal."""
     return _written(text, _PROSE)
+
+
+def hidden_places(text: str) -> frozenset[int]:
+    """Return the places of the characters that `exact_block` writes as codes."""
+    shown = exact_block(text)
+    if shown == text:
+        return frozenset()
+    found: set[int] = set()
+    at = 0
+    for place, character in enumerate(text):
+        code = _code(character)
+        is_coded = shown.startswith(code, at)
+        at += len(code) if is_coded else 1
+        if is_coded:
+            found.add(place)
+    return frozenset(found)
 
 
 class _Profile(dict[int, str]):
@@ -96,10 +108,10 @@ class _Profile(dict[int, str]):
         return text
 
 
-def _written(text: str, profile: _Profile, joiner: Callable[[Match[str]], str] | None = None) -> str:
+def _written(text: str, profile: _Profile) -> str:
     if text.isascii():  # the common case, at the speed of a table
         return text.translate(profile.ascii)
-    return re.sub(_PILE, _without_pile, re.sub(_JOINER, joiner or _joiner, text.translate(profile)))
+    return re.sub(_PILE, _without_pile, re.sub(_JOINER, _joiner, text.translate(profile)))
 
 
 def _without_pile(run: Match[str]) -> str:
@@ -120,23 +132,8 @@ def _without_pile(run: Match[str]) -> str:
 
 
 def _joiner(found: Match[str]) -> str:
-    """Leave a joiner (only `prose` has some left) where it joins."""
+    """Leave a joiner where it joins."""
     return found[0] if _joins(found.string, found.start()) else _code(found[0])
-
-
-def _joiner_in_words(found: Match[str]) -> str:
-    """Leave a joiner where it joins, and a selector inside a joined emoji only: alone it makes a picture that looks like another.
-
-    A skin tone is written in words where pictures are drawn, so nothing joins behind one.
-    """
-    text, place = found.string, found.start()
-    if found[0] in _SELECTORS:
-        before = text[max(place - 2, 0) : place - 1] == _EMOJI_JOINER and _joins(text, place - 2)
-        after = text[place + 1 : place + 2] == _EMOJI_JOINER and _joins(text, place + 1)
-        joins = _joins(text, place) and (before or after)
-    else:
-        joins = _joins(text, place) and text[max(place - 1, 0) : place] not in _TONES
-    return found[0] if joins else _code(found[0])
 
 
 def _code(character: str) -> str:
@@ -166,6 +163,8 @@ def _joins(text: str, place: int) -> bool:
     if character == _EMOJI_JOINER and re.match(_PICTURE, after):
         picture = text[max(place - 3, 0) : place].rstrip(_MODIFIERS)[-1:]
         return re.match(_PICTURE, picture) is not None
+    if character == _EMOJI_JOINER and before and unicodedata.combining(before) == _VIRAMA:
+        return True  # a half form, which may end a word
     return _is_joining(before) and _is_joining(after)
 
 
@@ -173,10 +172,9 @@ def _is_joining(character: str) -> bool:
     return re.match(_JOINING, character) is not None and unicodedata.category(character)[0] in "LM"
 
 
-_LINE = _Profile(_is_hidden, {})
-_BLOCK = _Profile(_is_hidden, {"\n": "\n"})
 _JOINERS = {joiner: joiner for joiner in "\u200c\u200d\ufe0e\ufe0f"}
-_WORDS = _Profile(_is_hidden, _JOINERS)
+_LINE = _Profile(_is_hidden, _JOINERS)
+_BLOCK = _Profile(_is_hidden, {"\n": "\n", **_JOINERS})
 _PROSE = _Profile(_is_command, {"\n": "\n", "\t": "    ", **_JOINERS})
 
 

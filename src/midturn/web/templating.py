@@ -27,7 +27,7 @@ from midturn.question.people import time_left
 from midturn.record.open_question import OpenQuestion
 from midturn.turn.view import cancelled, describe
 from midturn.values.json_text import compact
-from midturn.values.text import exact, exact_block, prose, worded
+from midturn.values.text import exact, exact_block, prose
 from midturn.web.cards import card_of
 from midturn.web.gate import has_shared_name
 from midturn.web.schema_fields import SchemaField, each
@@ -259,11 +259,6 @@ def _as_typed(text: str) -> Markup:
     return escape(text)
 
 
-def _as_words(text: str) -> Markup:
-    """Show the text of a question: words for people, with the joiners that they need."""
-    return escape(worded(text))
-
-
 def _as_part(id: str) -> str:
     """Write an id as a part of an address."""
     return quote(id, safe="")
@@ -280,7 +275,6 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         ago=ago,
-        words=_as_words,
         lasted=lasted,
         since=_since,
         block=block,

@@ -91,7 +91,7 @@ def test_an_optional_question_can_be_skipped() -> None:
 def test_what_was_cut_off_can_be_viewed() -> None:
     talk = Talk(PROMPTS["boolean_cut"], "v", "y")
 
-    assert "... 80 more rows not shown; v views them" in talk.said
+    assert "... 80 more lines, v to view" in talk.said
     assert "| line 200" in talk.said
     assert talk.said[-1] == "Answer: yes"
 

@@ -69,7 +69,7 @@ def test_a_long_context_stays_behind_its_gutter_and_says_how_much_is_missing(con
     for rows, gutter in ((rich, "│ "), (plain, "| ")):
         assert all(row.startswith(gutter) for row in rows[:ROWS_SHOWN])
         assert all(cells(row) <= columns for row in rows)
-        assert "more rows not shown; v views them" in " ".join(map(str.strip, rows[ROWS_SHOWN:]))
+        assert "more lines, v to view" in " ".join(map(str.strip, rows[ROWS_SHOWN:]))
         assert "\x1b" not in "".join(rows)
 
 

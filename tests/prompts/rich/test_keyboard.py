@@ -112,3 +112,32 @@ def test_cutting_the_input_anywhere_changes_nothing(pieces: list[str]) -> None:
 
     assert together == apart
     assert whole.flush() == cut.flush()
+
+
+@pytest.mark.parametrize("typed", ["", "yn", "\x1b[200~one\x1b[201~", "\x1b", "\x1b[1;2", "y\x1b[200~one\x1b[201~n"])
+def test_what_was_typed_before_is_forgotten(typed: str) -> None:
+    keyboard = Keyboard()
+
+    keyboard.begin_anew(typed)
+
+    assert not keyboard.pasting
+    assert keyboard.feed("y") == [Press("y")]
+
+
+@pytest.mark.parametrize("typed", ["\x1b[200~one", "yn\x1b[200~one", "\x1b[200~", "\x1b[20"])
+def test_a_paste_that_is_still_arriving_goes_on(typed: str) -> None:
+    keyboard = Keyboard()
+
+    keyboard.begin_anew(typed)
+
+    rest = "0~one two\x1b[201~" if typed.endswith("0") and not typed.endswith("200~") else " two\x1b[201~"
+    assert keyboard.feed(f"{rest}n") == [Paste("one two" if "one" in typed + rest else " two"), Press("n")]
+
+
+def test_a_paste_of_which_nothing_more_arrives_has_lost_its_end() -> None:
+    keyboard = Keyboard()
+    keyboard.feed("\x1b[200~one")
+
+    keyboard.begin_anew("")
+
+    assert keyboard.feed("y") == [Press("y")]

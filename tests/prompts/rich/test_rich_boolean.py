@@ -55,7 +55,7 @@ def test_enter_takes_the_default_and_only_then() -> None:
     assert pressed(PROMPTS["boolean_default"], "enter").reply == Answered(True)
     assert pressed(PROMPTS["boolean_long"], "c-j").reply == Answered(False)
     assert pressed(BOOLEAN, "enter").reply is None
-    assert pressed(BOOLEAN, "enter").live[-1] == "no default: press one of y,n,p,r,s,?"
+    assert pressed(BOOLEAN, "enter").live[-1] == "no default: press one of y,n,p,r,s,l,?"
 
 
 @pytest.mark.parametrize("prompt", [RUN, DELIVER])
@@ -204,7 +204,7 @@ def test_enter_sends_a_review_and_back_edits() -> None:
     assert pressed(REVIEW, "enter").reply == Submitted()
     assert pressed(REVIEW, "b").reply == WentBack()
     assert pressed(REVIEW, "y").reply == Submitted()
-    assert pressed(REVIEW, "n").reply is None
+    assert pressed(REVIEW, "x").reply is None
 
 
 def test_ending_the_turn_with_a_key_takes_two_of_them() -> None:
@@ -291,7 +291,8 @@ def test_what_would_be_remembered_is_named_beside_its_keys(columns: int) -> None
         (66, "y yes · n no · p no, because… · b back · r reply · ? all keys"),
         (50, "y yes · n no · p no, because… · ? all keys"),
         (40, "y yes · n no · r reply · ? all keys"),
-        (20, "y yes · n no · ? …"),
+        (23, "y yes · n no · ? more"),
+        (20, "y yes · n no · ?"),
     ],
 )
 def test_a_narrow_row_names_the_keys_that_fit(columns: int, row: str) -> None:

@@ -74,7 +74,7 @@ def test_the_question_and_its_options_stay_while_a_reply_is_written() -> None:
 def test_escape_opens_the_ways_out_and_escape_goes_back() -> None:
     keys = pressed(ASKED, "down", "escape")
     assert keys.live[0] == "Which environment should the migration run against?"
-    assert keys.live[-2:] == ["Leave the list? (Esc goes back to it)", "b back · r reply · s end turn · ? all keys"]
+    assert keys.live[-2:] == ["Leave the list? (Esc goes back to it)", "b back · r reply · s end turn · l later · ? all keys"]
 
     assert keys.press("escape", "enter").reply == Answered("production")
     assert pressed(ASKED, "escape", "b").reply == WentBack()
@@ -178,7 +178,10 @@ def test_escape_clears_the_filter_and_then_cancels() -> None:
     keys = pressed(LONG, *"zz", "escape")
     assert keys.live[-1].startswith("48/48")
 
-    assert keys.press("escape").live[-2:] == ["Leave the list? (Esc goes back to it)", "b back · r reply · s end turn · ? all keys"]
+    assert keys.press("escape").live[-2:] == [
+        "Leave the list? (Esc goes back to it)",
+        "b back · r reply · s end turn · l later · ? all keys",
+    ]
 
 
 def test_nothing_that_matches_is_nothing_to_pick() -> None:

@@ -22,7 +22,7 @@ from support.rich_talk import Keys, pressed
 
 ASKED = PROMPTS["text"]
 EMPTY = PROMPTS["text_empty"]
-MENU = "What next? a answer (Enter) · b back · r reply · s end turn · ? all keys"
+MENU = "What next?", "a answer (Enter) · b back · r reply · s end turn · l later · ? all keys"
 
 
 def test_the_field_opens_at_once_with_the_default_in_it() -> None:
@@ -52,7 +52,7 @@ def test_a_paste_goes_into_the_text_and_never_submits() -> None:
 
 def test_escape_opens_the_menu_and_the_text_is_kept() -> None:
     keys = pressed(ASKED, *" so far", "escape")
-    assert keys.live == ["Note for the migration log?", "> none so far", MENU]
+    assert keys.live == ["Note for the migration log?", "> none so far", *MENU]
 
     for back in ("a", "enter", "escape"):
         keys.press(back)
@@ -64,7 +64,7 @@ def test_escape_opens_the_menu_and_the_text_is_kept() -> None:
 def test_the_menu_comes_first_where_that_is_configured() -> None:
     keys = Keys(ASKED, menu_first=True)
 
-    assert keys.live == ["Note for the migration log?", "> none", MENU]
+    assert keys.live == ["Note for the migration log?", "> none", *MENU]
     assert keys.press("enter", "enter").reply == Answered("none")
     assert Keys(ASKED, menu_first=True).press("r", *"why?", "enter").reply == Replied("why?")
 

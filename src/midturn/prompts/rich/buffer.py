@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from midturn.prompts.cells import Range, cells, char_cells, cut_ranges
+from midturn.prompts.cells import Range, cells, cluster_end, cluster_start, cut_ranges
 
 _WORD_LEFT = re.compile(r"\w+\W*$|\W+$")
 _WORD_RIGHT = re.compile(r"\W*\w+|\W+")
@@ -125,17 +125,11 @@ class Buffer:
         }
 
     def _left(self) -> int:
-        """Return the place before the character left of the cursor, marks on it included."""
-        at = max(0, self.cursor - 1)
-        while at > 0 and self.text[at] != "\n" and char_cells(self.text[at]) == 0:
-            at -= 1
-        return at
+        """Return the place before the character left of the cursor, marks on it and what is joined to it included."""
+        return cluster_start(self.text, self.cursor)
 
     def _right(self) -> int:
-        at = min(len(self.text), self.cursor + 1)
-        while at < len(self.text) and self.text[at] != "\n" and char_cells(self.text[at]) == 0:
-            at += 1
-        return at
+        return cluster_end(self.text, self.cursor)
 
     def _word_left(self) -> int:
         found = _WORD_LEFT.search(self.text, 0, self.cursor)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.keys import BackTo, Command, Commands, KeyStep, is_remembered
 from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, clipped, joined, row, row_cells
+from midturn.question.reply import Reply, Submitted, WentBack
 from midturn.record.prompt import FormSubject, Prompt, reviewed_places
 
-_BESIDES = "prb-evs"
+_BESIDES = "prb-evsl"
 """Keys that only the help names where the row is too narrow for them; those that come first here have their place first."""
+_LEAST = 2
+"""Keys that every row names, such as yes and no."""
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
 _PAGES = {"pageup": -1, "pagedown": 1, " ": 1}
 
@@ -161,7 +165,7 @@ _NAMED = {"-": "- (minus)"}
 def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
     """Name keys in words, as many as there is room for."""
     spans: list[Span] = []
-    for command in _fitting(offered, width, enter):
+    for command in _shortened(_fitting(offered, width, enter), width, enter):
         key, _, words = _named(command, enter).partition(" ")
         spans += [Span(BETWEEN, "dim")] if spans else []
         spans += [Span(key, "key"), Span(f" {words}", "dim")] if words else [Span(key, "key")]
@@ -195,6 +199,19 @@ def _fitting(offered: Commands, width: int, enter: Command | None = None) -> Com
     return tuple(kept)
 
 
+def _shortened(offered: Commands, width: int, enter: Command | None) -> Commands:
+    """Return the keys of a row that is too narrow even for those that answer: the help says that there are more."""
+    if _width([*offered], enter) <= width:
+        return offered
+    kept = [command for command in offered if command.does is not KeyStep.HELP]
+    help_key = [replace(command, word="more") for command in offered if command.does is KeyStep.HELP]
+    while len(kept) > _LEAST and _width([*kept, *help_key], enter) > width:
+        kept.pop()
+    if _width([*kept, *help_key], enter) > width:
+        help_key = [replace(command, word="") for command in help_key]
+    return (*kept, *help_key)
+
+
 def _width(offered: list[Command], enter: Command | None) -> int:
     return cells(BETWEEN.join(_named(command, enter) for command in offered))
 
@@ -204,10 +221,12 @@ def _width(offered: list[Command], enter: Command | None) -> int:
 
 
 _AT_ONCE = 9
+_SAID: dict[str, Reply] = {"y": Submitted(), "n": WentBack()}
+"""What a yes and a no say to the question whether the answers are sent: no row names them, for Enter and `b` are the same."""
 
 
 class ReviewChoice(Choice):
-    """A choice that takes numbers and `y`, too; where there are ten rows or more, Enter ends a number."""
+    """A choice that takes numbers, too, and a yes or a no; where there are ten rows or more, Enter ends a number."""
 
     def __init__(self, text: str, keys: Keys, prompt: Prompt) -> None:
         super().__init__(text, keys)
@@ -226,9 +245,8 @@ class ReviewChoice(Choice):
         if number and isinstance(key, Press) and key.key in ENTER:
             self._number = number
             return self._chosen()
-        if isinstance(key, Press) and key.key == "y" and self._keys.enter is not None:
-            self._message = ""
-            return self._keys.enter
+        if isinstance(key, Press) and key.key in _SAID:
+            return _SAID[key.key]
         return super().press(key)
 
     def frame(self, size: Size) -> Frame:

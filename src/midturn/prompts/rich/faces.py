@@ -23,8 +23,8 @@ from midturn.values.json_value import Json, JsonObject
 def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  # noqa: PLR0911 (one for each type)
     """Return the face that takes the first key; `tail` is the last row of the question."""
     if prompt.kind == "review":
-        send = keyboard.Command("Enter", "send the answers, as y does", Submitted(), word="send")
-        return ReviewChoice(tail, Keys(offered, send), prompt)
+        enter = keyboard.Command("Enter", "send the answers", Submitted(), word="send")
+        return ReviewChoice(tail, Keys(offered, enter, leaves=keyboard.leaves(prompt), more=(_REVIEW_HELP,)), prompt)
     match prompt.question.answer_type:
         case answers.BooleanType():
             return Choice(
@@ -47,22 +47,25 @@ def first_face(prompt: Prompt, tail: str, offered: keyboard.Commands) -> Face:  
 def text_field(prompt: Prompt, tail: str) -> TextField:
     """Return the field of a text or of JSON, with the default (or the shape of what is asked for) in it."""
     start = keyboard.initial(prompt)
+    escape = keyboard.escape_hint(prompt)
     match prompt.question.answer_type:
         case answers.SchemaType(schema) if wants_number(schema):
-            settings = FieldSettings(tail, escape=Sign.MENU, about=expected(schema))
+            settings = FieldSettings(tail, escape=Sign.MENU, escape_hint=escape, about=expected(schema))
             return TextField(settings, number_text(start), lambda typed: Answered(accepting.accept_number(prompt, typed)))
         case answers.SchemaType(schema) if not wants_text(schema):
             example = shape(schema) if start is UNSET else ""
-            settings = FieldSettings(tail, "json", Sign.MENU, example, about="" if example or start is not UNSET else wanted(schema))
+            settings = FieldSettings(
+                tail, "json", Sign.MENU, escape, example, about="" if example or start is not UNSET else wanted(schema)
+            )
             return TextField(
                 settings,
                 "" if start is UNSET else keyboard.pretty(start),
                 lambda typed: Answered(accepting.accept_json(prompt, typed)),
             )
         case answers.SchemaType(schema):
-            return _text(prompt, FieldSettings(tail, escape=Sign.MENU, about=expected(schema)))
+            return _text(prompt, FieldSettings(tail, escape=Sign.MENU, escape_hint=escape, about=expected(schema)))
         case _:
-            return _text(prompt, FieldSettings(tail, escape=Sign.MENU))
+            return _text(prompt, FieldSettings(tail, escape=Sign.MENU, escape_hint=escape))
 
 
 def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
@@ -102,6 +105,7 @@ def field_help(face: Face, prompt: Prompt, offered: keyboard.Commands, size: Siz
     ]
 
 
+_REVIEW_HELP = "y - send the answers; n - back to the last question"
 _TEXT_HELP = "in the text - Enter submits, Alt+Enter begins a new line, Ctrl+X opens your editor"
 _HIDDEN_HELP = "in the field - Enter submits, Backspace takes one back, Ctrl+U all of them"
 _FILTER_HELP = "in the list - letters filter, ↑↓ move, Tab marks where several may be chosen, Enter answers"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from midturn.prompts.accept import EMPTY_SECRET, NotAccepted, empty_once
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
+from midturn.prompts.keys import leaves
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.burst import KeyMode
@@ -19,7 +20,7 @@ from midturn.prompts.rich.screen import POINTER, Frame, Pressed, Row, Sign, Size
 from midturn.question.reply import Answered
 from midturn.record.prompt import Prompt
 from midturn.values.json_value import SecretValue
-from midturn.values.text import exact
+from midturn.values.text import exact, hidden_places
 
 _NEW_LINE = frozenset({"m-enter", "s-enter", "c-enter", "c-j"})
 _WIDE = 72
@@ -38,6 +39,7 @@ class FieldSettings(Struct, frozen=True):
     title: str
     kind: Literal["text", "json"] = "text"
     escape: Sign = Sign.LEAVE
+    escape_hint: str = "Esc goes back"
     shape: str = ""
     about: str = ""
     as_json: Callable[[], Pressed] | None = None
@@ -56,6 +58,8 @@ class TextField:
         self._settings = settings
         self._then = then
         self._buffer = Buffer(text)
+        self._initial = text
+        self._judged: tuple[str, frozenset[int]] = ("", frozenset())
         self._errors: list[str] = []
         self._shaped = bool(settings.shape) and not text
         self._width = 80
@@ -65,6 +69,11 @@ class TextField:
     def empty(self) -> bool:
         """Whether nothing has been typed."""
         return not self.text
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text differs from its initial value."""
+        return self.text != self._initial
 
     @property
     def text(self) -> str:
@@ -167,7 +176,7 @@ class TextField:
     def _hint(self, size: Size) -> str:
         if self._settings.tab:
             return f"{self._settings.tab_word}{BETWEEN}{_HINT}{BETWEEN}Esc goes back"
-        escape = "Esc menu · F1 help" if self._settings.escape is Sign.MENU else "Esc goes back"
+        escape = self._settings.escape_hint
         if self._shaped and not self.text:
             return f"{_SHAPE_HINT} · {escape}"
         if self._settings.as_json:
@@ -205,20 +214,22 @@ class TextField:
     def _drawn(self, start: int, end: int, *, first: bool) -> Row:
         """Draw a part of the text: what cannot be shown as it is becomes one reversed question mark."""
         before = Span(POINTER if first else " " * len(POINTER), "pointer")
-        text = self.text[start:end]
-        if all(map(_is_plain, text)):
+        text, hidden = self.text[start:end], self._hidden_places()
+        if not any(start <= place < end for place in hidden):
             spans = json_spans(text) if self._settings.kind == "json" else (Span(text),)
             return (before, *spans, Span(" "))
-        return (before, *(_character(char) for char in text), Span(" "))
+        return (before, *(_character(char, is_hidden=place in hidden) for place, char in enumerate(text, start)), Span(" "))
+
+    def _hidden_places(self) -> frozenset[int]:
+        """Return the places in the text that cannot be shown as they are."""
+        if self._judged[0] != self.text:
+            self._judged = self.text, hidden_places(self.text)
+        return self._judged[1]
 
 
-def _character(char: str) -> Span:
+def _character(char: str, *, is_hidden: bool) -> Span:
     """Draw one character: a tab as its sign, what cannot be shown as a reversed question mark."""
-    return Span(char) if _is_plain(char) else Span(_TAB, "dim") if char == "\t" else Span(_MARK, "hidden")
-
-
-def _is_plain(char: str) -> bool:
-    return exact(f"a{char}") == f"a{char}"
+    return Span(char) if not is_hidden else Span(_TAB, "dim") if char == "\t" else Span(_MARK, "hidden")
 
 
 _SHAPE_HINT = "Tab inserts the template, Enter submits · Ctrl+X editor"
@@ -230,7 +241,9 @@ _SHORT_HINT = "Enter · Alt+Enter nl · ^X editor · Esc"
 # A secret: nothing is echoed, not even its length
 
 
-_HIDDEN_HINT = "(hidden; Enter submits, Esc menu)"
+def _hidden_hint(prompt: Prompt) -> str:
+    escape = f"Esc {leaves(prompt)}" if prompt.exit_leaves_open else "Esc menu"
+    return f"(hidden; Enter submits, {escape})"
 
 
 class SecretField:
@@ -241,6 +254,7 @@ class SecretField:
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
         self._tail = tail
+        self._hint = _hidden_hint(prompt)
         self._typed: list[str] = []
         self._empty = empty_once(prompt)
         self._message = ""
@@ -278,10 +292,10 @@ class SecretField:
     def frame(self, size: Size) -> Frame:
         """Draw the question and that nothing will be seen; the same however much was typed."""
         *above, last = hang(self._tail, size.columns, "  ")
-        if cells(last) + 1 + cells(_HIDDEN_HINT) < size.columns:
-            rows = [*map(row, above), (Span(f"{last} "), Span(_HIDDEN_HINT, "key"))]
+        if cells(last) + 1 + cells(self._hint) < size.columns:
+            rows = [*map(row, above), (Span(f"{last} "), Span(self._hint, "key"))]
         else:
-            rows = [*map(row, (*above, last)), *(row(text, "key") for text in wrap(_HIDDEN_HINT, size.columns - 1))]
+            rows = [*map(row, (*above, last)), *(row(text, "key") for text in wrap(self._hint, size.columns - 1))]
         end = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]) + 1)
         rows[-1] = (*rows[-1], Span("  "))
         message = [row(text, "error") for text in wrap(self._message, size.columns)] if self._message else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from midturn.prompts.accept import Finder, Hit
 from midturn.prompts.cells import cells, hang
-from midturn.prompts.keys import OTHER, label, marked, one_line
+from midturn.prompts.keys import OTHER, escape_hint, label, marked, one_line
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.burst import KeyMode
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste
@@ -28,6 +28,7 @@ class Filtering(OptionList):
 
     def __init__(self, prompt: Prompt, tail: str) -> None:
         super().__init__(prompt, tail)
+        self._escape = escape_hint(prompt) if prompt.exit_leaves_open else "Esc menu"
         self._finder = Finder(self._options)
         self._typed = Buffer()
         self._found = self._finder.find("")
@@ -48,7 +49,7 @@ class Filtering(OptionList):
         elif key.key in ENTER:
             return self._enter()
         elif key.key == "escape":
-            return self._escape()
+            return self._escaped()
         elif key.key in {"tab", "c-space"}:
             return self._mark()
         elif self._several and key.key == "c-a":
@@ -57,6 +58,8 @@ class Filtering(OptionList):
             self._move(_STEPS[key.key])
         elif not self.words and self._previews.scrolls(key.key):
             return None
+        elif not self.words and key.key in {"home", "end"}:
+            self._move(len(self._options) + 1 if key.key == "end" else -len(self._options) - 1)
         elif key.character:
             self._typed.type(key.character)
             self._filter()
@@ -98,7 +101,7 @@ class Filtering(OptionList):
     def _words_row(self) -> Row:
         return (Span(_TITLE, "dim"), Span(f"{one_line(self.words)} "))
 
-    def _escape(self) -> Pressed:
+    def _escaped(self) -> Pressed:
         if not self.words:
             return Sign.MENU
         self._typed.replace("")
@@ -183,5 +186,5 @@ class Filtering(OptionList):
         found = f"{len(self._found)}/{len(self._options)}"
         keys = ["Tab marks", "Enter submits"] if self._several else ["Enter picks"]
         more = [f"↓ {hidden} more"] if hidden else []
-        parts = [*chosen, found, "type to filter", *keys, "Esc menu", *more]
+        parts = [*chosen, found, "type to filter", *keys, self._escape, *more]
         return parts_rows(parts, size.columns)

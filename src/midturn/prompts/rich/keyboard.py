@@ -70,6 +70,18 @@ class Keyboard:
         self._pasting = False
 
     @property
+    def pasting(self) -> bool:
+        """Whether a paste has begun and is still arriving."""
+        return self._pasting
+
+    def begin_anew(self, typed: str) -> None:
+        """Forget what was typed up to now, at last `typed`. Only a paste that is still arriving goes on: the rest of it is no keys."""
+        self.feed(typed)
+        begins = len(self._waiting) > 1 and _PASTE_BEGINS.startswith(self._waiting)
+        if not typed or not (self._pasting or begins):
+            self._waiting, self._pasting = "", False
+
+    @property
     def undecided(self) -> bool:
         """Whether an Escape waits for what may follow it."""
         return not self._pasting and self._waiting.startswith(_ESCAPE)

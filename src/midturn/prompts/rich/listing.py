@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 from midturn.prompts.accept import NotAccepted, accept, bounds, chosen_values, unchosen, unchosen_once, unmarked, unmarked_once
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
-from midturn.prompts.keys import Command, Commands, KeyStep, first_other, label, marked, skipped
+from midturn.prompts.keys import Command, Commands, KeyStep, first_other, label, leaves, marked, skipped
 from midturn.prompts.rich import screen
 from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.choice import Help, help_rows, key_row
@@ -111,7 +111,8 @@ class Listing(OptionList, ABC):
 
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
         super().__init__(prompt, tail)
-        self._offered = tuple(command for command in offered if command.key not in _STEPS)  # those are in the menu behind Escape
+        keys = {*_STEPS, *screen.KEYS[: len(self._options)]}  # commands with one of these are in the menu behind Escape
+        self._offered = offered = tuple(command for command in offered if command.key not in keys)
         self._by_key = {command.key: command for command in self._offered}
         self._below = tuple(command for command in offered if command.key in _BELOW)
         self._initials = [_initial(label(option)) for option in self._options]
@@ -145,15 +146,12 @@ class Listing(OptionList, ABC):
     def frame(self, size: screen.Size) -> screen.Frame:
         """Draw the question's last row, the options, the keys; the cursor stands on the highlighted row."""
         title = self._title(size)
-        listed: list[screen.Row] = []
-        cursor = 0
-        for place in range(self._rows):
-            if place == self._at:
-                cursor = len(title) + len(listed)
-            listed += self._row(place, size, highlighted=place == self._at)
         hint = screen.parts_rows(self._hint().split(BETWEEN), size.columns)
         keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
         message = self._said(size)
+        drawn = [self._row(place, size, highlighted=place == self._at) for place in range(self._rows)]
+        listed, cursor = _window(drawn, self._at, size.rows - len(title) - len(hint) - 1 - len(message))
+        cursor += len(title)
         steady = self._steady(size) - len(listed)
         helped = self._helped(size) if self._help.is_open else []
         others = len(title) + len(listed) + len(hint) + 1 + len(message)
@@ -241,7 +239,11 @@ class Listing(OptionList, ABC):
     def _helped(self, size: screen.Size) -> list[screen.Row]:
         """Say what the keys do: first those that move and choose, then those that leave."""
         lines = [*self._help_lines(), *([] if self._previews.is_empty else [_SCROLLS])]
-        return [*help_rows((), lines, size), *help_rows(self._offered, ["Ctrl-C - cancel and end the turn"], size)]
+        return [*help_rows((), lines, size), *help_rows(self._offered, [f"Ctrl-C - {leaves(self._prompt)}"], size)]
+
+    @property
+    def _escape_help(self) -> str:
+        return leaves(self._prompt) if self._prompt.exit_leaves_open else "cancel menu"
 
     @abstractmethod
     def _pick(self) -> screen.Pressed:
@@ -264,6 +266,28 @@ _IN_WORDS = {"o": "something else, in your own words", "-": "none of this: skip 
 
 
 _SCROLLS = "← → - scroll the preview of the highlighted option"
+
+
+def _window(drawn: list[list[screen.Row]], at: int, room: int) -> tuple[list[screen.Row], int]:
+    """Return the rows of as many options around the highlighted one as there is room for, and where that one begins in them."""
+    if sum(map(len, drawn)) <= room:
+        return [found for rows in drawn for found in rows], sum(map(len, drawn[:at]))
+    room = max(1, room - 1)
+    first = last = at
+    used = len(drawn[at])
+    while True:
+        if last + 1 < len(drawn) and used + len(drawn[last + 1]) <= room:
+            last += 1
+            used += len(drawn[last])
+        elif first > 0 and used + len(drawn[first - 1]) <= room:
+            first -= 1
+            used += len(drawn[first])
+        else:
+            break
+    shown = [found for rows in drawn[first : last + 1] for found in rows][:room]
+    hidden = len(drawn) - (last + 1 - first)
+    more = [screen.row(f"  … {hidden} more", "dim")] if hidden else []
+    return [*shown, *more], sum(map(len, drawn[first:at]))
 
 
 def _initial(text: str) -> str:
@@ -308,7 +332,7 @@ class PickOne(Listing):
         return f"{screen.key_names(len(self._options))} or Enter picks"
 
     def _help_lines(self) -> list[str]:
-        return [*_MOVES, "an option's key - pick it at once; Enter - pick the highlighted one; Esc - cancel menu"]
+        return [*_MOVES, f"an option's key - pick it at once; Enter - pick the highlighted one; Esc - {self._escape_help}"]
 
 
 class MarkSeveral(Listing):
@@ -342,7 +366,7 @@ class MarkSeveral(Listing):
     def _help_lines(self) -> list[str]:
         return [
             *_MOVES,
-            "Space or an option's key - mark it or not; Ctrl-A - all or none; Enter - submit; Esc - cancel menu",
+            f"Space or an option's key - mark it or not; Ctrl-A - all or none; Enter - submit; Esc - {self._escape_help}",
         ]
 
 

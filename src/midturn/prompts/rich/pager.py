@@ -15,7 +15,7 @@ from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.burst import NOTHING_CHOSEN, KeyMode
 from midturn.prompts.rich.keyboard import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Pressed, Row, Sign, Size, Span, Style, cut, fitted, joined, row, row_cells, row_text, wrapped
-from midturn.question.reply import EndedTurn
+from midturn.question.reply import EndedTurn, Reply
 from midturn.values.text import prose
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -170,8 +170,9 @@ _KEYS = (
 class Pager:
     """A window on many rows, which are laid out for each width; it knows how many rows were never in it."""
 
-    def __init__(self, layout: Callable[[int], Sequence[Row]], first: int = 0) -> None:
+    def __init__(self, layout: Callable[[int], Sequence[Row]], first: int = 0, exit_reply: Reply | None = None) -> None:
         self._layout = layout
+        self._exit_reply = exit_reply or EndedTurn()
         self._columns = 0
         self._rows: Sequence[Row] = ()
         self._first = first
@@ -197,7 +198,7 @@ class Pager:
         del now
         self._note = ""
         if isinstance(key, Press) and key.key == "c-c":
-            return EndedTurn()
+            return self._exit_reply
         if isinstance(key, Press) and key.key == "c-z":
             return Sign.SUSPEND
         if self._search is not None:

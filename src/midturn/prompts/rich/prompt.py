@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from midturn.prompts.answer_text import covered_text, native, reply_text
 from midturn.prompts.body import (
     CREATES_FILES,
     QUOTE,
-    ROWS_SHOWN,
     change_of_call,
     exact_lines,
     more_rows,
     own_context,
     preview_rows,
     question_rows,
+    rows_shown,
     subject_lines,
     verdict_lines,
 )
 from midturn.prompts.cells import cells, clip, continued_words, hang
 from midturn.prompts.changes import FileChange
-from midturn.prompts.keys import LEAVES_FORM, Command, KeyStep, about, asked_by, commands, loses_answers, quoted_label, split_lines
+from midturn.prompts.keys import (
+    LEAVES_FORM,
+    Command,
+    KeyStep,
+    about,
+    asked_by,
+    commands,
+    exit_reply,
+    first_other,
+    loses_answers,
+    quoted_label,
+    split_lines,
+)
 from midturn.prompts.plain_scene import Edit
 from midturn.prompts.rich.burst import NOT_SUBMITTED, KeyMode
 from midturn.prompts.rich.choice import Choice, Help
@@ -42,13 +56,16 @@ from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.pager import ContextLine, ContextRows, Pager, argument_spans, change_lines, diff_spans, plain_context
 from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
-from midturn.question.reply import Answered, Edited, EndedTurn, Reply
+from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Reply
 from midturn.record.prompt import CallSubject, FormSubject, Prompt
+from midturn.values.json_value import SecretValue
 from midturn.values.text import exact
 
 GUTTER = Span("│ ", "gutter")
 
 _TOO_SOON = "that key came too soon and was not taken: press it again"
+_SIGNS = {"c-z": Sign.SUSPEND, "c-l": Sign.REDRAW}
+_LEAVES_TEXT = "Esc again leaves the question open, and drops what you typed; any other key does not"
 _ENDS = "s again ends the turn; any other key does not"
 
 
@@ -68,10 +85,20 @@ class Settle:
 
 
 class RichScene:
-    """One prompt; keys go in with the time at which they were pressed, frames come out. `context` lays out what stands above."""
+    """One prompt; keys go in with the time at which they were pressed, frames come out.
+
+    `context` lays out the rows above the question, of which a screen with `height` rows shows a part.
+    """
 
     def __init__(
-        self, prompt: Prompt, columns: int, settle: Settle, *, menu_first: bool = False, context: ContextRows = plain_context
+        self,
+        prompt: Prompt,
+        columns: int,
+        settle: Settle,
+        *,
+        height: int = 0,
+        menu_first: bool = False,
+        context: ContextRows = plain_context,
     ) -> None:
         self._asked = prompt
         self._prompt = native(prompt)
@@ -79,7 +106,7 @@ class RichScene:
         self._context = context
         self._columns = columns
         self._body = body(self._prompt, columns, context)
-        self._seen = min(len(self._body), ROWS_SHOWN)
+        self._shown = self._seen = rows_shown(len(self._body), height)
         offered = commands(self._prompt, self._unseen)
         self._offered = offered if self._prompt is prompt else tuple(one for one in offered if one.does is not KeyStep.GIVE_REASON)
         *self._question, self._tail = question_rows(self._prompt, columns)
@@ -92,6 +119,18 @@ class RichScene:
         self._faces: list[Face] = [first_face(self._prompt, self._tail, self._offered)]
         if menu_first and isinstance(self._prompt.question.answer_type, TextType | SchemaType | SecretType):
             self._faces.append(self._menu())
+
+    def own_words(self, reply: Reply) -> str:
+        """Return the words of the person's own: those of the reply, or else those that were typed and not sent."""
+        typed = self._drafts.get(KeyStep.OTHER, "")
+        if not isinstance(reply, Answered) or isinstance(reply.value, SecretValue):
+            return typed
+        return first_other(replace(self._asked, prefill=reply.value)) or typed
+
+    def restore_own_words(self, words: str) -> None:
+        """Put words that were typed before into the field for words of the person's own."""
+        if words:
+            self._drafts[KeyStep.OTHER] = words
 
     def static(self) -> tuple[Row, ...]:
         """Return what is printed once: who asks, the context, what was wrong with the last reply, all of the question but its last row."""
@@ -107,21 +146,22 @@ class RichScene:
         )
         more = [row(text, "error") for text in more_rows("…", self._cut, self._view_keys(), self._columns)]
         question = [row(part) for text in self._question for part in hang(text, self._columns, "  ")]
-        return joined([clipped(header, self._columns)], self._body[:ROWS_SHOWN], more, self._error(), question)
+        return joined([clipped(header, self._columns)], self._body[: self._shown], more, self._error(), question)
 
-    def refit(self, columns: int) -> None:
-        """Lay out anew what is printed above, for a window of another width: no row may go on at its edge without the gutter."""
+    def refit(self, columns: int, height: int = 0) -> None:
+        """Lay out anew what is printed above, for a window of another size: no row may go on at its edge without the gutter."""
         all_seen = self._unseen == 0
         self._columns = columns
         self._body = body(self._prompt, columns, self._context)
         *self._question, self._tail = question_rows(self._prompt, columns)
         self._faces[0].retitle(self._tail)
-        self._seen = len(self._body) if all_seen else min(len(self._body), ROWS_SHOWN)
+        self._shown = rows_shown(len(self._body), height)
+        self._seen = len(self._body) if all_seen else self._shown
 
     def pager(self) -> Pager:
         """Return everything that stands above the question, for a screen of its own; it is laid out for the width that it gets."""
         first = self._seen if self._unseen else 0
-        return Pager(self._whole, first)
+        return Pager(self._whole, first, exit_reply(self._prompt))
 
     def _whole(self, columns: int) -> list[Row]:
         """Return the body and, below it, the previews of all options, or the arguments that the body shows as a change."""
@@ -170,12 +210,12 @@ class RichScene:
             return None
         if isinstance(key, Press) and key.key == "c-d" and face.empty:
             return self._leave(key, sure=leaving is not None)
-        if isinstance(key, Press) and key.key == "c-z":
-            return Sign.SUSPEND
-        if isinstance(key, Press) and key.key == "c-l":
-            return Sign.REDRAW
+        if isinstance(key, Press) and (sign := _SIGNS.get(key.key)):
+            return sign
         if isinstance(key, Press) and self._is_for_help(face, key):
             return None
+        if key == Press("escape") and self._escape_defers(face):
+            return self._defer(key, sure=leaving == key)
         if leaving not in (None, key):  # a key after "really?" answers that, and not the question
             return None
         outcome = self._do(face.press(key))
@@ -188,9 +228,15 @@ class RichScene:
         return outcome
 
     def _is_for_help(self, face: Face, key: Press) -> bool:
-        """Take a key that shows, scrolls or hides the help below a field. The field keeps its text, and takes all other keys."""
+        """Take a key that shows, scrolls or hides the help below a field. The field keeps its text, and takes all other keys.
+
+        Where Escape leaves the question open, F1 opens the menu, which nothing else would open.
+        """
         if isinstance(face, Choice | Listing):
             return False
+        if key.key == "f1" and self._prompt.exit_leaves_open:
+            self._faces.append(self._menu())
+            return True
         if key.key == "f1":
             self._help = Help()
             self._help.toggle()
@@ -201,10 +247,23 @@ class RichScene:
             return True
         return self._helped is face and key.key in ("pageup", "pagedown") and self._help.scrolls(key.key)
 
-    def _leave(self, key: Key, *, sure: bool) -> EndedTurn | None:
-        """End the turn; where that takes answers of a form with it, only after the key was pressed again."""
-        if sure or not loses_answers(self._prompt):
-            return EndedTurn()
+    def _escape_defers(self, face: Face) -> bool:
+        """Whether Escape leaves the question open: not from what a key has opened, and not where it clears a filter."""
+        return self._prompt.exit_leaves_open and len(self._faces) == 1 and not (isinstance(face, Filtering) and face.words)
+
+    def _defer(self, key: Key, *, sure: bool) -> Deferred | None:
+        """Leave the question open; where that drops typed text, only after the key was pressed again."""
+        face = self._faces[-1]
+        if sure or not (face.changed if isinstance(face, TextField) else not face.empty):
+            return Deferred()
+        self._leaving = key
+        self._note = _LEAVES_TEXT
+        return None
+
+    def _leave(self, key: Key, *, sure: bool) -> Reply | None:
+        """End the turn, or leave the question open. If that drops answers of a form, the key has to be pressed twice."""
+        if sure or self._prompt.exit_leaves_open or not loses_answers(self._prompt):
+            return exit_reply(self._prompt)
         self._leaving = key
         self._note = LEAVES_FORM
         return None
@@ -260,7 +319,7 @@ class RichScene:
     @property
     def _cut(self) -> int:
         """Number of rows not printed above the question."""
-        return max(0, len(self._body) - ROWS_SHOWN)
+        return len(self._body) - self._shown
 
     def _kept(self, size: Size) -> list[Row]:
         """Return what stays of the question while something else takes the keys, in half of the room at most."""
@@ -326,7 +385,8 @@ class RichScene:
 
     def _view_keys(self) -> str:
         """Name what shows the rest: where letters are typed, `v` stands in the menu."""
-        return "Esc v" if isinstance(self._faces[0], TextField | Filtering | SecretField) else "v"
+        menu = "F1" if self._prompt.exit_leaves_open else "Esc"
+        return f"{menu} v" if isinstance(self._faces[0], TextField | Filtering | SecretField) else "v"
 
     def _error(self) -> list[Row]:
         if self._prompt.error is None:

@@ -159,6 +159,7 @@ class Sign(Enum):
     SUSPEND = auto()  # stop the job
     VIEW = auto()  # show everything on a screen of its own
     REDRAW = auto()  # draw everything anew, what was printed above included
+    RESIZED = auto()  # draw everything for another width
 
 
 class Opened(Struct, frozen=True):

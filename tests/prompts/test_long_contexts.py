@@ -1,0 +1,78 @@
+"""A context that does not fit on the screen next to its question takes a third of it; `v` shows all of it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.prompts.body import rows_shown
+from midturn.prompts.rich.screen import row_text
+from midturn.record.prompt import Prompt
+from support.plain_talk import Talk
+from support.prompt_catalogue import PROMPTS, SELECT, TEXT
+from support.rich_talk import Keys
+
+LINES = [f"line {number}" for number in range(1, 201)]
+
+
+def below(prompt: Prompt, lines: int = 200) -> Prompt:
+    """Return a prompt with a context of so many lines."""
+    return replace(prompt, question=replace(prompt.question, context="\n".join(LINES[:lines])))
+
+
+def printed(keys: Keys) -> list[str]:
+    """Return the rows above the live ones."""
+    return [row_text(spans) for spans in keys.prompt.static()]
+
+
+def test_a_long_context_takes_a_third_of_the_screen_and_v_opens_the_pager() -> None:
+    keys = Keys(below(PROMPTS["boolean_no_persistence"]), rows=24, height=24)
+
+    rows = printed(keys)
+    assert [found for found in rows if "line " in found] == [f"│ line {number}" for number in range(1, 9)]
+    assert "… 192 more lines, v to view" in rows
+    keys.press("v")
+    assert keys.pager is not None
+    assert keys.live[-1].startswith("rows 9-31 of 200")
+    assert keys.press("end", "home", "q", "y").transcript.endswith("were not viewed)")
+
+
+@pytest.mark.parametrize(("prompt", "keys"), [(SELECT, "v"), (TEXT, "Esc v"), (PROMPTS["select48"], "Esc v")])
+def test_the_line_names_the_keys_that_view_the_rest(prompt: Prompt, keys: str) -> None:
+    assert f"… 192 more lines, {keys} to view" in printed(Keys(below(prompt), rows=24, height=24))
+
+
+def test_a_context_that_fits_on_the_screen_is_shown_whole() -> None:
+    keys = Keys(below(PROMPTS["boolean_no_persistence"], 16), rows=24, height=24)
+
+    assert "│ line 16" in printed(keys)
+    assert not any("more lines" in found for found in printed(keys))
+
+
+def test_a_plain_prompt_shows_a_third_of_the_screen_and_v_prints_the_rest() -> None:
+    prompt = below(PROMPTS["boolean_no_persistence"])
+
+    asked = Talk(prompt, height=24)
+    viewed = Talk(prompt, "v", "y", height=24)
+
+    assert "| line 8" in asked.said
+    assert "| line 9" not in asked.said
+    assert "... 192 more lines, v to view" in asked.said
+    assert "| line 200" in viewed.said
+    assert viewed.said[-1] == "Answer: yes"
+
+
+def test_a_window_of_another_size_has_its_own_third() -> None:
+    keys = Keys(below(PROMPTS["boolean_no_persistence"]), rows=24, height=24)
+
+    keys.prompt.refit(60, 40)
+
+    assert "│ line 13" in printed(keys)
+    assert "│ line 14" not in printed(keys)
+
+
+@pytest.mark.parametrize(
+    ("count", "height", "shown"), [(200, 24, 8), (16, 24, 16), (17, 24, 8), (200, 0, 120), (50, 0, 50), (9, 1, 1), (0, 24, 0), (13, 20, 13)]
+)
+def test_the_rows_that_are_shown(count: int, height: int, shown: int) -> None:
+    assert rows_shown(count, height) == shown
