@@ -401,7 +401,7 @@ def prune_command(*, older: timedelta | None, dry_run: bool, store: StoreAddress
     if dry_run:
         return _would_go(place.store.prunable_sync(older))
     pruned = place.store.prune_sync(older)
-    for why in pruned.left.values():
+    for why in pruned.reasons(place.option):
         note(line("midturn: {}", block(why)))
     note("midturn: {}.", msgspec.structs.replace(pruned, left={}))
     return ExitStatus.ERROR if pruned.left else ExitStatus.DONE
