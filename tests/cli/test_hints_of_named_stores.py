@@ -44,7 +44,7 @@ def named(tmp_path: Path) -> Path:
         "resume {finished}",
         "resume --ready",
         "conversation fork {finished}",
-        "query -m {model} -c {interrupted} --defer More",
+        "query -m {model} --id {interrupted} --defer More",
         "inbox",
     ],
 )

@@ -83,7 +83,7 @@ def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
     files = export_jp(lines, metadata)
     _warn_of_jp(files, metadata)
     _warn_of_scopes(lines)
-    ensure_private(to)
+    _make_directory(to)
     for name, content in files.named().items():
         _write(to / name, [content])
     note("midturn: wrote {} to {}.", listed([*files.named()]), to)
@@ -105,6 +105,15 @@ def _warn_of_jp(files: JpFiles, metadata: JsonObject) -> None:
         note("midturn: the label {} is left out: in `jp` a label is made of letters, digits, `_` and `-`.", repr(label))
     for reason in refused_by_jp(files):
         note("midturn: `jp` will refuse this conversation. {}.", reason)
+
+
+def _make_directory(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"`--to {path}`: it is not a directory. `--format jp` writes several files: name a directory for them.")
+    try:
+        ensure_private(path)
+    except OSError as error:
+        raise StoreError(f"`--to {path}`: the directory cannot be created: {error.strerror}.") from error
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
