@@ -173,3 +173,26 @@ def test_a_directory_that_cannot_be_made_is_named(midturn: CommandLine, tmp_path
 
     assert finished.status == 1
     assert f"midturn: `--to {to}`: the directory cannot be created: " in finished.stderr
+
+
+@pytest.mark.parametrize("added", [b"7", b"null", b'"text"', b"[1]", b"{}"])
+def test_an_entry_that_is_no_object_or_has_no_type_comes_back(midturn: CommandLine, tmp_path: Path, added: bytes) -> None:
+    folder = tmp_path / "17463589012-odd"
+    folder.mkdir()
+    (folder / "events.json").write_bytes(b'[{"type": "turn_start", "timestamp": "2026-05-04T10:00:00.0"}, ' + added + b"]")
+
+    back = _exported(midturn, _imported(midturn, folder))
+
+    assert json.loads((back / "events.json").read_text()) == json.loads((folder / "events.json").read_text())
+
+
+def test_a_file_that_is_not_utf8_is_refused_before_anything_is_written(midturn: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "17463589012-odd"
+    folder.mkdir()
+    (folder / "events.json").write_bytes(b'[{"type": "other", "a": "\xe9"}]')
+
+    refused = midturn.run("conversation", "import", str(folder))
+
+    assert refused.status == 1
+    assert "events.json is not the JSON array that `jp` writes: 'utf-8' codec can't decode byte 0xe9" in refused.stderr
+    assert midturn.ok("conversation", "ls", "--json").json == []
