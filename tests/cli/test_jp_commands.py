@@ -196,3 +196,14 @@ def test_a_file_that_is_not_utf8_is_refused_before_anything_is_written(midturn: 
     assert refused.status == 1
     assert "events.json is not the JSON array that `jp` writes: 'utf-8' codec can't decode byte 0xe9" in refused.stderr
     assert midturn.ok("conversation", "ls", "--json").json == []
+
+
+def test_a_base_config_of_another_conversation_in_the_same_directory_is_named(midturn: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "17463589012-bare"
+    folder.mkdir()
+    (folder / "events.json").write_bytes(b'[{"type": "turn_start", "timestamp": "2026-05-04T10:00:00.0"}]')
+    _exported(midturn, _imported(midturn, _recorded(tmp_path)))
+
+    again = midturn.run("conversation", "export", _imported(midturn, folder), "--format", "jp", "--to", "back")
+
+    assert "midturn: back/base_config.json is not from this conversation. Delete it, or export to another directory." in again.stderr

@@ -34,7 +34,7 @@ from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
 from midturn.store.conversation import turns_in
 from midturn.store.export import Copied, Copying, History, Unreadable, export_jp, export_jsonl, export_markdown
-from midturn.store.jp import JpFiles, labels_lost, read_jp, shortened_for_jp
+from midturn.store.jp import BASE_CONFIG, JpFiles, labels_lost, read_jp, shortened_for_jp
 from midturn.store.jp_check import refused_by_jp
 from midturn.store.metadata import Metadata
 from midturn.store.opening import store_at
@@ -87,6 +87,8 @@ def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
     for name, content in files.named().items():
         _write(to / name, [content])
     note("midturn: wrote {} to {}.", listed([*files.named()]), to)
+    if BASE_CONFIG not in files.named() and (to / BASE_CONFIG).exists():
+        note("midturn: {} is not from this conversation. Delete it, or export to another directory.", to / BASE_CONFIG)
     return ExitStatus.DONE
 
 
