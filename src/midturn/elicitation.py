@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.elicited_fields import KINDS, NUMBER_BOUNDS, TEXT_BOUNDS, ElicitedField, field_of, json_field, own_words
+from midturn.elicited_fields import KINDS, NUMBER_BOUNDS, TEXT_BOUNDS, ElicitedField, clipped, field_of, json_field, own_words
 from midturn.errors import AnswerError, Problem, QuestionError
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectOption, SelectType
 from midturn.question.form import FOREIGN_LIMITS, Form
@@ -115,7 +115,7 @@ def form_of(schema: object, message: str, *, has_own_dialog: bool = False) -> El
         return Elicited(Form((whole.question,)), (whole,), "json")
     needed = items(members(schema).get("required"))
     fields = tuple(
-        field_of(key, name, members(properties[name]), is_required=name in needed, above=message if number == 0 else "")
+        field_of(key, name, members(properties[name]), members(schema), is_required=name in needed, above=message if number == 0 else "")
         for number, (key, name) in enumerate(_ids(list(properties)).items())
     )
     without_control = next((field.name for field in fields if has_own_dialog and field.is_json), None)
@@ -131,7 +131,7 @@ def _confirmation(message: str) -> Elicited:
     question = Question.boolean(
         _CONFIRMED,
         line if is_whole else "Do you agree?",
-        context=None if is_whole else message,
+        context=None if is_whole else clipped(message),
         exclusive=True,
         persistence="none",
     )

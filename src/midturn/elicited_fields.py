@@ -21,7 +21,7 @@ from midturn.question.form import FOREIGN_LIMITS
 from midturn.question.question import Question
 from midturn.question.schema import check_schema
 from midturn.values.json_text import NotJson, compact, read_json
-from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, canonical, items, members, objects, text
+from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, canonical, items, members, objects, resolved, text
 from midturn.values.text import cut_to_bytes, single_line
 
 KINDS: Final = ("string", "number", "integer", "boolean")
@@ -117,23 +117,25 @@ def own_words(answer: Json) -> Json:
     return answer
 
 
-def field_of(key: str, name: str, asked: JsonObject, *, is_required: bool, above: str) -> ElicitedField:
+def field_of(key: str, name: str, asked: JsonObject, root: JsonObject, *, is_required: bool, above: str) -> ElicitedField:
     """Return a property as a question.
 
     Args:
         key: The id of the question.
         name: The name of the property.
         asked: The schema of the property.
+        root: The schema of the form, in which references are looked up.
         is_required: The other program requires the property.
         above: Text shown above the question.
     """
-    plain, is_nullable = _without_null(asked)
+    written_out = _written_out(asked, root)
+    plain, is_nullable = _without_null(written_out)
     words = [said for said in (text(asked.get("title")), text(asked.get("description"))) if said.strip()] or [name]
-    line = single_line(words[0])[: DEFAULT_LIMITS.question]
-    control = _control(plain)
+    line = single_line(words[0]) or key
+    control = _control(plain, _definitions(asked, root))
     context = [above, *words[1:], words[0] if line != words[0] else "", control.hint]
     question: dict[str, Json] = {"id": key, "text": line, "answer_type": control.answer_type, "exclusive": True}
-    if whole := _clipped("\n\n".join(part for part in context if part)):
+    if whole := clipped("\n\n".join(part for part in context if part)):
         question["context"] = whole
     if is_nullable or not is_required:
         question["optional"] = True
@@ -144,7 +146,7 @@ def field_of(key: str, name: str, asked: JsonObject, *, is_required: bool, above
         labels=control.labels,
         sends_null=is_nullable and is_required,
     )
-    return _with_default(field, question, asked)
+    return _with_default(field, question, written_out)
 
 
 def json_field(key: str, schema: Json, above: str) -> ElicitedField:
@@ -154,14 +156,43 @@ def json_field(key: str, schema: Json, above: str) -> ElicitedField:
         "text": "The answer as a JSON object",
         "answer_type": {"type": "schema", "schema": {"type": "object"}},
         "exclusive": True,
-        "context": _clipped("\n\n".join(part for part in (above, _schema_hint(schema)) if part)),
+        "context": clipped("\n\n".join(part for part in (above, _schema_hint(schema)) if part)),
     }
     return ElicitedField(name="", question=Question.from_json(question, FOREIGN_LIMITS))
 
 
-def _clipped(context: str) -> str:
+def clipped(context: str) -> str:
     """Cut a context at the limit, at the end of a character."""
     return cut_to_bytes(context, DEFAULT_LIMITS.context)
+
+
+_DEEPEST: Final = 8
+"""Maximum number of references that are followed, one after the other."""
+
+
+def _written_out(schema: JsonObject, root: JsonObject, depth: int = _DEEPEST) -> JsonObject:
+    """Return a schema with its references to `root` written out, as far as its control depends on them."""
+    whole = dict(schema)
+    reference, parts = whole.get("$ref"), objects(whole.get("allOf"))
+    if depth == 0:
+        return whole
+    if isinstance(reference, str) and (target := resolved(reference, root)):
+        del whole["$ref"]
+        return _written_out({**target, **whole}, root, depth - 1)
+    if len(parts) == 1:
+        del whole["allOf"]
+        return _written_out({**parts[0], **whole}, root, depth - 1)
+    for keyword in ("anyOf", "oneOf"):
+        if whole.get(keyword):
+            whole[keyword] = [_written_out(one, root, depth - 1) for one in objects(whole[keyword])]
+    if element := members(whole.get("items")):
+        whole["items"] = _written_out(element, root, depth - 1)
+    return whole
+
+
+def _definitions(asked: JsonObject, root: JsonObject) -> JsonObject:
+    """Return the definitions of a form, if a property refers to one."""
+    return {"$defs": root["$defs"]} if "$defs" in root and '"$ref"' in compact(dict(asked)) else {}
 
 
 def _with_default(field: ElicitedField, question: dict[str, Json], asked: JsonObject) -> ElicitedField:
@@ -204,19 +235,19 @@ class _Control(Struct, frozen=True):
     hint: str = ""
 
 
-def _control(asked: JsonObject) -> _Control:
+def _control(asked: JsonObject, definitions: JsonObject) -> _Control:
     """Return the simplest control that can hold the values of a schema."""
     choices = _choices(asked)
     if choices:
         return _select(choices, {"type": "select"})
     kind = asked.get("type")
     if kind == "array":
-        return _list_control(asked)
+        return _list_control(asked, definitions)
     if kind == "boolean":
         return _Control({"type": "boolean"})
     if kind in KINDS:
         return _scalar(str(kind), asked)
-    return _json_control(asked)
+    return _json_control({**asked, **definitions})
 
 
 def _scalar(kind: str, asked: JsonObject) -> _Control:
@@ -227,7 +258,7 @@ def _scalar(kind: str, asked: JsonObject) -> _Control:
     for bound in bounds:
         if bound not in asked:
             continue
-        fits = asked[bound] in _FORMATS if bound == "format" else not check_schema({"type": kind, **kept, bound: asked[bound]})
+        fits = text(asked[bound]) in _FORMATS if bound == "format" else not check_schema({"type": kind, **kept, bound: asked[bound]})
         (kept if fits else left)[bound] = asked[bound]
     hint = "" if not left or list(left) == ["format"] else _schema_hint(left)
     if _is_crossed(kept):
@@ -250,7 +281,7 @@ def _is_crossed(bounds: Mapping[str, Json]) -> bool:
     return any(isinstance(least, int | float) and isinstance(most, int | float) and least > most for least, most in found)
 
 
-def _list_control(asked: JsonObject) -> _Control:
+def _list_control(asked: JsonObject, definitions: JsonObject) -> _Control:
     element = members(asked.get("items"))
     choices = _choices(element)
     if choices:
@@ -263,7 +294,7 @@ def _list_control(asked: JsonObject) -> _Control:
         return _select(choices, {"type": "multi_select", **bounds})
     if element.get("type") == "string" and not {"minItems", "maxItems"} & set(asked):
         return _Control({"type": "text"}, sending="lines", hint="One entry per line.")
-    return _json_control(asked)
+    return _json_control({**asked, **definitions})
 
 
 def _json_control(asked: JsonObject) -> _Control:
@@ -304,19 +335,31 @@ def _unique(choices: Sequence[_Choice]) -> list[_Choice]:
     return list({canonical(choice.value): choice for choice in reversed(choices)}.values())[::-1]
 
 
+_LONGEST_LABEL: Final = 2_000
+"""Maximum number of characters of an option that is shown."""
+
+
+def _shortened(label: str) -> str:
+    return label if len(label) <= _LONGEST_LABEL else f"{label[:_LONGEST_LABEL]}…"
+
+
 def _select(choices: Sequence[_Choice], kind: dict[str, Json]) -> _Control:
-    """Return a choice. Options that a person could not tell apart are numbered: `mm (1)`, `Mm (2)`."""
+    """Return a choice. Options that are cut, or that a person could not tell apart, are numbered: `mm (1)`, `Mm (2)`."""
     if len(choices) > FOREIGN_LIMITS.options:
         return _json_control({"enum": [choice.value for choice in choices]})
-    labels = [choice.value if isinstance(choice.value, str) else compact(choice.value) for choice in choices]
+    whole = [choice.value if isinstance(choice.value, str) else compact(choice.value) for choice in choices]
+    labels = [_shortened(label) for label in whole]
     alike = Counter(map(folded, labels))
-    marked = [f"{label} ({at})" if alike[folded(label)] > 1 or not label.strip() else label for at, label in enumerate(labels, 1)]
+    marked = [
+        f"{label} ({at})" if alike[folded(label)] > 1 or not label.strip() or label != whole[at - 1] else label
+        for at, label in enumerate(labels, 1)
+    ]
     is_plain = marked == labels and all(isinstance(choice.value, str | int | float | bool) for choice in choices)
     options: list[Json] = []
     for choice, label in zip(choices, marked, strict=True):
         value: Json = choice.value if is_plain else label
         has_title = choice.title and choice.title != value
-        options.append({"value": value, "description": choice.title} if has_title else {"value": value})
+        options.append({"value": value, "description": _shortened(choice.title)} if has_title else {"value": value})
     answer_type: dict[str, Json] = {**kind, "options": options}
     if is_plain:
         return _Control(answer_type)

@@ -60,6 +60,18 @@ def test_the_model_reads_the_arguments_that_ran_before_the_result(store: Convers
     asyncio.run(scene())
 
 
+def test_an_integer_in_an_edit_has_no_fraction(store: ConversationStore) -> None:
+    async def scene() -> None:
+        waiting = await payer(store).run("Pay.")
+        (question,) = waiting.pending
+        await store.answer(question, arguments={"n": 4.0}, digest=question.digest, user="ana")
+        result = await payer(store).resume(waiting.conversation)
+        (event,) = [event for event in (await store.read(result.conversation)).events if isinstance(event, ToolCallResponse)]
+        assert event.content == 'The user edited the arguments of this call. It ran with: {"n": 4}\npaid 4 EUR'
+
+    asyncio.run(scene())
+
+
 def test_the_model_reads_the_beginning_of_long_edited_arguments(store: ConversationStore) -> None:
     prompter = mt.ScriptedPrompter({"pay.__run__": mt.Edited({"n": 7, "currency": "E" * 20_000})})
     result = asyncio.run(payer(store).run("Pay.", prompter=prompter))

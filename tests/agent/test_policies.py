@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from typing import Any, Literal, cast
 
 import pytest
@@ -321,6 +322,36 @@ def test_rules_for_tools_of_other_agents_are_not_checked() -> None:
     rules = mt.Rules({"shell.__run__": {"when": {"cmd": "ls*"}, "answer": True}, "mail.*": {"when": {"to": "x"}, "answer": True}})
 
     assert mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=rules).run_sync("Go.").status == "completed"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_rule_for_a_misspelt_tool_is_reported(nested: bool) -> None:  # noqa: FBT001
+    rules: mt.Prompter = mt.Rules({"shel.__run__": {"answer": True}, "*.*": {"answer": False}})
+    prompter = mt.Rules({"mail.*": {"answer": 1}}, otherwise=rules) if nested else rules
+    says = (
+        r"rules\['shel.__run__'\]: the agent has no tool 'shel', so this rule never holds. Did you mean `shell`\? Its tools are: `shell`."
+    )
+
+    with pytest.warns(UserWarning, match=says) as caught:
+        mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=prompter)
+    assert len(caught) == 1
+
+
+def test_a_rule_for_a_tool_like_one_that_has_rules_is_not_reported() -> None:
+    rules = mt.Rules({"shell.__run__": {"answer": True}, "shells.__run__": {"answer": True}})
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=rules)
+
+
+def test_rules_are_not_reported_while_the_tools_of_servers_are_not_known() -> None:
+    rules = mt.Rules({"shel.__run__": {"answer": True}})
+    server = mt.McpServer(name="shop", command="shop-server")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=rules, mcp=[server])
 
 
 def test_a_tool_that_takes_other_arguments_than_it_lists_is_not_checked() -> None:

@@ -44,7 +44,7 @@ def named(tmp_path: Path) -> Path:
         "resume {finished}",
         "resume --ready",
         "conversation fork {finished}",
-        "query -m {model} -c {interrupted} --defer More",
+        "query -m {model} --id {interrupted} --defer More",
         "inbox",
     ],
 )
@@ -66,3 +66,14 @@ def test_a_hint_in_an_empty_store_names_it(midturn: CommandLine, tmp_path: Path)
     ended = midturn.run("conversation", "show", "--store", str(tmp_path / "empty"))
 
     assert f'`midturn query "…" --store {tmp_path / "empty"}` begins one.' in ended.stderr
+
+
+def test_prune_names_the_store_in_the_command_that_removes_a_damaged_conversation(midturn: CommandLine, named: Path) -> None:
+    damaged = mt.open_store(named, trusted=True).ids_sync()[0]
+    (log,) = named.glob(f"{damaged}*/events.jsonl")
+    log.write_text("not a line of JSON\n")
+
+    ended = midturn.run("conversation", "prune", "--older", "1ms", "--store", str(named))
+
+    assert f"`midturn conversation rm {damaged} --store {named}` removes it all the same." in ended.stderr
+    assert ended.status == 1

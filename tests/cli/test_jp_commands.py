@@ -95,7 +95,7 @@ def test_an_imported_conversation_moves_through_json_lines_without_loss(midturn:
 def test_what_is_added_follows_the_imported_entries(midturn: CommandLine, tmp_path: Path) -> None:
     folder = _recorded(tmp_path)
     id = _imported(midturn, folder)
-    midturn.ok("query", "-c", id, "-m", midturn.script({"text": "They are wet."}), "How are they?", MIDTURN_USER_NAME="bo")
+    midturn.ok("query", "--id", id, "-m", midturn.script({"text": "They are wet."}), "How are they?", MIDTURN_USER_NAME="bo")
     back = _exported(midturn, id)
     entries = json.loads((back / "events.json").read_text())
     assert entries[: len(_entries())] == _entries()
@@ -114,7 +114,7 @@ def test_no_setting_of_an_imported_conversation_applies(midturn: CommandLine, tm
     midturn.asker(run="ask", detached={"run": "defer"})
     id = _imported(midturn, folder)
     script = midturn.script({"calls": [{"name": "deploy", "arguments": {"say": "ran"}}]}, {"text": "Done."})
-    midturn.run("query", "-c", id, "-m", script, "--non-interactive", "Deploy.")
+    midturn.run("query", "--id", id, "-m", script, "--non-interactive", "Deploy.")
     assert [question["kind"] for question in midturn.ok("inbox", "--json").json] == ["run"]
 
 
@@ -157,7 +157,53 @@ def test_an_export_names_what_jp_cannot_load_before_it_is_written(midturn: Comma
     (midturn.root / "file").write_text("in the way")
     finished = midturn.run("conversation", "export", "--format", "jp", "--to", "file")
     assert finished.status == 1
+    assert "midturn: `--to file`: it is not a directory. `--format jp` writes several files: name a directory for them." in finished.stderr
     assert "`jp` will refuse this conversation. events.json[" in finished.stderr
     assert "has the answer type 'multi_select', which `jp` does not know" in finished.stderr
     assert "is `cancelled`, and `jp` requires an answer" in finished.stderr
     assert finished.stderr.index("will refuse") < finished.stderr.index("file")
+
+
+@pytest.mark.parametrize("to", ["file/back", "/proc/back"])
+def test_a_directory_that_cannot_be_made_is_named(midturn: CommandLine, tmp_path: Path, to: str) -> None:
+    id = _imported(midturn, _recorded(tmp_path))
+    (midturn.root / "file").write_text("in the way")
+
+    finished = midturn.run("conversation", "export", id, "--format", "jp", "--to", to)
+
+    assert finished.status == 1
+    assert f"midturn: `--to {to}`: the directory cannot be created: " in finished.stderr
+
+
+@pytest.mark.parametrize("added", [b"7", b"null", b'"text"', b"[1]", b"{}"])
+def test_an_entry_that_is_no_object_or_has_no_type_comes_back(midturn: CommandLine, tmp_path: Path, added: bytes) -> None:
+    folder = tmp_path / "17463589012-odd"
+    folder.mkdir()
+    (folder / "events.json").write_bytes(b'[{"type": "turn_start", "timestamp": "2026-05-04T10:00:00.0"}, ' + added + b"]")
+
+    back = _exported(midturn, _imported(midturn, folder))
+
+    assert json.loads((back / "events.json").read_text()) == json.loads((folder / "events.json").read_text())
+
+
+def test_a_file_that_is_not_utf8_is_refused_before_anything_is_written(midturn: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "17463589012-odd"
+    folder.mkdir()
+    (folder / "events.json").write_bytes(b'[{"type": "other", "a": "\xe9"}]')
+
+    refused = midturn.run("conversation", "import", str(folder))
+
+    assert refused.status == 1
+    assert "events.json is not the JSON array that `jp` writes: 'utf-8' codec can't decode byte 0xe9" in refused.stderr
+    assert midturn.ok("conversation", "ls", "--json").json == []
+
+
+def test_a_base_config_of_another_conversation_in_the_same_directory_is_named(midturn: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "17463589012-bare"
+    folder.mkdir()
+    (folder / "events.json").write_bytes(b'[{"type": "turn_start", "timestamp": "2026-05-04T10:00:00.0"}]')
+    _exported(midturn, _imported(midturn, _recorded(tmp_path)))
+
+    again = midturn.run("conversation", "export", _imported(midturn, folder), "--format", "jp", "--to", "back")
+
+    assert "midturn: back/base_config.json is not from this conversation. Delete it, or export to another directory." in again.stderr

@@ -69,6 +69,18 @@ def test_id_goes_on_with_any_conversation_and_makes_it_the_current_one(midturn: 
     assert [event["content"] for event in midturn.events(first) if event["type"] == "chat_request"] == ["first", "second", "third"]
 
 
+def test_c_does_not_take_the_id_of_a_conversation_as_a_message(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "One")
+    (first,) = (conversation["id"] for conversation in midturn.ok("conversation", "ls", "--json").json)
+    midturn.ok("query", "-m", midturn.script(), "Two")
+
+    refused = midturn.run("query", "-c", first, "Three", "-m", midturn.script())
+
+    assert refused.status == 2
+    assert f"`-c` continues the current conversation and takes no ID. Use `--id {first}` instead." in refused.stderr
+    midturn.ok("query", "-c", "42", "is a number", "-m", midturn.script({"text": "One."}, {"text": "Two."}))
+
+
 def test_output_json_is_one_object(midturn: CommandLine) -> None:
     model = midturn.script({"text": "Hello.", "usage": {"input_tokens": 7, "output_tokens": 2}})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, open_store
 from midturn.elicitation import form_of
@@ -16,6 +17,7 @@ from midturn.mcp.tool import McpServers
 from midturn.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
 from midturn.record.events import ToolCallResponse
 from midturn.values.json_value import Json
+from support.depth import tries
 from support.warm_commands import started_by_others
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
@@ -30,6 +32,8 @@ TEXT: dict[str, Any] = {"type": "string"}
 NULLABLE = {"anyOf": [TEXT, {"type": "null"}]}
 MANY = [f"city {number}" for number in range(400)]
 DEEP = {"type": "object", "properties": {"deep": {"type": "integer"}}, "additionalProperties": False}
+COLOUR = {"$ref": "#/$defs/Colour"}
+DEFINED = {"$defs": {"Colour": {"enum": ["red", "blue"], "title": "Colour", "type": "string"}}}
 SHAPES: dict[str, tuple[dict[str, Any], dict[str, Json], dict[str, Json]]] = {
     "no properties": (_object(), {"confirm": True}, {}),
     "a title that is pydantic's own": (_object(answer={**TEXT, "title": "Answer"}), {"answer": "x"}, {"answer": "x"}),
@@ -65,6 +69,18 @@ SHAPES: dict[str, tuple[dict[str, Any], dict[str, Json], dict[str, Json]]] = {
     "an object inside": (_object(at=DEEP), {"at": {"deep": 3.0}}, {"at": '{"deep": 3}'}),
     "a schema that we do not check": (_object(at={"type": "object", "patternProperties": {"a": {}}}), {"at": {"b": 1}}, {"at": '{"b": 1}'}),
     "no type": (_object(at={"description": "Anything."}), {"at": [1]}, {"at": ["1"]}),
+    "a reference to an enum": (_object(c=COLOUR) | DEFINED, {"c": "red"}, {"c": "red"}),
+    "a reference in allOf": (_object(c={"allOf": [COLOUR], "default": "blue"}) | DEFINED, {"c": "red"}, {"c": "red"}),
+    "a nullable reference": (_object([], c={"anyOf": [COLOUR, {"type": "null"}]}) | DEFINED, {"c": None}, {}),
+    "a list of references": (_object(c={"type": "array", "items": COLOUR}) | DEFINED, {"c": ["red"]}, {"c": ["red"]}),
+    "an object with a reference": (
+        _object(at={"type": "object", "properties": {"c": COLOUR}}) | DEFINED,
+        {"at": {"c": "red"}},
+        {"at": '{"c": "red"}'},
+    ),
+    "a reference that leads nowhere": (_object(c=COLOUR), {"c": "red"}, {"c": "red"}),
+    "a long option": (_object(one={"enum": ["x" * 3000, "y"]}), {"one": f"{'x' * 2000}… (1)"}, {"one": "x" * 3000}),
+    "a format that is no text": (_object(one={**TEXT, "format": {}}), {"one": "x"}, {"one": "x"}),
     "an integer": (_object(count={"type": "integer"}), {"count": 4.0}, {"count": 4}),
     "crossed bounds": (_object(count={"type": "integer", "minimum": 5, "maximum": 1}), {"count": 7}, {"count": 7}),
     "an empty enum": (_object(one={**TEXT, "enum": []}), {"one": "x"}, {"one": "x"}),
@@ -127,6 +143,14 @@ def test_a_form_of_a_real_server_is_answered_later(servers: McpServers, shape: s
         (_object(a={"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 1}), MultiSelectType),
         (_object(a={"type": "array", "items": TEXT}), TextType),
         (_object(a={**TEXT, "format": "password"}), TextType),
+        (_object(a=COLOUR) | DEFINED, SelectType),
+        (
+            _object(a={"anyOf": [{"$ref": "#/$defs/Other"}, {"type": "null"}]})
+            | {"$defs": {"Other": {"allOf": [COLOUR]}, **DEFINED["$defs"]}},
+            SelectType,
+        ),
+        (_object(a={"type": "array", "items": COLOUR}) | DEFINED, MultiSelectType),
+        (_object(a={"$ref": "#/$defs/A"}) | {"$defs": {"A": {"$ref": "#/$defs/A"}}}, SchemaType),
         (_object(a={"type": "array", "items": {"type": "object"}}), SchemaType),
     ],
 )
@@ -141,6 +165,42 @@ def test_a_control_that_does_not_check_the_schema_shows_it() -> None:
     assert '{"pattern": "(?=a)b"}' in (question.context or "")
     (question,) = form_of(_object(tags={"type": "array", "items": TEXT}), "Where?").form.questions
     assert "One entry per line." in (question.context or "")
+
+
+def test_a_schema_beside_a_question_has_the_definitions_that_it_refers_to() -> None:
+    (question,) = form_of(_object(at={"type": "object", "properties": {"c": COLOUR}}) | DEFINED, "Where?").form.questions
+    assert isinstance(question.answer_type, SchemaType)
+    assert question.answer_type.schema["$defs"] == DEFINED["$defs"]
+    assert '"enum": ["red", "blue"]' in (question.context or "")
+
+
+@pytest.mark.parametrize("message", ["", "x" * 70_000, "one\ntwo", " \t", "one\x84two", "\x84"])
+@pytest.mark.parametrize("name", ["a", "", "__run__", "\t", "\x84", "x" * 5000])
+def test_any_message_and_any_name_can_be_asked(message: str, name: str) -> None:
+    assert len(form_of(_object(), message).form.questions) == 1
+    assert form_of({"properties": {name: TEXT}}, message).fields[0].name == name
+
+
+WORDS = st.sampled_from(
+    ["type", "title", "enum", "const", "format", "anyOf", "oneOf", "allOf", "items", "$ref", "properties", "a", "default", "maxItems"]
+)
+ANYTHING: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.text(max_size=3)
+    | st.sampled_from(["string", "array", "object", "null", "#/$defs/a"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=tries(200), deadline=None)
+@given(st.dictionaries(st.text(max_size=3), ANYTHING, max_size=3), ANYTHING, ANYTHING)
+def test_any_schema_can_be_asked(properties: dict[str, Any], required: Any, definitions: Any) -> None:
+    """No form is answered in a person's place because it is hard to display."""
+    elicited = form_of({"properties": properties, "required": required, "$defs": definitions}, "Where?")
+    assert [field.name for field in elicited.fields] == [*properties] or not properties
 
 
 def test_a_default_is_kept_in_the_form_of_the_control() -> None:

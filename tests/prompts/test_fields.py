@@ -134,6 +134,59 @@ def test_j_answers_with_json_and_begins_with_what_was_answered() -> None:
     assert walk.take(Answered({"cpu": 1})) == Answered({"cpu": 1})
 
 
+def test_j_keeps_text_that_was_typed_and_not_submitted() -> None:
+    walk = walk_of(MACHINE)
+    answered(walk, 2)
+
+    reply = Keys(walk.prompt).type("4 GiB").press("escape", "j").outcome
+    assert isinstance(reply, AsJson)
+    assert walk.take(reply) is None
+    assert walk.prompt.prefill == {"cpu": 2, "memory": "4 GiB", "version": 2}
+
+    assert walk.take(WentBack()) is None
+    assert (walk.prompt.question.text, walk.prompt.prefill) == ("Deployment settings? · memory", "4 GiB")
+    answered(walk, "8 GiB")
+    assert walk.prompt.prefill is UNSET
+    assert walk.take(AsJson()) is None
+    assert walk.prompt.prefill == {"cpu": 2, "memory": "8 GiB", "version": 2}
+
+
+@pytest.mark.parametrize(("typed", "kept"), [("4", 4), ("4,5", "4,5"), ("[4]", "[4]")])
+def test_j_keeps_a_number_that_was_typed(typed: str, kept: Json) -> None:
+    walk = walk_of(MACHINE)
+
+    reply = Keys(walk.prompt).type(typed).press("escape", "j").outcome
+    assert isinstance(reply, AsJson)
+    assert walk.take(reply) is None
+    assert walk.prompt.prefill == {"cpu": kept, "version": 2}
+    assert walk.take(WentBack()) is None
+    assert walk.prompt.prefill == (4 if kept == 4 else UNSET)
+
+
+def test_j_keeps_marked_options_and_a_default() -> None:
+    walk = walk_of(MACHINE, default={"cpu": 1, "memory": "1", "burst": False, "version": 2, "note": None})
+    answered(walk, 2, "4 GiB", True, None)
+
+    reply = Keys(walk.prompt).press("1", "escape", "j").outcome
+    assert isinstance(reply, AsJson)
+    assert walk.take(reply) is None
+    assert walk.prompt.prefill == {"cpu": 2, "memory": "4 GiB", "burst": True, "zones": ["a"], "version": 2}
+
+    begun = walk_of(MACHINE, default={"cpu": 1, "memory": "1", "burst": False, "version": 2, "note": None})
+    assert begun.take(AsJson("7")) is None
+    assert begun.prompt.prefill == {"cpu": 7, "memory": "1", "burst": False, "version": 2, "note": None}
+
+
+def test_j_in_a_plain_prompt_keeps_text_that_was_refused() -> None:
+    walk = walk_of(MACHINE)
+
+    reply = Talk(walk.prompt, "0", ":j").reply
+    assert reply is not None
+    assert reply == AsJson("0")
+    assert walk.take(reply) is None
+    assert walk.prompt.prefill == {"cpu": 0, "version": 2}
+
+
 def test_j_still_moves_in_a_list_and_is_in_its_menu() -> None:
     walk = walk_of(MACHINE)
     answered(walk, 2, "4 GiB", True)

@@ -177,7 +177,9 @@ async def test_what_cannot_be_read_is_named_and_keeps_back_no_other(tmp_path: Pa
 
     assert pruned.finished == (over,)
     assert set(pruned.left) == {damaged, linked}
-    assert "conversation rm" in pruned.left[damaged]
+    assert f"`midturn conversation rm {damaged}`" in str(pruned)
+    assert f"`midturn conversation rm {damaged} --store there`" in "".join(pruned.reasons(" --store there"))
+    assert pruned.removable == (damaged,)
     assert "symbolic link" in pruned.left[linked]
     assert set(await store.ids()) == {damaged, linked}
 

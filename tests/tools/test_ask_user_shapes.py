@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -124,6 +125,42 @@ def test_what_is_still_wrong_is_named() -> None:
     ]
 
 
+EMPTY = "the text is empty. Ask something, in one line."
+LINES = "the text has 2 lines; one is allowed. Put multi-line text in `context`."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"text": ""}, [f"/text: {EMPTY}"]),
+        ({"label": ""}, [f"/label: {EMPTY}"]),
+        ({"question": ""}, [f"/question: {EMPTY}"]),
+        ({"questions": [{"question": ""}]}, [f"/questions/0/question: {EMPTY}"]),
+        ({"questions": [WHERE, {"text": ""}]}, [f"/questions/1/text: {EMPTY}"]),
+        ({"questions": {"question": "", "header": "Which"}}, [f"/questions/question: {EMPTY}"]),
+        ({"questions": '[{"label": ""}]'}, [f"/questions/0/label: {EMPTY}"]),
+        ({"questions": '{"label": ""}'}, [f"/questions/label: {EMPTY}"]),
+        (
+            {"questions": [{"question": "One\ntwo", "choices": ["x", "X"]}]},
+            [
+                f"/questions/0/question: {LINES}",
+                '/questions/0/choices/1: "X" reads like /choices/0. Give them labels that differ.',
+            ],
+        ),
+        ({"question": "Which?", "choices": "x"}, ['/choices: `choices` must be a list of 1 or more values to choose from, not "x".']),
+    ],
+)
+def test_what_is_wrong_is_named_by_the_key_that_the_model_wrote(arguments: JsonObject, says: list[str]) -> None:
+    for problem in says:
+        assert problem in mistakes(arguments)
+
+
+def test_a_value_under_another_name_that_is_not_rewritten_is_not_named_instead() -> None:
+    missing = "/questions/0/text: `text` is missing. Give the question in one line."
+
+    assert missing in mistakes({"questions": [{"id": "a", "question": 7, "answer_type": "text"}]})
+
+
 KEYS = ["question", "text", "label", "value", "options", "choices", "header", "multiSelect", "type", "answer_type", "id", "description"]
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "a", "choice", "yesno", "[1]", '["a"]', '{"text": "Q?"}']),
@@ -139,3 +176,10 @@ def test_the_own_shape_of_the_own_shape_is_the_same(arguments: dict[str, Any]) -
     own = own_shape(arguments)
 
     assert own_shape(own) == own
+
+
+@settings(max_examples=tries(300), deadline=None)
+@given(st.dictionaries(st.sampled_from([*KEYS, "questions"]), VALUES, max_size=5))
+def test_any_shape_is_read_or_refused_with_a_question_error(arguments: dict[str, Any]) -> None:
+    with suppress(QuestionError):
+        read_arguments(arguments)

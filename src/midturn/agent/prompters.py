@@ -6,7 +6,7 @@ import asyncio
 import getpass
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from midturn.errors import ConfigError
@@ -179,7 +179,7 @@ class Rules(Prompter):
 
     Raises:
         ConfigError: A key or a rule is not one. An agent raises it, too, if a rule for one of its tools names an argument that the tool
-            does not have.
+            does not have, and warns of a tool that seems to be misspelt.
     """
 
     by: Literal["user", "policy"] = "policy"
@@ -243,6 +243,28 @@ def check_rules(prompter: Prompter | None, tools: Iterable[Tool]) -> None:
             if names is not None:
                 _check_conditions(tool, question, rules, names)
         prompter = prompter.otherwise
+
+
+def misspelt_tools(prompter: Prompter | None, known: Collection[str]) -> list[str]:
+    """Return a warning for each tool that a `Rules` seems to misspell: a rule for a tool that the agent does not have never holds.
+
+    Other agents may use the same rules, so a tool counts as misspelt only if its name is like that of a tool without rules.
+
+    Args:
+        prompter: The rules, or any other prompter, which is not checked.
+        known: Names of all tools of the agent.
+    """
+    ruled: list[tuple[str, str]] = []
+    while isinstance(prompter, Rules):
+        ruled += prompter._rules  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]  of this module
+        prompter = prompter.otherwise
+    without_rules = [name for name in known if name not in {tool for tool, _ in ruled}]
+    names = ", ".join(f"`{name}`" for name in known)
+    return [
+        f"rules[{f'{tool}.{question}'!r}]: the agent has no tool {tool!r}, so this rule never holds.{near} Its tools are: {names}."
+        for tool, question in ruled
+        if tool not in known and (near := did_you_mean(tool, without_rules))
+    ]
 
 
 def _check_conditions(tool: str, question: str, rules: Iterable[_Rule], names: Sequence[str]) -> None:

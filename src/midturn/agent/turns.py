@@ -135,6 +135,10 @@ class Turns:
         self._instructions = program.check_instructions(given["instructions"])
         self._prompter = program.check_prompter(given["prompter"])
         self._check_rules(self._prompter)
+        if self._prompter is not None and not servers.names:  # the tools of servers are known when they are connected
+            from midturn.agent.prompters import misspelt_tools  # as in `_check_rules`
+
+            self.warnings += misspelt_tools(self._prompter, [tool.definition.name for tool in own])
         self._may_answer = program.check_may_answer(given["may_answer"])
         self.has_store = given["store"] is not None
         """Whether it was given a store of its own."""

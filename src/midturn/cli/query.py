@@ -173,6 +173,8 @@ def run_query(query: Query) -> ExitStatus:
     """Run one turn in a new conversation, or in the one that `-c` or `--id` names."""
     _check(query)
     place = find_place(query.store)
+    if query.continues and query.text and query.text[0].isdecimal() and query.text[0] in place.beginning_with(query.text[0]):
+        raise click.UsageError(f"`-c` continues the current conversation and takes no ID. Use `--id {query.text[0]}` instead.")
     text, schema = request_text(query.text), read_schema(query.schema)
     if query.dry_run:
         return _dry_run(query, place, ChatRequest(content=text, schema=schema))

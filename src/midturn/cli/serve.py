@@ -103,7 +103,7 @@ def run_serve(given: Serve) -> ExitStatus:
     def ready() -> None:
         _begun(given, codes_of(site))
         if keep is not None:
-            beside.append(asyncio.get_running_loop().create_task(keep_for(keep, place.store.prune)))
+            beside.append(asyncio.get_running_loop().create_task(keep_for(keep, place.store.prune, place.option)))
 
     try:
         with without_echo():

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -20,7 +19,7 @@ from midturn.agent.agent import Agent
 from midturn.cli.log import start_measuring
 from midturn.cli.options import with_store
 from midturn.cli.output import ExitStatus, note
-from midturn.cli.place import StoreAddress
+from midturn.cli.place import StoreAddress, option_of
 from midturn.config.places import configured_keep
 from midturn.errors import ConfigError
 from midturn.extras import install_command
@@ -63,22 +62,22 @@ def command(
     working = found if store is None else found.with_store(store_at(store.where))
     start_measuring(os.environ, working.store)
     note("midturn: working on turns that are due, {} at once.", str(at_once))
-    return asyncio.run(_beside(listening, working.store, partial(working.work, at_once=at_once, deps_for=made_by, engine=engine)))
+    return asyncio.run(
+        _beside(listening, working.store, option_of(store), partial(working.work, at_once=at_once, deps_for=made_by, engine=engine))
+    )
 
 
-async def _beside(listening: Listening | None, store: ConversationStore, work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStatus:
+async def _beside(
+    listening: Listening | None, store: ConversationStore, option: str, work: Callable[[], Coroutine[Any, Any, None]]
+) -> ExitStatus:
     keep = configured_keep(os.environ)
-    keeping = asyncio.create_task(_keep(store, keep)) if keep is not None else None
+    keeping = asyncio.create_task(keep_for(keep, store.prune, option)) if keep is not None else None
     try:
         async with _answering_probes(listening, store) if listening else nullcontext():
             return await _until_told(work)
     finally:
         if keeping is not None:
             keeping.cancel()
-
-
-async def _keep(store: ConversationStore, keep: timedelta) -> None:
-    await keep_for(keep, store.prune)
 
 
 def _answering_probes(listening: Listening, store: ConversationStore) -> AbstractAsyncContextManager[None]:

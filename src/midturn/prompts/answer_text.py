@@ -16,7 +16,7 @@ from midturn.question.question import Question
 from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Replied, Reply, Scope, Submitted, Unavailable, WentBack
 from midturn.record.prompt import Prompt
 from midturn.values.json_text import compact
-from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, items, members, objects, text
+from midturn.values.json_value import Json, JsonObject, Scalar, SecretValue, items, members, objects, resolved, text
 
 HIDDEN = "(hidden)"
 
@@ -189,14 +189,6 @@ def kind_of(schema: JsonObject) -> str:
     kinds = [named] if isinstance(named, str) else [text(kind) for kind in items(named)]
     implied = "object" if "properties" in schema else "array" if "items" in schema else ""
     return next((kind for kind in kinds if kind != "null"), kinds[0] if kinds else implied)
-
-
-def resolved(reference: str, root: JsonObject) -> JsonObject:
-    """Return the schema in `root` that a reference leads to; an empty one where it leads to none."""
-    found: Json = root
-    for part in reference.removeprefix("#").split("/")[1:]:
-        found = members(found).get(part.replace("~1", "/").replace("~0", "~"))
-    return members(found)
 
 
 _FEWEST = 2

@@ -5,7 +5,7 @@ Pure: the terminal shows the prompt that `prompt` returns, and `take` says what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -19,7 +19,8 @@ from midturn.question.answer_type import AnswerType, BooleanType, MultiSelectTyp
 from midturn.question.question import Question
 from midturn.question.reply import Answered, Reply, Submitted, WentBack
 from midturn.record.prompt import FormSubject, Prompt
-from midturn.values.json_value import Json
+from midturn.values.json_text import NotJson, read_json
+from midturn.values.json_value import Json, is_number
 from midturn.values.text import single_line
 
 _REVIEW = "Send these answers?"
@@ -48,6 +49,8 @@ class FieldWalk:
         self._answers: dict[str, Json] = {}
         self._at = 0
         self._is_json = False
+        self._begun: Json = None
+        """The input of the current field that was not submitted before all fields were edited as JSON."""
         self._error: str | None = None
 
     @property
@@ -60,21 +63,21 @@ class FieldWalk:
     def take(self, reply: Reply) -> Reply | None:  # noqa: PLR0911  one for each kind of reply
         """Return the reply to the whole question; None if another prompt follows."""
         match reply:
-            case AsJson():
-                self._is_json = True
+            case AsJson(begun=begun):
+                self._is_json, self._begun = True, begun
                 return None
             case BackTo(index=index):
-                self._at = index - 1
+                self._at, self._begun = index - 1, None
                 return None
             case WentBack() if self._is_json:
                 self._is_json, self._error = False, None
                 return None
             case WentBack() if self._at > 0:
-                self._at -= 1
+                self._at, self._begun = self._at - 1, None
                 return None
             case Answered(value=value) if not self._is_json:
                 self._answers[self._questions[self._at].id] = value  # type: ignore[assignment]  # no field is a secret
-                self._at += 1
+                self._at, self._begun = self._at + 1, None
                 return self._finished() if len(self._fields) == 1 else None
             case Submitted():
                 return self._finished()
@@ -110,13 +113,30 @@ class FieldWalk:
         return replace(
             _object_field(self._asked),
             question=replace(question, context=shown or None),
-            prefill=self._answers.get(question.id, UNSET),
+            prefill=self._prefill(),
             can_go_back=not is_first or self._asked.can_go_back,
             verdict=self._asked.verdict if is_first else None,
             error=self._asked.error if is_first and not self._answers else None,
             index=self._at + 1 if is_alone else self._asked.index,
             total=len(self._fields) if is_alone else self._asked.total,
         )
+
+    def _prefill(self) -> Json | UnsetType:
+        """Return the initial value of the current field: the input that was not submitted, if the field can hold it, or the last answer."""
+        question, begun = self._questions[self._at], self._begun_value()
+        is_kept = begun is not None and (not isinstance(begun, str) or self._fields[self._at].control == "string")
+        return begun if is_kept else self._answers.get(question.id, UNSET)
+
+    def _begun_value(self) -> Json:
+        """Return the input that was not submitted, as the value it stands for. Text that is no number stays text."""
+        begun = self._begun
+        if not isinstance(begun, str) or self._at == len(self._fields) or self._fields[self._at].control != "number":
+            return begun
+        try:
+            value = read_json(begun.strip())
+        except NotJson:
+            return begun
+        return value if is_number(value) else begun
 
     def _review(self) -> Prompt:
         question: Question[Any] = Question.unchecked(id="__review__", text=_REVIEW, answer_type=BooleanType())
@@ -132,8 +152,11 @@ class FieldWalk:
         )
 
     def _as_json(self) -> Prompt:
-        begun: Json | UnsetType = self._value() if self._answers else initial(self._asked)
-        return replace(self._asked, prefill=begun, can_go_back=True, error=self._error or self._asked.error)
+        start: Json | UnsetType = self._value() if self._answers else initial(self._asked)
+        if (begun := self._begun_value()) is not None:
+            held = {**(start if isinstance(start, Mapping) else self._constants), self._fields[self._at].name: begun}
+            start = {name: held[name] for name in dict.fromkeys((*self._order, *held)) if name in held}
+        return replace(self._asked, prefill=start, can_go_back=True, error=self._error or self._asked.error)
 
 
 def _object_field(prompt: Prompt) -> ObjectField:

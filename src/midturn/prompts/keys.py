@@ -427,7 +427,12 @@ class BackTo(WentBack, frozen=True):
 
 
 class AsJson(WentBack, frozen=True):
-    """The question whose fields are asked one after the other is to be answered with JSON."""
+    """The question whose fields are asked one after the other is to be answered with JSON.
+
+    `begun` is the input in the current field that was not submitted: the typed text, or the marked options. None: there is none.
+    """
+
+    begun: Json = None
 
 
 AS_JSON = Command("j", "answer all fields as JSON", AsJson(), "JSON", "JSON")

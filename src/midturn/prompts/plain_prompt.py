@@ -281,6 +281,8 @@ def _fill(scene: Scene, field: DraftField, draft: Draft, about: list[str]) -> Di
         if isinstance(entered, Entered):
             return Answered(entered.value)
         command, draft = entered
+        if isinstance(command.does, keyboard.AsJson):
+            return keyboard.AsJson(draft.text if draft.kept and draft.text else None)
         done = scene.help(field.offered, ":") if command is keyboard.HELP else (yield from scene.act(command))
         if not isinstance(done, list):
             return done

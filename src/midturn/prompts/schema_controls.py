@@ -8,9 +8,9 @@ from typing import Final, Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from midturn.prompts.answer_text import kind_of, options_of, resolved, written_out
+from midturn.prompts.answer_text import kind_of, options_of, written_out
 from midturn.question.answer_type import SelectOption
-from midturn.values.json_value import Json, JsonObject, is_number, items, json_equal, members, objects, text
+from midturn.values.json_value import Json, JsonObject, is_number, items, json_equal, members, objects, resolved, text
 
 SchemaControl: TypeAlias = Literal["const", "choice", "boolean", "string", "number", "object", "array", "json"]
 DEEPEST: Final = 8

@@ -177,12 +177,14 @@ def import_events(content: bytes, file: str = EVENTS) -> list[bytes]:
     """Return the entries of an `events.json` as lines of ours, without newlines.
 
     Raises:
-        StoreError: It is not one JSON array.
+        StoreError: It is not one JSON array, in UTF-8.
     """
     try:
-        return [_line(msgspec.json.format(entry, indent=-1)) for entry in _ARRAY.decode(content)]
+        content.decode()  # the decoder does not look into texts that it only copies
+        entries = [msgspec.json.format(entry, indent=-1) for entry in _ARRAY.decode(content)]
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{file} is not the JSON array that `jp` writes: {error}.") from error
+    return list(map(_line, entries))
 
 
 def import_metadata(content: bytes, file: str = METADATA) -> JsonObject:
@@ -429,10 +431,20 @@ def _texts(labels: Json | None) -> list[str]:
 def _entry(line: bytes) -> bytes | None:
     """Return the entry of a line; None if `jp` has no such kind."""
     fields = _fields_of(line)
+    if not fields and _is_json(line):  # an imported entry that is no object has no room for a mark
+        return line
     imported = _imported(fields)
     if imported is None:
         return _ours(line)
     return None if text_of(fields, "type") == FILE_LINE else _written_back(fields, imported)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _written_back(fields: dict[str, Raw], imported: Imported) -> bytes:

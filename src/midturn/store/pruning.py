@@ -28,7 +28,6 @@ EMPTY: Final = timedelta(hours=1)
 _MICROSECOND_DIGITS: Final = 16
 _PAGE: Final = 500
 _DAY: Final = 86_400.0
-_BY_HAND: Final = "`midturn conversation rm {}` removes it all the same."
 
 
 class Prunable(Struct, frozen=True):
@@ -43,29 +42,49 @@ class Prunable(Struct, frozen=True):
 
 
 class Pruned(Struct, frozen=True):
-    """The removed conversations, and those `left` although they may be over, by id: unreadable, or held."""
+    """The removed conversations, and those `left` although they may be over, by id: unreadable, or held.
+
+    `removable` are those of them that `midturn conversation rm` removes all the same.
+    """
 
     finished: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     left: dict[str, str] = {}
+    removable: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return what is said of it."""
+        """Return the summary."""
+        return self.summary()
+
+    def summary(self, option: str = "") -> str:
+        """Return the number of removed conversations, and the reasons why others are left. `option` is as in `reasons`."""
         gone = len(self.finished) + len(self.empty)
         never = f", {len(self.empty)} of which never began" if self.empty else ""
-        left = f"; left: {'; '.join(self.left.values())}" if self.left else ""
+        left = f"; left: {'; '.join(self.reasons(option))}" if self.left else ""
         return f"{gone} conversation{'' if gone == 1 else 's'} removed{never}{left}"
 
+    def reasons(self, option: str = "") -> list[str]:
+        """Return why conversations are left, with the command that removes those that it can.
 
-async def keep_for(older: timedelta, prune: Callable[[timedelta], Awaitable[Pruned]]) -> None:
-    """Remove what is over now, and once a day from now on, until cancelled. What goes wrong is logged, and tried again the next day."""
+        Args:
+            option: The option with which that command finds the store, such as ` --store there`.
+        """
+        by_hand = " `midturn conversation rm {}{}` removes it all the same."
+        return [f"{why}{by_hand.format(id, option) if id in self.removable else ''}" for id, why in self.left.items()]  # noqa: A001
+
+
+async def keep_for(older: timedelta, prune: Callable[[timedelta], Awaitable[Pruned]], option: str = "") -> None:
+    """Remove what is over now, and once a day from now on, until cancelled. What goes wrong is logged, and tried again the next day.
+
+    `option` is as in `Pruned.reasons`.
+    """
     while True:
         try:
             pruned = await prune(older)
         except StoreError as error:
             _LOG.warning("conversations that are over cannot be removed for now: %s", error)
         else:
-            _LOG.log(logging.WARNING if pruned.left else logging.INFO, "%s", pruned)
+            _LOG.log(logging.WARNING if pruned.left else logging.INFO, "%s", pruned.summary(option))
         await pause(_DAY)
 
 
@@ -79,6 +98,7 @@ class Pruning:
         self._older = older
         self.left: dict[str, str] = {}
         """Conversations that cannot be judged, by id, with the reason."""
+        self._removable: list[str] = []
 
     async def found(self) -> AsyncGenerator[Prunable]:
         """Yield what is over, the oldest first. Conversations that are made meanwhile are none of it."""
@@ -107,7 +127,7 @@ class Pruning:
             except StoreError as error:
                 self.left[prunable.id] = str(error)
         await remove_entries(self._port, [*gone["finished"], *gone["empty"]])
-        return Pruned(tuple(gone["finished"]), tuple(gone["empty"]), self.left)
+        return Pruned(tuple(gone["finished"]), tuple(gone["empty"]), self.left, tuple(self._removable))
 
     async def remove(self, prunable: Prunable) -> bool:
         """Remove a conversation with its family, unless a turn was begun in it.
@@ -135,7 +155,7 @@ class Pruning:
         if isinstance(looked, HeldBy) or await self._goes_with_another(turn):
             return None
         if _is_damaged(turn):
-            self.left[id] = f"Not every line of the last turn of conversation {id} can be read, so it may be open. {_BY_HAND.format(id)}"
+            self._leave(id, f"Not every line of the last turn of conversation {id} can be read, so it may be open.")
         if not self._is_over(id, turn):
             return None
         if not turn.events:
@@ -167,8 +187,12 @@ class Pruning:
         """Say whether a conversation without a turn has no line either: one that is damaged looks alike."""
         if not await self._port.lines(id):
             return True
-        self.left[id] = f"No turn of conversation {id} can be read. {_BY_HAND.format(id)}"
+        self._leave(id, f"No turn of conversation {id} can be read.")
         return False
+
+    def _leave(self, id: str, why: str) -> None:
+        self.left[id] = why
+        self._removable.append(id)
 
 
 def _is_damaged(turn: LastTurn) -> bool:

@@ -14,7 +14,7 @@ from midturn.question.form import Form, FormPlace, id_in, when_in
 from midturn.question.question import Question
 from midturn.record.events import ASSISTANT, Source
 from midturn.record.outcome import Outcome, Success, ToolError
-from midturn.tools.ask_user_shapes import own_shape
+from midturn.tools.ask_user_shapes import as_written, own_shape
 from midturn.turn.step import Answer, FormWanted, Given, NoAnswer
 from midturn.values.json_text import compact
 from midturn.values.json_value import DEFAULT_LIMITS, Json, JsonObject, Limits, SecretValue, shown
@@ -155,7 +155,13 @@ def read_arguments(arguments: JsonObject, limits: Limits = DEFAULT_LIMITS) -> Fo
     Raises:
         QuestionError: Everything that is wrong, with pointers into `arguments`.
     """
-    given = own_shape(_without_nulls(arguments))
+    try:
+        return _read(own_shape(_without_nulls(arguments)), limits)
+    except QuestionError as error:
+        raise QuestionError([as_written(problem, arguments) for problem in error.problems]) from None
+
+
+def _read(given: JsonObject, limits: Limits) -> FormRead:
     if "questions" in given:
         return _read_list(given, limits)
     if "question" in given:

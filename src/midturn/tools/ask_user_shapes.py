@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from midturn.errors import Problem
 from midturn.values.json_text import NotJson, read_json
-from midturn.values.json_value import Json, JsonObject, objects, text
+from midturn.values.json_value import Json, JsonObject, objects, pointer_parts, pointer_to, text
 
 _TEXT: Final = ("question", "label")
 """Other names of an entry's `text`."""
@@ -18,6 +19,17 @@ _VALUE: Final = ("label", "text")
 """Other names of an option's `value`."""
 _SEVERAL: Final = ("multiSelect", "multi_select", "multiple")
 _OWN_WORDS: Final = ("allowFreeform", "allow_freeform", "isOther")
+_OPTIONS: Final = ("choices",)
+_OTHER_NAMES: Final[Mapping[str, tuple[Sequence[str], type | tuple[type, ...]]]] = {
+    "text": (_TEXT, str),
+    "question": (("text", "label"), str),
+    "options": (_OPTIONS, (list, tuple, str)),
+    "value": (_VALUE, str),
+    "description": (("label",), str),
+    "answer_type": (("type",), str),
+    "allow_other": (_OWN_WORDS, bool),
+}
+"""Other names of our own keys, and the type of the values that are rewritten."""
 _KINDS: Final[Mapping[Json, str]] = {"choice": "select", "text": "text", "yesno": "boolean"}
 
 
@@ -30,6 +42,41 @@ def own_shape(arguments: JsonObject) -> JsonObject:
         _rename(asked, ("text", "label"), "question", str)
         return _with_type(asked)
     return arguments
+
+
+def as_written(problem: Problem, arguments: JsonObject) -> Problem:
+    """Return a problem of rewritten arguments with the keys that the model wrote, in the pointer and in the message."""
+    here: Json = arguments
+    own, written = "", ""
+    for key in pointer_parts(problem.pointer):
+        here = _parsed(here)
+        if isinstance(here, Mapping):
+            if own.endswith("/questions"):  # the only question, written without a list
+                own = pointer_to(own, key)
+                continue
+            name = key if here.get(key) is not None else _written_name(key, here)
+            here = here.get(name)
+        else:
+            name = key
+            here = here[int(key)] if isinstance(here, list) and key.isdecimal() and int(key) < len(here) else None
+        own, written = pointer_to(own, key), pointer_to(written, name)
+    if own == written:
+        return problem
+    return Problem(written, _renamed(problem.message, own, written))
+
+
+def _written_name(key: str, given: JsonObject) -> str:
+    """Return the other name under which a value was written; the own name if there is none."""
+    names, kind = _OTHER_NAMES.get(key, ((), str))
+    return next((name for name in names if isinstance(given.get(name), kind)), key)
+
+
+def _renamed(message: str, own: str, written: str) -> str:
+    """Rename the key that a problem is about, and the pointers to its neighbours."""
+    for one, other in zip(pointer_parts(own)[-2:], pointer_parts(written)[-2:], strict=False):
+        if one != other:
+            message = message.replace(f"`{one}`", f"`{other}`").replace(f"/{one}/", f"/{other}/")
+    return message
 
 
 def _listed(questions: Json) -> Json:
@@ -66,7 +113,7 @@ def _with_type(asked: dict[str, Json]) -> dict[str, Json]:
     """Return a question with its options and its type; `header`, a short heading, has no place in a prompt."""
     if isinstance(asked.get("header"), str):
         del asked["header"]
-    _rename(asked, ("choices",), "options", (list, tuple, str))
+    _rename(asked, _OPTIONS, "options", (list, tuple, str))
     own_words = _taken_out(asked, _OWN_WORDS, bool)
     options = _parsed(asked.get("options"))
     if isinstance(options, list | tuple):

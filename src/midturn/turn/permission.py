@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from midturn.question.people import People
 from midturn.question.persisted_question import PersistedQuestion
 from midturn.question.reply import Answered, Edited, Replied, Scope, Submitted, WentBack
+from midturn.question.schema import check_schema
 from midturn.question.schema_check import misfits
+from midturn.question.whole_numbers import whole_numbers
 from midturn.record.events import PROPOSALS, AnsweredBy, Approval, ApprovalState, Proposal, Vote
 from midturn.record.open_question import PromptKind, Refusal, arguments_sha256
 from midturn.record.prompt import Prompt
@@ -22,7 +24,7 @@ from midturn.turn.context import call_context, call_subject
 from midturn.turn.edits import Edits, proposed_arguments, read_edits
 from midturn.turn.people import Poll, open_poll
 from midturn.turn.record import CallRecord
-from midturn.values.json_value import Json, JsonObject, json_equal
+from midturn.values.json_value import Json, JsonObject, json_equal, members
 
 
 class Foretelling(Struct, frozen=True):
@@ -310,8 +312,10 @@ class Permission(Approving, frozen=True):
         if self.view.policy.is_program and (problem := control_problem(arguments)):
             return decisions.Misfit.because(f"{problem}. Only line ends and tabs are allowed in what a program is given.")
         schema = self._arguments_schema
-        if schema is not None and (problems := misfits(schema, arguments)):
-            return decisions.Misfit(problems)
+        if schema is not None and not check_schema(schema):
+            if problems := misfits(schema, arguments):
+                return decisions.Misfit(problems)
+            arguments = dict(members(whole_numbers(schema, arguments)))
         if (ruling := self.view.ruling_on_edit(arguments)) is not None:
             return self.judge(arguments, who, ruling)
         if (waiting := self.waiting) is not None and waiting.any_arguments:  # the rules say the same about the edited call

@@ -246,6 +246,14 @@ def objects(value: object) -> list[JsonObject]:
     return [members(item) for item in items(value) if isinstance(item, Mapping)]
 
 
+def resolved(reference: str, root: JsonObject) -> JsonObject:
+    """Return the schema in `root` that a reference leads to; an empty one where it leads to none."""
+    found: Json = root
+    for part in pointer_parts(reference.removeprefix("#")):
+        found = members(found).get(part)
+    return members(found)
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Say whether a JSON value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)

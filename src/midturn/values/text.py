@@ -242,6 +242,8 @@ QUESTION_ID: Final = rf"(?!__){NAME}"
 """A pattern: the id of a question; what begins with `__` is ours."""
 
 _LONGEST: Final = 2_048  # characters of a question
+_MORE_BREAKS: Final = {0x84: " ", 0x8D: " "}
+"""Line breaks that Python does not count as white space."""
 
 
 def cut_to_bytes(text: str, most: int) -> str:
@@ -251,7 +253,7 @@ def cut_to_bytes(text: str, most: int) -> str:
 
 def single_line(text: str) -> str:
     """Return a text from another program as the one line that a question is."""
-    line = " ".join(text.split())
+    line = " ".join(text.translate(_MORE_BREAKS).split())
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 

@@ -34,7 +34,7 @@ from midturn.question.question import Question
 from midturn.sandbox.doors import for_people_only
 from midturn.store.conversation import turns_in
 from midturn.store.export import Copied, Copying, History, Unreadable, export_jp, export_jsonl, export_markdown
-from midturn.store.jp import JpFiles, labels_lost, read_jp, shortened_for_jp
+from midturn.store.jp import BASE_CONFIG, JpFiles, labels_lost, read_jp, shortened_for_jp
 from midturn.store.jp_check import refused_by_jp
 from midturn.store.metadata import Metadata
 from midturn.store.opening import store_at
@@ -83,10 +83,12 @@ def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
     files = export_jp(lines, metadata)
     _warn_of_jp(files, metadata)
     _warn_of_scopes(lines)
-    ensure_private(to)
+    _make_directory(to)
     for name, content in files.named().items():
         _write(to / name, [content])
     note("midturn: wrote {} to {}.", listed([*files.named()]), to)
+    if BASE_CONFIG not in files.named() and (to / BASE_CONFIG).exists():
+        note("midturn: {} is not from this conversation. Delete it, or export to another directory.", to / BASE_CONFIG)
     return ExitStatus.DONE
 
 
@@ -105,6 +107,15 @@ def _warn_of_jp(files: JpFiles, metadata: JsonObject) -> None:
         note("midturn: the label {} is left out: in `jp` a label is made of letters, digits, `_` and `-`.", repr(label))
     for reason in refused_by_jp(files):
         note("midturn: `jp` will refuse this conversation. {}.", reason)
+
+
+def _make_directory(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"`--to {path}`: it is not a directory. `--format jp` writes several files: name a directory for them.")
+    try:
+        ensure_private(path)
+    except OSError as error:
+        raise StoreError(f"`--to {path}`: the directory cannot be created: {error.strerror}.") from error
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
@@ -401,7 +412,7 @@ def prune_command(*, older: timedelta | None, dry_run: bool, store: StoreAddress
     if dry_run:
         return _would_go(place.store.prunable_sync(older))
     pruned = place.store.prune_sync(older)
-    for why in pruned.left.values():
+    for why in pruned.reasons(place.option):
         note(line("midturn: {}", block(why)))
     note("midturn: {}.", msgspec.structs.replace(pruned, left={}))
     return ExitStatus.ERROR if pruned.left else ExitStatus.DONE

@@ -60,6 +60,11 @@ class OptionList:
         """Whether nothing is typed."""
         return not self.words
 
+    @property
+    def marked_values(self) -> list[Json]:
+        """The marked options, and words of the person's own that join them."""
+        return chosen_values(self._options, self._chosen, self.other) if self._several else []
+
     def retitle(self, title: str) -> None:
         """Put another last row of the question above: the window has another width."""
         self._tail = title

@@ -24,6 +24,7 @@ from midturn.prompts.cells import cells, clip, continued_words, hang
 from midturn.prompts.changes import FileChange
 from midturn.prompts.keys import (
     LEAVES_FORM,
+    AsJson,
     Command,
     KeyStep,
     about,
@@ -52,13 +53,13 @@ from midturn.prompts.rich.faces import (
 from midturn.prompts.rich.field import SecretField, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.keyboard import Key, Paste, Press
-from midturn.prompts.rich.listing import Listing
+from midturn.prompts.rich.listing import Listing, OptionList
 from midturn.prompts.rich.pager import ContextLine, ContextRows, Pager, argument_spans, change_lines, diff_spans, plain_context
 from midturn.prompts.rich.screen import Face, Frame, Opened, Pressed, Row, Sign, Size, Span, clipped, cut, fitted, joined, row, row_text
 from midturn.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.question.reply import Answered, Deferred, Edited, EndedTurn, Reply
 from midturn.record.prompt import CallSubject, FormSubject, Prompt
-from midturn.values.json_value import SecretValue
+from midturn.values.json_value import Json, SecretValue
 from midturn.values.text import exact
 
 GUTTER = Span("│ ", "gutter")
@@ -334,6 +335,8 @@ class RichScene:
         match outcome:
             case Command(does=KeyStep() as step):
                 return self._step(step)
+            case Command(does=AsJson()):
+                return AsJson(self._begun())
             case Command(does=reply):
                 return reply if not isinstance(reply, KeyStep) else None
             case Opened(face):
@@ -347,6 +350,13 @@ class RichScene:
             case _:
                 return outcome
         return None
+
+    def _begun(self) -> Json:
+        """Return the input of the field that was not submitted."""
+        face = self._faces[0]
+        if isinstance(face, TextField):
+            return face.text or None
+        return (face.marked_values or None) if isinstance(face, OptionList) else None
 
     def _step(self, step: KeyStep) -> Sign | None:
         """Open what a key opens; a menu closes with it."""
