@@ -110,7 +110,7 @@ async def invoke(  # noqa: PLR0913  (a public signature)
         Suspended: Questions are open; `pending` lists them.
         CallEnded: A person has ended the turn in place of an answer; or has replied to a question of `ask`, which does not catch that.
         TurnOpen: The open turn of the conversation began with another message, which would be lost here; `pending` lists what is open.
-        ConfigError: `on_open` is another word, or comes with a key.
+        ConfigError: `given` is a `Command` with `resume`; or `on_open` is another word, or comes with a key.
     """
     return await _run(Invoked(graph, options), graph, inquirer, given, config, Message(text, author, key, on_open))
 

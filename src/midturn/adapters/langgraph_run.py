@@ -17,7 +17,7 @@ from midturn.adapters.langgraph_values import as_json, fields, json_object, ques
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import InquirerCall
 from midturn.agent.message_replies import OnOpen, check_on_open
-from midturn.errors import CallEnded, MidturnError, Suspended
+from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
 from midturn.ports import NoChecks
 from midturn.question.form import Form
 from midturn.question.question import Question
@@ -265,6 +265,7 @@ class GraphRun:
     async def to_its_end(self, steps: Steps, given: object, config: RunnableConfig, message: Message) -> Any:
         """Run the graph to its end, with its interrupts answered; return its state (see `invoke`)."""
         check_on_open(message.on_open, message.key)
+        _refuse_resume(given)
         token = RUN.set(self)  # the nodes' tasks take a copy of this context along
         outside = None if CALL.get(None) is not None else CALL.set(_NoCall())
         try:
@@ -277,6 +278,7 @@ class GraphRun:
                 calls_wait=is_under_way,
                 on_open=message.on_open if is_under_way else "error",
             ):
+                self.inquirer.raise_end()  # before any node runs: the program may have changed the state of the graph meanwhile
                 going: object = given
                 noting = cast(
                     "RunnableConfig",
@@ -375,6 +377,19 @@ class GraphRun:
             if isinstance(decision, BaseException):
                 raise decision
         return decisions[0] if review.is_single else {"decisions": decisions}
+
+
+def _refuse_resume(given: object) -> None:
+    """Refuse a value for interrupts: the recorded answers are their values.
+
+    Raises:
+        ConfigError: The input is a `Command` with `resume`.
+    """
+    if isinstance(given, Command) and cast("object", given.resume) is not None:
+        raise ConfigError(
+            "The input of the graph is a `Command` with `resume`. Nothing ran. The values of interrupts are the recorded answers: answer "
+            "with `await store.answer(id, …)`, and pass the input with which the turn began, or None."
+        )
 
 
 class _NoCall(CallContext):

@@ -258,6 +258,7 @@ class Asking:
             tool.begin()
         try:
             async with self._inquirer.turn(words, author=message.author, key=message.key, calls_wait=state is not None, on_open=on_open):
+                self._inquirer.raise_end()
                 if state is not None:
                     waiting = [(str(item.tool_name), str(item.call_id)) for item in state.get_interruptions()]
                     check_not_ended(

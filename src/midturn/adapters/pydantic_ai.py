@@ -246,6 +246,7 @@ class _Entry:
         ended = [(call.tool_name, call.tool_call_id) for call in waiting if given is None or call.tool_call_id not in given.calls]
         try:
             async with inquirer.turn(_words(self._text), author=message.author, key=message.key, calls_wait=bool(waiting), on_open=on_open):
+                inquirer.raise_end()
                 check_not_ended(inquirer, ended, "Pass the messages from before that turn, and a message of the user.")
                 result = await start(None if waiting else self._text, arguments)
                 if not waiting:  # it began anew: calls of a run whose messages were lost are not made again

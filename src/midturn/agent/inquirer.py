@@ -256,6 +256,17 @@ class Inquirer:
         for call in self._turn.unmade() if self._turn else ():
             await self.run(call.name, call.id, call.arguments, lambda _: ToolError(reason), occurrence=1, agent=call.agent)
 
+    def raise_end(self) -> None:
+        """Raise how the held turn ended, if a person ended it before it was held: for loops that make model requests without a call.
+
+        Your program has learned of the end then: the next hold begins a new turn.
+
+        Raises:
+            CallEnded: A person has ended the turn (`turn_ended`).
+        """
+        if self._turn is not None:
+            self._turn.raise_end()
+
     @property
     def resumes(self) -> bool:
         """Whether the held turn was there before it was held: left open, finished and found by its key, or ended by a person."""
