@@ -31,12 +31,14 @@ def _said(message: object) -> str:
     """Return the words of a message of the user, in each shape that LangChain takes."""
     if isinstance(message, HumanMessage):
         return _text_of(cast("object", message.content))
-    if isinstance(message, list | tuple) and len(pair := cast("Sequence[object]", message)) == 2:  # noqa: PLR2004  role and content
-        role, content = pair
-    else:
-        role, content = fields(message).get("role", fields(message).get("type")), cast("object", fields(message).get("content"))
     if isinstance(message, str):
         return message
+    pair = cast("Sequence[object]", message) if isinstance(message, list | tuple) else ()
+    if len(pair) == 2:  # noqa: PLR2004  the role and the content
+        role, content = pair
+    else:
+        shape = fields(cast("object", message))
+        role, content = shape.get("role", shape.get("type")), cast("object", shape.get("content"))
     return _text_of(content) if role in ("user", "human") else ""
 
 

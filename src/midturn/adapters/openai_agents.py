@@ -268,6 +268,8 @@ class Asking:
                 result = await start()
                 if state is None:  # it began anew: calls of a run whose state was lost are not made again
                     await self._inquirer.give_up_unmade(GONE_ON)
+                if cast("RunResult | RunResultStreaming", result).interruptions:  # also the approvals of the SDK's own tools
+                    self._inquirer.keep_open()
         except UserError as error:  # what the SDK makes of whatever leaves a tool
             if isinstance(error.__cause__, CallEnded):
                 raise error.__cause__ from None

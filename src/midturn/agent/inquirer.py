@@ -267,6 +267,15 @@ class Inquirer:
         if self._turn is not None:
             self._turn.raise_end()
 
+    def keep_open(self) -> None:
+        """Leave the held turn open when its block ends: your loop waits for something that is no question here.
+
+        Hold the turn again to go on with it. Without this, leaving the block normally completes the turn. Call it after the calls of the
+        block; open questions keep the turn open anyway.
+        """
+        if self._turn is not None and not self._turn.pending():
+            self._turn.keep_open()
+
     @property
     def resumes(self) -> bool:
         """Whether the held turn was there before it was held: left open, finished and found by its key, or ended by a person."""

@@ -475,10 +475,10 @@ class ForeignTurn:
             self._task.result()
 
     async def _end_recalled(self) -> None:
-        """End a turn that was left open though all its calls were ended from outside, by replies: nothing ran here."""
+        """End a turn that was left open though all its calls have their results: nothing ran here."""
         journal = self._services.journal
         window = open_turn(journal.events)
-        if window and self._made and not self._finished:
+        if window and not self._finished:
             turn = Turn.load(window.events, self._settings, self._services.ids)
             await record_effects(turn.step(LoopEnded()), journal, self._services.clock, self._services.display)
 
