@@ -123,6 +123,30 @@ def test_a_decision_that_is_not_recorded_is_refused(store: ConversationStore, de
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_rejection_in_a_state_of_the_sdk_is_refused(store: ConversationStore, *, is_answered: bool) -> None:
+    async def scene() -> None:
+        conversation = await store.new("")
+        asking = Asking(mt.Inquirer(store, conversation))
+        model = ScriptedModel([[function_call("pay", {"amount": 3}, call_id="p1")], [assistant_message("Done.")]])
+        agent = SdkAgent[Any](name="Shop", model=model, tools=[asking.tool(pay, needs_approval=True)])
+        waiting = await asking.run(agent, "Go.", run_config=QUIET)
+        (question,) = await store.pending(conversation)
+        if is_answered:
+            await store.answer(question.id, True)
+        state = waiting.to_state()
+        state.reject(state.get_interruptions()[0])
+        with pytest.raises(mt.ConfigError, match=r"rejects the call `pay` \(p1\)\. Nothing ran"):
+            await asking.run(agent, state, run_config=QUIET)
+
+        if not is_answered:
+            await store.answer(question.id, True)
+        assert (await asking.run(agent, waiting.to_state(), run_config=QUIET)).final_output == "Done."
+        assert RAN == ["pay 3"]
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize("key", [None, "job-1"])
 def test_a_turn_stays_open_while_a_tool_of_the_sdk_waits_for_its_approval(store: ConversationStore, key: str | None) -> None:
     async def scene() -> None:

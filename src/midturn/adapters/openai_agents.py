@@ -152,7 +152,8 @@ class Asking:
 
         Raises:
             CallEnded: A person has ended the turn (`turn_ended`).
-            ConfigError: `text` comes without a state that waits; or `on_open` is another word, or comes with a key.
+            ConfigError: `text` comes without a state that waits; the program has rejected a call of `tool` in the state; or `on_open` is
+                another word, or comes with a key.
             TurnOpen: The open turn of the conversation began with another text; `pending` lists what is open.
             StoreLocked: The conversation is being written elsewhere.
         """
@@ -280,10 +281,20 @@ class Asking:
         return result
 
     async def _approve(self, state: RunState[Any], context: object) -> None:
-        """Make the calls that wait; approve those that are done, so that the SDK takes their results."""
+        """Make the calls that wait; approve those that are done, so that the SDK takes their results.
+
+        Raises:
+            ConfigError: The program has rejected one of them in the state.
+        """
         own = state._context  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  a state has no public way to its context
         wrapper = own if context is None and own is not None else RunContextWrapper(context)
         waiting = [(item, tool) for item in state.get_interruptions() if (tool := self._tool_of(item))]
+        for item, _ in waiting:
+            if own is not None and own.is_tool_approved(str(item.tool_name), str(item.call_id)) is False:
+                raise ConfigError(
+                    f"The state rejects the call `{item.tool_name}` ({item.call_id}). Nothing ran. The recorded decision counts: answer "
+                    "the question of the call with `await store.answer(id, approve=False, reason=…)`, and do not call `state.reject`."
+                )
         done = await asyncio.gather(*(tool.make_again(item, wrapper) for item, tool in waiting))
         for (item, _), is_done in zip(waiting, done, strict=True):
             if is_done:
