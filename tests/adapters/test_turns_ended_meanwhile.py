@@ -119,6 +119,28 @@ def test_what_is_kept_about_a_conversation_goes_with_it(store: ConversationStore
     asyncio.run(scene())
 
 
+def test_the_end_of_an_older_turn_with_a_key_does_not_hide_that_of_the_last_one(store: ConversationStore) -> None:
+    async def scene() -> None:
+        conversation = await store.new("")
+        inquirer = mt.Inquirer(store, conversation)
+        with pytest.raises(mt.Suspended):
+            async with inquirer.turn("Ship it.", key="job-1"):
+                await inquirer.run("deploy", "call_0", {"env": "eu"}, lambda _: deploy("eu"))
+        await store.end(conversation, user="u42")
+        with pytest.raises(mt.Suspended):
+            await held(store, conversation, "Something else.")
+        await store.end(conversation, user="u42")
+        assert (await held(store, conversation, "Something else.")).turn_ended
+        with pytest.raises(mt.CallEnded):
+            async with inquirer.turn("Ship it.", key="job-1"):
+                inquirer.raise_end()
+
+        with pytest.raises(mt.Suspended):
+            await held(store, conversation, "Something else.")
+
+    asyncio.run(scene())
+
+
 # Frameworks -----------------------------------------------------------------------------------------------------------
 
 

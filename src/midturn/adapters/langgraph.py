@@ -110,7 +110,8 @@ async def invoke(  # noqa: PLR0913  (a public signature)
         Suspended: Questions are open; `pending` lists them.
         CallEnded: A person has ended the turn in place of an answer; or has replied to a question of `ask`, which does not catch that.
         TurnOpen: The open turn of the conversation began with another message, which would be lost here; `pending` lists what is open.
-        ConfigError: `on_open` is another word, or comes with a key.
+        ConfigError: `given` is a `Command` with `resume`; a graph inside of this one asks and keeps no checkpoints; or `on_open`
+            is another word, or comes with a key.
     """
     return await _run(Invoked(graph, options), graph, inquirer, given, config, Message(text, author, key, on_open))
 
@@ -210,6 +211,7 @@ def ask(question: Question[T]) -> T:
     name, arguments = (INTERRUPT, {"value": as_json(shown)}) if tool is None or name_problem(tool.name) else (tool.name, tool.arguments)
     made = {"tool": name, "id": f"{place}:{identity}:{number}", "arguments": arguments}
     while (content := run.result_of(name, str(made["id"]), cast("JsonObject", arguments))) is None:
+        run.note_waiting()
         interrupt({QUESTION: shown, "call": made})  # returns for what this node has waited for before
     read = {} if content.is_error else read_object(str(content))
     if "answer" not in read:
@@ -474,5 +476,6 @@ def _place() -> str:
 
 def _interrupted(tool: str) -> Any:
     """Interrupt the graph because a call inside of a node waits."""
+    current_run().note_waiting()
     while True:  # past all that this node has waited for before, the graph is interrupted
         interrupt({WAITS: tool})

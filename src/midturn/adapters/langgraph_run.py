@@ -13,11 +13,12 @@ from msgspec import Struct
 from midturn.adapters import needs_extra
 from midturn.adapters.approval import GONE_ON
 from midturn.adapters.langchain_review import LangchainReview, decided, review_of
+from midturn.adapters.langgraph_checkpoints import Nested, Saver, check_saved, nested_graph
 from midturn.adapters.langgraph_values import as_json, fields, json_object, question_of, read_object, words
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import InquirerCall
 from midturn.agent.message_replies import OnOpen, check_on_open
-from midturn.errors import CallEnded, MidturnError, Suspended
+from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
 from midturn.ports import NoChecks
 from midturn.question.form import Form
 from midturn.question.question import Question
@@ -101,6 +102,10 @@ class Steps(Protocol):
         """Run it until it ends or is interrupted."""
         ...
 
+    async def has_saved(self, saver: Saver, config: RunnableConfig) -> bool:
+        """Say whether a saver has a checkpoint."""
+        ...
+
 
 class Graph(Protocol):
     """A compiled graph."""
@@ -156,6 +161,10 @@ class Invoked:
         """Run it until it ends or is interrupted."""
         return _outcome(await self._graph.ainvoke(given, config, **self._options))
 
+    async def has_saved(self, saver: Saver, config: RunnableConfig) -> bool:
+        """Say whether a saver has a checkpoint."""
+        return await saver.aget_tuple(config) is not None
+
 
 class InvokedInThread:
     """`graph.invoke`, in a thread beside the loop of the inquirer."""
@@ -171,6 +180,10 @@ class InvokedInThread:
     async def run(self, given: object, config: RunnableConfig) -> Outcome:
         """Run it until it ends or is interrupted."""
         return _outcome(await in_thread(lambda: self._graph.invoke(given, config, **self._options)))
+
+    async def has_saved(self, saver: Saver, config: RunnableConfig) -> bool:
+        """Say whether a saver has a checkpoint."""
+        return await in_thread(lambda: saver.get_tuple(config)) is not None
 
 
 class Streamed:
@@ -191,6 +204,10 @@ class Streamed:
             self._emit(chunk)
         snapshot = await self._graph.aget_state(config)
         return Outcome(snapshot.values, snapshot.interrupts)
+
+    async def has_saved(self, saver: Saver, config: RunnableConfig) -> bool:
+        """Say whether a saver has a checkpoint."""
+        return await saver.aget_tuple(config) is not None
 
 
 def _outcome(state: Any) -> Outcome:
@@ -224,6 +241,13 @@ class GraphRun:
         self._loop = asyncio.get_running_loop()
         self._made: dict[tuple[int, str], tuple[object, list[object]]] = {}
         self._lock = Lock()
+        self._nested: dict[str, Nested] = {}
+
+    def note_waiting(self) -> None:
+        """Note that the node that runs now is about to wait."""
+        nested = nested_graph(get_config())
+        if nested:
+            self._nested[nested.place] = nested
 
     def occurrence(self, identity: str, thing: object = None) -> int:
         """Count an ask or a call among the equal ones of the same execution of a node, from 1; the same `thing` is counted once."""
@@ -265,6 +289,7 @@ class GraphRun:
     async def to_its_end(self, steps: Steps, given: object, config: RunnableConfig, message: Message) -> Any:
         """Run the graph to its end, with its interrupts answered; return its state (see `invoke`)."""
         check_on_open(message.on_open, message.key)
+        _refuse_resume(given)
         token = RUN.set(self)  # the nodes' tasks take a copy of this context along
         outside = None if CALL.get(None) is not None else CALL.set(_NoCall())
         try:
@@ -277,6 +302,7 @@ class GraphRun:
                 calls_wait=is_under_way,
                 on_open=message.on_open if is_under_way else "error",
             ):
+                self.inquirer.raise_end()  # before any node runs: the program may have changed the state of the graph meanwhile
                 going: object = given
                 noting = cast(
                     "RunnableConfig",
@@ -301,6 +327,7 @@ class GraphRun:
                     if not outcome.waiting:
                         await self.inquirer.give_up_unmade(GONE_ON)
                         return outcome.state
+                    await check_saved(self._nested, steps.has_saved)
                     going = await self._answers(outcome.waiting)
                     if any(WAITS in fields(asked.value) for asked in outcome.waiting):
                         raise Suspended("Calls inside of nodes wait to be answered.")
@@ -375,6 +402,19 @@ class GraphRun:
             if isinstance(decision, BaseException):
                 raise decision
         return decisions[0] if review.is_single else {"decisions": decisions}
+
+
+def _refuse_resume(given: object) -> None:
+    """Refuse a value for interrupts: the recorded answers are their values.
+
+    Raises:
+        ConfigError: The input is a `Command` with `resume`.
+    """
+    if isinstance(given, Command) and cast("object", given.resume) is not None:
+        raise ConfigError(
+            "The input of the graph is a `Command` with `resume`. Nothing ran. The values of interrupts are the recorded answers: answer "
+            "with `await store.answer(id, …)`, and pass the input with which the turn began, or None."
+        )
 
 
 class _NoCall(CallContext):

@@ -14,29 +14,39 @@ from midturn.question.question import Question
 from midturn.values.json_value import Json, JsonObject, canonical
 
 with needs_extra("langgraph", "langchain_core"):
-    from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+    from langchain_core.messages import HumanMessage, ToolMessage
+with needs_extra("langgraph", "langgraph"):
+    from langgraph.types import Command
 
 
 def words(given: object) -> str:
-    """Return what the user says in an input that has messages, as most graphs of agents have."""
-    messages = fields(given).get("messages", ())
+    """Return what the user says in an input that has messages, as most graphs of agents have: a mapping, an object or a `Command`."""
+    state = cast("object", given.update) if isinstance(given, Command) else given
+    messages: object = fields(state)["messages"] if "messages" in fields(state) else getattr(state, "messages", ())
     said = [_said(message) for message in cast("Sequence[object]", messages if isinstance(messages, list | tuple) else [messages])]
     return next((words for words in reversed(said) if words), "")
 
 
 def _said(message: object) -> str:
     """Return the words of a message of the user, in each shape that LangChain takes."""
-    match message:
-        case HumanMessage():
-            return str(message.text)
-        case BaseMessage():
-            return ""
-        case ("user" | "human", str(words)) | {"role": "user" | "human", "content": str(words)}:
-            return words
-        case str():
-            return message
-        case _:
-            return ""
+    if isinstance(message, HumanMessage):
+        return _text_of(cast("object", message.content))
+    if isinstance(message, str):
+        return message
+    pair = cast("Sequence[object]", message) if isinstance(message, list | tuple) else ()
+    if len(pair) == 2:  # noqa: PLR2004  the role and the content
+        role, content = pair
+    else:
+        shape = fields(cast("object", message))
+        role, content = shape.get("role", shape.get("type")), cast("object", shape.get("content"))
+    return _text_of(content) if role in ("user", "human") else ""
+
+
+def _text_of(content: object) -> str:
+    """Return the texts of a message; if it has none, the types of its parts, so that a message of images is a message, too."""
+    parts = cast("Sequence[object]", content if isinstance(content, list) else [content])
+    texts = [part if isinstance(part, str) else str(fields(part).get("text", "")) for part in parts]
+    return "".join(texts) or "\n".join(f"[{fields(part).get('type')}]" for part in parts if fields(part))
 
 
 def recorded_text(message: ToolMessage) -> str:

@@ -152,7 +152,8 @@ class Asking:
 
         Raises:
             CallEnded: A person has ended the turn (`turn_ended`).
-            ConfigError: `text` comes without a state that waits; or `on_open` is another word, or comes with a key.
+            ConfigError: `text` comes without a state that waits; the program has rejected a call of `tool` in the state; or `on_open` is
+                another word, or comes with a key.
             TurnOpen: The open turn of the conversation began with another text; `pending` lists what is open.
             StoreLocked: The conversation is being written elsewhere.
         """
@@ -258,6 +259,7 @@ class Asking:
             tool.begin()
         try:
             async with self._inquirer.turn(words, author=message.author, key=message.key, calls_wait=state is not None, on_open=on_open):
+                self._inquirer.raise_end()
                 if state is not None:
                     waiting = [(str(item.tool_name), str(item.call_id)) for item in state.get_interruptions()]
                     check_not_ended(
@@ -267,6 +269,8 @@ class Asking:
                 result = await start()
                 if state is None:  # it began anew: calls of a run whose state was lost are not made again
                     await self._inquirer.give_up_unmade(GONE_ON)
+                if cast("RunResult | RunResultStreaming", result).interruptions:  # also the approvals of the SDK's own tools
+                    self._inquirer.keep_open()
         except UserError as error:  # what the SDK makes of whatever leaves a tool
             if isinstance(error.__cause__, CallEnded):
                 raise error.__cause__ from None
@@ -277,10 +281,20 @@ class Asking:
         return result
 
     async def _approve(self, state: RunState[Any], context: object) -> None:
-        """Make the calls that wait; approve those that are done, so that the SDK takes their results."""
+        """Make the calls that wait; approve those that are done, so that the SDK takes their results.
+
+        Raises:
+            ConfigError: The program has rejected one of them in the state.
+        """
         own = state._context  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  a state has no public way to its context
         wrapper = own if context is None and own is not None else RunContextWrapper(context)
         waiting = [(item, tool) for item in state.get_interruptions() if (tool := self._tool_of(item))]
+        for item, _ in waiting:
+            if own is not None and own.is_tool_approved(str(item.tool_name), str(item.call_id)) is False:
+                raise ConfigError(
+                    f"The state rejects the call `{item.tool_name}` ({item.call_id}). Nothing ran. The recorded decision counts: answer "
+                    "the question of the call with `await store.answer(id, approve=False, reason=…)`, and do not call `state.reject`."
+                )
         done = await asyncio.gather(*(tool.make_again(item, wrapper) for item, tool in waiting))
         for (item, _), is_done in zip(waiting, done, strict=True):
             if is_done:

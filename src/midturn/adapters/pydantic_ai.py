@@ -34,7 +34,7 @@ from midturn.agent.framework_stream import FrameworkStream, framework_stream
 from midturn.agent.inquirer import Inquirer
 from midturn.agent.inquirer_call import CallUnfinished, InquirerCall
 from midturn.agent.message_replies import OnOpen, check_on_open
-from midturn.errors import CallEnded, MidturnError, Suspended
+from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
 from midturn.record.events import Image
 from midturn.record.outcome import Success
 from midturn.routing.messages import arguments_edited
@@ -52,6 +52,7 @@ with needs_extra("pydantic-ai", "pydantic_ai"):
         DeferredToolResults,
         RunContext,
         ToolApproved,
+        ToolDenied,
         ToolReturn,
     )
     from pydantic_ai.agent import AbstractAgent
@@ -65,6 +66,8 @@ Output = TypeVar("Output")
 Prompt: TypeAlias = "str | Sequence[UserContent] | None"
 _WAITS = {"midturn": "waits"}
 _ASKS = {"midturn": "asks"}
+_DEFERRED = "Its result comes from elsewhere."
+"""The recorded text of a call that its tool has deferred."""
 _FILES = "(a file)"
 """The recorded text of a result that consists of files."""
 
@@ -92,7 +95,7 @@ async def run(  # noqa: PLR0913  (a public signature)
         text: The message of the user: a text, or a list of texts, images and files. If calls of the history wait, leave it out, or pass
             the message that began the turn.
         message_history: The messages so far, as `result.all_messages()` returned them.
-        deferred_tool_results: Results of calls that you deferred yourself.
+        deferred_tool_results: Results of calls that you deferred yourself. Its approvals decide nothing: the recorded decisions count.
         key: Your own name for the turn, as of `Inquirer.turn`.
         author: The user whose message it is; recorded.
         on_open: What becomes of a new message while calls of the history wait: `error` refuses it with `TurnOpen`; `reply` records it as
@@ -102,6 +105,8 @@ async def run(  # noqa: PLR0913  (a public signature)
     Raises:
         CallEnded: A person has ended the turn (`turn_ended`): begin the next one from the messages before it.
         TurnOpen: The open turn of the conversation began with another text. A new message while calls wait is refused so, and lists them.
+        ConfigError: `deferred_tool_results` has a no or other arguments for a call that waits; or the calls of `message_history` belong to
+            a turn that a person has ended; or `on_open` is another word, or comes with a key.
         StoreLocked: The conversation is being written elsewhere.
     """
     entry = _Entry(inquirer, text, message_history, deferred_tool_results, _Message(key, author, on_open), options)
@@ -243,17 +248,37 @@ class _Entry:
         }
         result, on_open = None, message.on_open if waiting else "error"
         check_on_open(message.on_open, message.key)
+        _refuse_decisions(given, waiting)
         ended = [(call.tool_name, call.tool_call_id) for call in waiting if given is None or call.tool_call_id not in given.calls]
         try:
             async with inquirer.turn(_words(self._text), author=message.author, key=message.key, calls_wait=bool(waiting), on_open=on_open):
+                inquirer.raise_end()
                 check_not_ended(inquirer, ended, "Pass the messages from before that turn, and a message of the user.")
                 result = await start(None if waiting else self._text, arguments)
                 if not waiting:  # it began anew: calls of a run whose messages were lost are not made again
                     await inquirer.give_up_unmade(GONE_ON)
+                if isinstance(result.output, DeferredToolRequests):  # also for results that come from elsewhere
+                    inquirer.keep_open()
         except Suspended:
             if result is None:
                 raise
         return result
+
+
+def _refuse_decisions(given: DeferredToolResults | None, waiting: Sequence[ToolCallPart]) -> None:
+    """Refuse decisions about calls that the record does not have: a no, or other arguments.
+
+    Raises:
+        ConfigError: The results have such a decision.
+    """
+    for call in waiting:
+        decision = given.approvals.get(call.tool_call_id) if given else None
+        if decision is False or isinstance(decision, ToolDenied) or (isinstance(decision, ToolApproved) and decision.override_args):
+            raise ConfigError(
+                f"`deferred_tool_results` decides about the call `{call.tool_name}` ({call.tool_call_id}). Nothing ran. The recorded "
+                "decision counts: answer the question of the call with `await store.answer(id, approve=False, reason=…)` or "
+                "`await store.answer(id, arguments={…})`, and leave the call out of `approvals`."
+            )
 
 
 class Asking(AbstractCapability[Any]):
@@ -313,6 +338,8 @@ class Asking(AbstractCapability[Any]):
             raise CallEnded(content, is_error=content.is_error, turn_ended=True)
         if made.left is not None:
             raise made.left
+        if content == _DEFERRED and not made.has_run:  # it ran before, and its result is not here yet
+            raise CallDeferred
         if content.is_error:
             raise ToolFailed(str(content))
         return made.returned(content)
@@ -346,11 +373,13 @@ class _Call:
         self._rich: ToolReturn[Any] | None = None
         self._files: Any = None
         self.left: Exception | None = None
+        self.has_run = False
 
     async def run(self, call: InquirerCall) -> object:
         """Run the tool, after a person has approved it, where it needs that."""
         if self.approving:
             await check_approved(call, self._call.tool_name, self.shown)
+        self.has_run = True
         edited = edited_arguments(call, self._call.args_as_dict())
         try:
             args = self._args if edited is None else await self._validated(edited)
@@ -359,7 +388,7 @@ class _Call:
             raise CallUnfinished(error) from None
         except CallDeferred as error:
             self.left = error
-            return "Its result comes from elsewhere."
+            return _DEFERRED
         except (ModelRetry, ToolFailed, ToolRetryError, ToolFailedError) as error:
             self.left = error
             raise Rejected(str(error)) from error

@@ -256,6 +256,26 @@ class Inquirer:
         for call in self._turn.unmade() if self._turn else ():
             await self.run(call.name, call.id, call.arguments, lambda _: ToolError(reason), occurrence=1, agent=call.agent)
 
+    def raise_end(self) -> None:
+        """Raise how the held turn ended, if a person ended it before it was held: for loops that make model requests without a call.
+
+        Your program has learned of the end then: the next hold begins a new turn.
+
+        Raises:
+            CallEnded: A person has ended the turn (`turn_ended`).
+        """
+        if self._turn is not None:
+            self._turn.raise_end()
+
+    def keep_open(self) -> None:
+        """Leave the held turn open when its block ends: your loop waits for something that is no question here.
+
+        Hold the turn again to go on with it. Without this, leaving the block normally completes the turn. Call it after the calls of the
+        block; open questions keep the turn open anyway.
+        """
+        if self._turn is not None and not self._turn.pending():
+            self._turn.keep_open()
+
     @property
     def resumes(self) -> bool:
         """Whether the held turn was there before it was held: left open, finished and found by its key, or ended by a person."""

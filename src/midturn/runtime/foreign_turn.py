@@ -300,6 +300,18 @@ class ForeignTurn:
         self.before = _event_before(self._services.journal.events, ended)
         self.resumes = True
 
+    def raise_end(self) -> None:
+        """Raise how the turn ended, if a person ended it before it was held; the program has learned of it then.
+
+        Raises:
+            CallEnded: A person has ended it.
+        """
+        self._note_told()
+        if self._finished and self._has_ended:
+            ended = [result.call for result in ev.call_results(self._finished)]
+            content = self.content(ended[-1]) if ended else messages.TURN_ENDED
+            raise CallEnded(content, is_error=getattr(content, "is_error", False), turn_ended=True)
+
     def _raise_unless_allowed(self, begun: CallBegun) -> None:
         """Raise why a call that needs permission has not begun; return if it is to be tried again."""
         content = self.result_of(begun)
@@ -328,8 +340,10 @@ class ForeignTurn:
 
     def _note_told(self) -> None:
         """Note that the program learns of the end of a turn that is over, if a person has ended it."""
-        if self._finished and self._has_ended:
-            self.told_end = _start_of(Window(tuple(self._finished)))
+        last = last_turn(self._services.journal.events)
+        start = _start_of(Window(tuple(self._finished))) if self._finished and self._has_ended else ""
+        if last and start == _start_of(last):  # an older turn, found by its key, says nothing about the last one
+            self.told_end = start
 
     def has_asked(self, begun: CallBegun, question: str) -> bool:
         """Say whether a call that has no result yet has asked a question, by the question's id, in this process or in another.
@@ -461,10 +475,10 @@ class ForeignTurn:
             self._task.result()
 
     async def _end_recalled(self) -> None:
-        """End a turn that was left open though all its calls were ended from outside, by replies: nothing ran here."""
+        """End a turn that was left open though all its calls have their results: nothing ran here."""
         journal = self._services.journal
         window = open_turn(journal.events)
-        if window and self._made and not self._finished:
+        if window and not self._finished:
             turn = Turn.load(window.events, self._settings, self._services.ids)
             await record_effects(turn.step(LoopEnded()), journal, self._services.clock, self._services.display)
 
