@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TypeAlias, cast
 
-from midturn.agent.inquirer_call import CallUnfinished, InquirerCall, check_call
+from midturn.agent.inquirer_call import OUTER, CallUnfinished, InquirerCall, check_call
 from midturn.agent.message_replies import OnOpen, check_on_open, reply_with_message
 from midturn.agent.turn_stream import Asked, QuestionAnswered, ToolFinished, ToolStarted, streamed
 from midturn.compose.agent import AgentSettings, compose_inquirer
@@ -443,13 +443,16 @@ class Inquirer:
         check_call(name, call_id, arguments, self._settings.limits.json_depth)
         check_text("agent", agent)
         async with self._held() as turn:
-            foreign = await turn.call(
-                source, CallBegun(call_id, name, arguments or {}, agent), occurrence, permission=permission, schema=schema
-            )
+            around = OUTER.get()
+            outer = around.event if around is not None and around.is_of(turn) else ""
+            begun = CallBegun(call_id, name, arguments or {}, agent, outer)
+            foreign = await turn.call(source, begun, occurrence, permission=permission, schema=schema)
             call = InquirerCall(source, turn, foreign)
+            token = OUTER.set(call)
             try:
                 yield call
             finally:
+                OUTER.reset(token)
                 call.leave()
 
     @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
@@ -57,6 +58,19 @@ class InquirerCall(CallContext):
     def idempotency_key(self) -> str:
         """The same whenever this call is made again."""
         return self.context.idempotency_key
+
+    @property
+    def event(self) -> str:
+        """The `event_id` of the call."""
+        return self._call.event
+
+    def is_of(self, turn: ForeignTurn) -> bool:
+        """Say whether it is a call of this turn that has not ended.
+
+        Args:
+            turn: The turn.
+        """
+        return self._turn is turn and not self._life.ended
 
     async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
         return await self._answered(self.context.given(form, on_failure, problem))
@@ -204,6 +218,10 @@ class InquirerCall(CallContext):
         for task in self._given_up:
             task.cancel()
         self._given_up = []
+
+
+OUTER: ContextVar[InquirerCall | None] = ContextVar("midturn_outer_call", default=None)
+"""The call in which the code runs, if there is one: a call that is made there waits for people together with it."""
 
 
 def check_call(tool: str, call_id: str, arguments: JsonObject | None, depth_limit: int) -> None:

@@ -52,6 +52,8 @@ class Call:
         self.docket = Docket(state, record, self.forms)
         self.ahead: tuple[str, ...] = ()
         """The calls that its tool waits for before it begins."""
+        self.outer = ""
+        """The call in whose function it is made, if there is one: of a loop that is not ours."""
         self._approval: str | None = None
         self._checking: Permission | None = None
         """The permission whose last edit is being checked."""

@@ -49,13 +49,15 @@ class ModelAnswered(Struct, frozen=True):
 class CallBegun(Struct, frozen=True):
     """A loop that is not ours makes a call; or makes it again, where the process before left it unfinished.
 
-    `agent` is the name of the agent that makes it, if the loop runs several.
+    `agent` is the name of the agent that makes it, if the loop runs several. `outer` is the `event_id` of the call in whose function it is
+    made, if there is one.
     """
 
     id: str
     name: str
     arguments: JsonObject
     agent: str = ""
+    outer: str = ""
 
 
 class CallLeft(Struct, frozen=True):

@@ -121,11 +121,16 @@ class Turn:
         """Whether every call of the turn waits for a person who comes by later."""
         if self._over or not self._calls or not (self._state.desk.has_an_inbox or self._has_children):
             return False
-        return not any(call.is_moving and not self._is_held_up(call) for call in self._calls.values())
+        return not any(call.is_moving and not self._is_held_up(call) and not self._waits_inside(call) for call in self._calls.values())
 
     def _is_held_up(self, call: Call) -> bool:
         """Whether its tool cannot begin before that of another call is done, which waits for a person who comes by later."""
         return any(ahead in self._calls and self._calls[ahead].is_resting_inside for ahead in call.ahead)
+
+    def _waits_inside(self, call: Call) -> bool:
+        """Whether its function has made calls of its own, all of which wait for a person who comes by later."""
+        inner = [other for other in self._calls.values() if other.outer == call.event]
+        return bool(inner) and not any(other.is_moving and not self._waits_inside(other) for other in inner)
 
     def rest(self) -> tuple[steps.Effect, ...]:
         """Say what is to be done when nothing else is under way: a turn that only people who come by later can move is suspended.
@@ -299,6 +304,8 @@ class Turn:
             request = self._state.write(ev.ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments, metadata=metadata))
             record = self.record.calls[request.event_id]
         self._begin(record)
+        if live := self._calls.get(record.request.event_id):
+            live.outer = begun.outer
 
     def _interrupted(self, parts: Sequence[ev.Said]) -> None:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends.
