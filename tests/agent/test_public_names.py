@@ -22,7 +22,7 @@ OF_THE_TABLE = """
     Agent RunResult TextDelta ModelRetried ToolStarted Asked QuestionAnswered ToolFinished TurnEnded
     Inquirer
     Prompter TerminalPrompter ScriptedPrompter InboxPrompter Rules
-    Answered Replied WentBack EndedTurn Edited Submitted Unavailable
+    Answered Deferred Replied WentBack EndedTurn Edited Submitted Unavailable
     Target DetachedPolicy route
     FormWalker
     Conversation ConversationStore open_store MemoryStore events sanitize
